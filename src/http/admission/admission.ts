@@ -9,7 +9,7 @@
 import { Fingerprint } from "../../lib/fingerprint.js";
 import type { MaybePromise } from "../../contracts/types.js";
 import { createFairTurns, WEIGHT } from "./fair-turns.js";
-import { FairPool, STRANGERS } from "./fair-pool.js";
+import { FairPool, NEWCOMERS, STRANGERS } from "./fair-pool.js";
 
 /** Bounds of {@link createAdmission}. */
 export interface AdmissionBounds {
@@ -51,7 +51,7 @@ const MAX_RECOGNIZED = 10_000;
 export interface Hold {
   /** Whether its account left as much to others when it arrived. */
   readonly isWithin: boolean;
-  /** Its workspace as far as known, or {@link STRANGERS}. */
+  /** Its workspace as far as known, or {@link STRANGERS} or {@link NEWCOMERS}. */
   readonly account: string;
   /** Continues at the end of this turn of the event loop, or of a later one. */
   turn(isLong: boolean): Promise<void>;
@@ -161,7 +161,7 @@ export function createAdmission({ budget, wait, isFair, places, turnMs }: Admiss
 }
 
 interface Recognized {
-  /** The workspace of a credential that was authenticated, or {@link STRANGERS}. Grants nothing: it only sorts. */
+  /** The workspace of a credential that was authenticated, or {@link NEWCOMERS}. Grants nothing: it only sorts. */
   find(authorization: string): string;
   add(authorization: string, workspaceId: string): void;
 }
@@ -173,7 +173,7 @@ function createRecognized(): Recognized {
   const numberOf = (text: string): number =>
     fingerprint.read(text) ? (fingerprint.h0 >>> 0) + (fingerprint.h1 & 0x1f_ffff) * 2 ** 32 : NaN;
   return {
-    find: (authorization) => workspaces.get(numberOf(authorization)) ?? STRANGERS,
+    find: (authorization) => workspaces.get(numberOf(authorization)) ?? NEWCOMERS,
     add(authorization, workspaceId) {
       const number = numberOf(authorization);
       if (Number.isNaN(number)) return;

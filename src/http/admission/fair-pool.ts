@@ -10,10 +10,11 @@ import { Fifo } from "../../lib/fifo.js";
 import { startTimer } from "../../lib/start-timer.js";
 import type { MaybePromise } from "../../contracts/types.js";
 
-/** Callers that have not shown a valid credential yet, together. No workspace has this name. */
+/** Callers without a credential, together; and those with one that was not seen to be valid yet. No workspaces. */
 export const STRANGERS = "";
+export const NEWCOMERS = "?";
 
-/** How much of it {@link STRANGERS} may hold. */
+/** How much of it each of these may hold. */
 const PART_OF_STRANGERS = 1 / 16;
 
 /** What a holder asks for. */
@@ -67,7 +68,11 @@ export class FairPool {
   take(account: string, wish: Wish, ms: number): MaybePromise<void> {
     if (!this.#waiting.has(account) && this.#fits(account, wish)) return this.#add(account, wish.amount);
     return new Promise((resolve, reject) => {
-      const waiter: Waiter = { ...wish, isOver: false, grant: () => (clearTimeout(timer), resolve()) };
+      const grant = (): void => {
+        clearTimeout(timer);
+        resolve();
+      };
+      const waiter: Waiter = { ...wish, isOver: false, grant };
       const queue = this.#waiting.get(account) ?? new Fifo<Waiter>();
       this.#waiting.set(account, queue);
       queue.push(waiter);
@@ -106,7 +111,8 @@ export class FairPool {
     if (amount > this.#free) return false;
     if (!this.#isFair) return true;
     const held = this.#held.get(account) ?? 0;
-    if (account === STRANGERS && held + amount > this.#capacity * PART_OF_STRANGERS) return false;
+    if ((account === STRANGERS || account === NEWCOMERS) && held + amount > this.#capacity * PART_OF_STRANGERS)
+      return false;
     return held === own || held + amount <= this.#free * part;
   }
 

@@ -13,7 +13,7 @@ export interface Connection {
   end(text: string): unknown;
   destroy(): unknown;
   pause(): unknown;
-  emit(event: "pause"): unknown;
+  emit(event: "pause" | "resume"): unknown;
   resume(): unknown;
   /** After so many milliseconds without progress Node ends the connection; 0: never. Only sockets have it. */
   setTimeout?(milliseconds: number): unknown;
@@ -145,6 +145,8 @@ export function createConnections(
       }
       state.isReading = true;
       socket.resume();
+      // The stream may count as resumed already, and then says nothing.
+      socket.emit("resume");
     });
   };
   const stateOf = (socket: Connection, name = ""): ConnectionState => {

@@ -63,7 +63,7 @@ describe("server: clients that do not read", () => {
 
   it("S7: connections that ask for much and read nothing end, and others are answered meanwhile", async () => {
     const { url, verify, connections } = await watched({ unreadTimeout: 500, memoryBudget: 2 ** 34 });
-    const clients = await deaf(url, 100, 100);
+    const clients = await deaf(url, 30, 100);
     const well = dial(url);
     for (let i = 0; i < 20; i++) well.write(verify());
     expect((await well.responses(20)).map(({ status }) => status)).toEqual(Array.from({ length: 20 }, () => 200));
