@@ -222,10 +222,19 @@ describe.skipIf(noPostgres !== undefined)("the command line with PostgreSQL", ()
     const { stdout } = await ran("doctor", "--store", asLooker);
     expect(stdout).toMatch(/ok +schema[^]*fail +server +the role of the connection lacks a right/);
     expect((await ran("schema", "mysql")).code).toBe(2);
-    expect(await ran("doctor", "--store", address, "--reconcile")).toMatchObject({
-      code: 2,
-      stderr: expect.stringContaining("--reconcile: for --db"),
-    });
+    const proved = await ran("doctor", "--store", address, "--reconcile");
+    expect([proved.code, proved.stdout]).toEqual([
+      0,
+      expect.stringMatching(/ok +credits +0 accounts add up\nok +idem/),
+    ]);
+    await server.sql("INSERT INTO keystile.accounts VALUES (7, true, 0, 0, 0, 0)", name);
+    await server.sql("INSERT INTO keystile.idempotency_counts VALUES ('ws_1', 3)", name);
+    const wrong = await run(["doctor", "--store", address, "--reconcile", "--output", "json"], { isTTY: true });
+    expect([wrong.code, wrong.stderr]).toEqual([1, "\r1 accounts\n"]);
+    expect((JSON.parse(wrong.stdout) as { checks: object[] }).checks.slice(-2)).toEqual([
+      { level: "fail", check: "credits", text: "number 7: an account without a key" },
+      { level: "fail", check: "idempotency", text: "ws_1: 0 idempotency records, counted as 3" },
+    ]);
     expect(await ran("root-keys", "list", "--db", address)).toMatchObject({
       code: 2,
       stderr: expect.stringContaining("must be a file, not an address"),

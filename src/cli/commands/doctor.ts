@@ -16,7 +16,8 @@ const HELP = `
 Nothing is changed. Each check is ok, warn or fail; the exit code is 1 when one fails. The check of the file's integrity reads all
 of it: seconds for a million keys. With --reconcile the credits of every key are checked: credited + refilled + adjusted is spent +
 remaining + reserved + forfeited, and its leases hold what is reserved. A key whose credits do not add up refuses to spend until its
-balance is set.
+balance is set. In a PostgreSQL the leases must have an account, too, and the idempotency records of each workspace be as many as
+are counted; it is read in slices without a lock, so that nodes go on meanwhile.
 
 Rate limits that are kept in a file beside the database (\`keystile serve --limiter file\`) are checked too, in a line of their own.
 
@@ -39,18 +40,16 @@ export function addDoctorCommand(program: Command, io: Io, result: CommandResult
     .option("--store <address>", "in place of --db: postgres://USER@HOST/DATABASE", toAddress)
     .addOption(schemaOption("with --store"))
     .addOption(new Option("--output <form>", "json: for programs").choices(["json"]))
-    .option("--reconcile", "with --db: also check the credits of every key")
+    .option("--reconcile", "also check the credits of every key")
     .addHelpText("after", wrapped(HELP))
     .action(async ({ db, store, schema, output, reconcile = false }: DoctorFlags) => {
       if ((db === undefined) === (store === undefined)) throw usage("takes one of: --db FILE, --store ADDRESS");
-      if (reconcile && db === undefined)
-        throw usage("--reconcile: for --db; PostgreSQL itself refuses rows whose credits do not add up");
       const onProgress = (accounts: number) => {
         if (io.stderr.isTTY) void io.stderr.write(`\r${count(accounts)} accounts`);
       };
       const findings =
         db === undefined
-          ? await examinePostgres(store as string, schema)
+          ? await examinePostgres(store as string, schema, { reconcile, onProgress })
           : await examine(db, io.now(), { reconcile, onProgress });
       if (reconcile && io.stderr.isTTY) await io.stderr.write("\n");
       const isFit = findings.every(({ level }) => level !== "fail");

@@ -10,7 +10,7 @@ import { reconcile } from "../../stores/sqlite/credits/reconcile.js";
 import { FIRST_VERSION, SCHEMA_VERSION, schemaVersion } from "../../stores/sqlite/connection/schema.js";
 import { count } from "../io/text.js";
 import { examineLimits } from "./doctor-limits.js";
-import { CLOCK_TOLERANCE, codeOf, fail, type Finding, ok, warn } from "./finding.js";
+import { CLOCK_TOLERANCE, codeOf, type ExamineOptions, fail, type Finding, ok, toFindings, warn } from "./finding.js";
 
 const MIN_NODE_MAJOR = 20;
 /** 2024-01-01: an earlier clock was never set. */
@@ -18,14 +18,6 @@ const MIN_CLOCK_MS = 1_704_067_200_000;
 const HEADER_BYTES = 100;
 /** Bytes: a WAL this large was not checkpointed for a long time. */
 const LARGE_LOG = 1_073_741_824;
-
-/** What to do beyond the usual checks. */
-export interface ExamineOptions {
-  /** Prove every account. */
-  readonly reconcile?: boolean;
-  /** Called with the number of accounts proved so far. */
-  readonly onProgress?: (accounts: number) => void;
-}
 
 /** @param now Unix milliseconds */
 export async function examine(db: string, now: number, options: ExamineOptions = {}): Promise<Finding[]> {
@@ -150,7 +142,10 @@ function examineDatabase(handle: Handle, now: number, stat: Stats, options: Exam
     const times = version < FIRST_VERSION ? [] : newest(handle);
     const isCurrent = version === SCHEMA_VERSION;
     const rootKeyFindings = isCurrent ? examineRootKeys(handle) : [];
-    const creditFindings = isCurrent && options.reconcile === true ? examineCredits(handle, options) : [];
+    const creditFindings =
+      isCurrent && options.reconcile === true
+        ? toFindings("credits", reconcile(handle, options.onProgress ?? (() => undefined)), "accounts add up")
+        : [];
     return [
       examineSchema(version),
       examineIntegrity(handle),
@@ -206,15 +201,6 @@ function examineRootKeys(handle: Handle): Finding[] {
       ? ok("root keys", count(found))
       : warn("root keys", "none: the service lets nobody in; see `keystile root-keys create`"),
   ];
-}
-
-/** Names what does not add up. */
-function examineCredits(handle: Handle, { onProgress = () => undefined }: ExamineOptions): Finding[] {
-  const { accounts, broken, named } = reconcile(handle, onProgress);
-  if (broken === 0) return [ok("credits", `${count(accounts)} accounts add up`)];
-  const findings = named.map(({ keyId, problem }) => fail("credits", `${keyId}: ${problem}`));
-  const more = broken - named.length;
-  return more === 0 ? findings : [...findings, fail("credits", `and ${count(more)} more`)];
 }
 
 /** Creation times of the newest rows, Unix milliseconds. */

@@ -3,8 +3,9 @@
  */
 import { isKeystileError } from "../../contracts/errors.js";
 import { postgresStore, type PostgresStatus } from "../../stores/postgres/index.js";
+import { reconcile } from "../../stores/postgres/reconcile.js";
 import { SCHEMA_VERSION } from "../../stores/postgres/schema.js";
-import { CLOCK_TOLERANCE, fail, type Finding, ok, warn } from "./finding.js";
+import { CLOCK_TOLERANCE, type ExamineOptions, fail, type Finding, ok, toFindings, warn } from "./finding.js";
 import { openPool } from "./postgres.js";
 
 const MIN_SERVER = 14;
@@ -12,7 +13,11 @@ const MIN_SERVER = 14;
 const LISTENS_WITHIN = 2_500;
 const LOOK_EVERY = 50;
 
-export async function examinePostgres(address: string, schema: string): Promise<Finding[]> {
+export async function examinePostgres(
+  address: string,
+  schema: string,
+  options: ExamineOptions = {},
+): Promise<Finding[]> {
   const pool = await openPool(address, 3);
   const store = postgresStore(pool, { schema });
   const findings: Finding[] = [];
@@ -32,7 +37,14 @@ export async function examinePostgres(address: string, schema: string): Promise<
       await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY));
       ({ isListening } = await store.status());
     }
-    return [...findings, examineListening(isListening)];
+    findings.push(examineListening(isListening));
+    if (options.reconcile !== true) return findings;
+    const { credits, idempotency } = await reconcile(pool, schema, options.onProgress ?? (() => undefined));
+    return [
+      ...findings,
+      ...toFindings("credits", credits, "accounts add up"),
+      ...toFindings("idempotency", idempotency, "workspaces have as many records as are counted"),
+    ];
   } catch (error) {
     if (!isKeystileError(error)) throw error;
     return [...findings, fail("server", error.detail)];

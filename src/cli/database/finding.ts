@@ -1,4 +1,6 @@
 /** What the checks of `keystile doctor` find. */
+import type { Reconciliation } from "../../stores/reconciliation.js";
+import { count } from "../io/text.js";
 
 export interface Finding {
   readonly level: "ok" | "warn" | "fail";
@@ -15,6 +17,7 @@ export interface Finding {
     | "durability"
     | "root keys"
     | "credits"
+    | "idempotency"
     | "limits"
     | "clock";
   readonly text: string;
@@ -23,6 +26,26 @@ export interface Finding {
 export const ok = (check: Finding["check"], text: string): Finding => ({ level: "ok", check, text });
 export const warn = (check: Finding["check"], text: string): Finding => ({ level: "warn", check, text });
 export const fail = (check: Finding["check"], text: string): Finding => ({ level: "fail", check, text });
+
+/** What to do beyond the usual checks. */
+export interface ExamineOptions {
+  /** Prove every account. */
+  readonly reconcile?: boolean;
+  /** Called with the number of accounts proved so far. */
+  readonly onProgress?: (accounts: number) => void;
+}
+
+/** Names what does not add up. @param fit what is said of so many when all do */
+export function toFindings(
+  check: Finding["check"],
+  { accounts, broken, named }: Reconciliation,
+  fit: string,
+): Finding[] {
+  if (broken === 0) return [ok(check, `${count(accounts)} ${fit}`)];
+  const findings = named.map(({ keyId, problem }) => fail(check, `${keyId}: ${problem}`));
+  const more = broken - named.length;
+  return more === 0 ? findings : [...findings, fail(check, `and ${count(more)} more`)];
+}
 
 /** The code of a driver's error. */
 export function codeOf(error: unknown): string {

@@ -3,6 +3,7 @@ import pg from "pg";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createKeyring } from "../../../src/keyring/keyring.js";
 import { type PostgresClient, postgresStore } from "../../../src/stores/postgres/index.js";
+import { reconcile } from "../../../src/stores/postgres/reconcile.js";
 import { beginLoad } from "../../../src/stores/postgres/load.js";
 import { keyRow as loadedRow, api } from "../../../src/testing/store/rows.js";
 import { noPostgres, startPostgres, type TestPostgres } from "../../servers/postgres.js";
@@ -15,7 +16,7 @@ const KEYWORDS = new Set([
   ..."and any array as audit accounts case changes coalesce entities exists extract from greatest idempotency".split(
     " ",
   ),
-  ..."all materialized idempotency_counts in keys least not nullif on or over select then values when where conflict leases".split(
+  ..."all materialized lateral idempotency_counts in keys least not nullif on or over select then values when where conflict leases".split(
     " ",
   ),
 ]);
@@ -117,6 +118,12 @@ describe.skipIf(noPostgres !== undefined)("postgres beside strangers", () => {
     await pool.query("SELECT loaded.prune_v1('1 hour')");
     const { rows } = await pool.query<object>("SELECT * FROM loaded.key_overview");
     expect(rows).toMatchObject([{ key_id: row.id, credits: "100" }]);
+    await pool.query("INSERT INTO loaded.leases VALUES (1, 'node', 0, 0, 5, 0, true)");
+    const { credits, idempotency } = await reconcile(client, "loaded", () => undefined);
+    expect([credits, idempotency]).toMatchObject([
+      { accounts: 1, broken: 0 },
+      { accounts: 1, broken: 0 },
+    ]);
     await store.close();
     expect(await ran()).toEqual([]);
   });

@@ -12,7 +12,8 @@ import { type Handle, select } from "../connection/handle.js";
 import { prepareSchema } from "../connection/schema.js";
 import { createTransact } from "../connection/transaction.js";
 import { type Accounts, createAccounts } from "../credits/account-table.js";
-import { type Reconciliation, reconcile } from "../credits/reconcile.js";
+import type { Reconciliation } from "../../reconciliation.js";
+import { reconcile } from "../credits/reconcile.js";
 
 /** What was done to a copy. */
 export interface PreparedCopy {

@@ -2,25 +2,9 @@
  * Proves the accounts of a file, key by key: the totals add up, the seal fits, and the leases hold what is reserved.
  */
 import { type Handle, select } from "../connection/handle.js";
+import { createFindings, type Reconciliation } from "../../reconciliation.js";
 import { SEAL_SQL } from "./account-table.js";
 
-/** An account that does not add up. */
-export interface BrokenAccount {
-  readonly keyId: string;
-  /** What is wrong, in words. */
-  readonly problem: string;
-}
-
-/** What {@link reconcile} found. */
-export interface Reconciliation {
-  readonly accounts: number;
-  readonly broken: number;
-  /** The first {@link MAX_NAMED} of them. */
-  readonly named: readonly BrokenAccount[];
-}
-
-/** Most accounts that are named. */
-export const MAX_NAMED = 100;
 /** Keys per query: some 50 ms. */
 const BATCH = 50_000;
 
@@ -67,22 +51,16 @@ export function reconcile(handle: Handle, onProgress: (accounts: number) => void
     `SELECT k.id FROM keystile_keys k WHERE json_extract(k.body, '$.limited') IS NOT NULL
        AND NOT EXISTS (SELECT 1 FROM keystile_accounts a WHERE a.number = coalesce(k.account, k.number))`,
   );
-  const named: BrokenAccount[] = [];
-  let accounts = 0;
-  let broken = 0;
-  const name = (keyId: string, problem: string) => {
-    broken++;
-    if (named.length < MAX_NAMED) named.push({ keyId, problem });
-  };
+  const found = createFindings();
   for (let last = Number.NEGATIVE_INFINITY, rows = batch.all(Number.MIN_SAFE_INTEGER); rows.length > 0;) {
     for (const { n, id, problem } of rows) {
       last = Number(n);
-      if (problem !== null) name(id ?? `number ${last}`, problem);
+      if (problem !== null) found.name(id ?? `number ${last}`, problem);
     }
-    accounts += rows.length;
-    onProgress(accounts);
+    found.read(rows.length);
+    onProgress(found.result.accounts);
     rows = batch.all(last);
   }
-  for (const { id } of without.all()) name(id, "it has credits, and no account");
-  return { accounts, broken, named };
+  for (const { id } of without.all()) found.name(id, "it has credits, and no account");
+  return found.result;
 }

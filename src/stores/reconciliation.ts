@@ -1,0 +1,41 @@
+/** What a store's books were found to be, however the store keeps them. */
+
+/** Something that does not add up. */
+export interface BrokenAccount {
+  /** A key, or what else is named where no key has it. */
+  readonly keyId: string;
+  /** What is wrong, in words. */
+  readonly problem: string;
+}
+
+/** What was checked, and what is wrong with it. */
+export interface Reconciliation {
+  readonly accounts: number;
+  readonly broken: number;
+  /** The first {@link MAX_NAMED} of them. */
+  readonly named: readonly BrokenAccount[];
+}
+
+/** Most that are named. */
+export const MAX_NAMED = 100;
+
+/** Collects what is found. */
+export interface Findings {
+  readonly result: Reconciliation;
+  /** Counts accounts that were read. */
+  read(accounts: number): void;
+  name(keyId: string, problem: string): void;
+}
+
+export function createFindings(): Findings {
+  const named: BrokenAccount[] = [];
+  const result = { accounts: 0, broken: 0, named };
+  return {
+    result,
+    read: (accounts) => void (result.accounts += accounts),
+    name(keyId, problem) {
+      result.broken++;
+      if (named.length < MAX_NAMED) named.push({ keyId, problem });
+    },
+  };
+}
