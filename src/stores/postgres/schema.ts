@@ -2,9 +2,10 @@
 import { MAX_BALANCE } from "../../credits/account.js";
 import { creditFunctions } from "./credits-sql.js";
 import { rowFunctions } from "./rows-sql.js";
+import { spendFunctions } from "./spends-sql.js";
 
 /** What {@link setUpScript} makes. A store works with this version alone. */
-export const SCHEMA_VERSION = 2;
+export const SCHEMA_VERSION = 3;
 
 const MAX = MAX_BALANCE;
 
@@ -181,6 +182,7 @@ END $fn$;
 export const STEPS: readonly ((s: string) => string)[] = [
   (s) => tables(s) + creditFunctions(s) + rowFunctions(s) + overview(s),
   lifetime,
+  spendFunctions,
 ];
 
 /**

@@ -1,0 +1,90 @@
+/**
+ * Calls on accounts, in groups of which a locked account stops no other. A group that met a lock is sent again without
+ * waiting for any; what is locked then waits apart, in a group of its account, and one such statement is in flight.
+ */
+import { isLockTimeout, toStoreError } from "./errors.js";
+import { createGroups, type Grouped } from "./groups.js";
+
+/** Instead of a result: another session holds what the call needs. Nothing was changed. */
+export const LOCKED = "locked";
+
+export interface ContendedOptions {
+  /** Most calls in one statement. */
+  readonly maxSize: number;
+  /** Milliseconds after which a call rejects, its wait included. */
+  readonly timeout: number;
+}
+
+/** A group of one account, and the calls that are in it or wait for it. */
+interface Lane<I, O> {
+  readonly add: Grouped<I, O | typeof LOCKED>;
+  calls: number;
+}
+
+/** The longest pause before calls on a locked account are sent again, milliseconds. */
+const PAUSE_MS = 20;
+/** Part of the time of a call for which a group waits for a lock: it may have waited for another group before. */
+const PATIENCE = 1 / 4;
+
+/**
+ * @param send returns one result per item, in order, and rejects if a lock was not free in time; with `skips` it waits
+ *   for no lock
+ * @param accountOf what else the calls wait apart by
+ * @returns what rejects with STORE_BUSY once an account was locked for too long
+ */
+export function createContended<I, O>(
+  send: (items: readonly I[], skips: boolean) => Promise<readonly (O | typeof LOCKED)[]>,
+  accountOf: (item: I) => number | string,
+  { maxSize, timeout }: ContendedOptions,
+): Grouped<I, O> {
+  const late = (isSent: boolean) => toStoreError({ kind: isSent ? "timeout" : "stalled" }, false);
+  const options = { maxSize, oneAtATime: { timeout, late } };
+  const lanes = new Map<number | string, Lane<I, O>>();
+  let turn: Promise<unknown> = Promise.resolve();
+
+  const sendOrSkip = async (items: readonly I[], skips: boolean): Promise<readonly (O | typeof LOCKED)[]> => {
+    try {
+      return await send(items, skips);
+    } catch (error) {
+      if (skips || !isLockTimeout(error)) throw error;
+      return items.length === 1 ? [LOCKED] : send(items, true);
+    }
+  };
+  const shared = createGroups((items: readonly I[]) => sendOrSkip(items, false), options);
+  /** One account after the other. While several are locked no statement waits for one. */
+  const inTurn = (items: readonly I[]): Promise<readonly (O | typeof LOCKED)[]> => {
+    const sent = turn.then(() => sendOrSkip(items, lanes.size > 1));
+    turn = sent.catch(() => undefined);
+    return sent;
+  };
+  const patiently = async (items: readonly I[]): Promise<readonly (O | typeof LOCKED)[]> => {
+    const until = performance.now() + timeout * PATIENCE;
+    const results = [...(await inTurn(items))];
+    for (;;) {
+      const open = [...results.keys()].filter((i) => results[i] === LOCKED);
+      if (open.length === 0 || performance.now() >= until) return results;
+      await new Promise((resolve) => setTimeout(resolve, Math.random() * PAUSE_MS));
+      const again = await inTurn(open.map((i) => items[i] as I));
+      for (const [at, i] of open.entries()) results[i] = again[at] as O;
+    }
+  };
+  return async (item) => {
+    const began = performance.now();
+    const account = accountOf(item);
+    let lane = lanes.get(account);
+    if (lane === undefined) {
+      const result = await shared(item);
+      if (result !== LOCKED) return result;
+      lane = lanes.get(account) ?? { add: createGroups(patiently, options), calls: 0 };
+      lanes.set(account, lane);
+    }
+    lane.calls++;
+    try {
+      const result = await lane.add(item, timeout - (performance.now() - began));
+      if (result === LOCKED) throw toStoreError({ kind: "server", state: "55P03" }, false);
+      return result;
+    } finally {
+      if (--lane.calls === 0) lanes.delete(account);
+    }
+  };
+}
