@@ -17,14 +17,20 @@ export interface ContendedOptions {
 
 /** A group of one account, and the calls that are in it or wait for it. */
 interface Lane<I, O> {
-  readonly add: Grouped<I, O | typeof LOCKED>;
+  readonly add: Grouped<Patient<I>, O | typeof LOCKED>;
   calls: number;
 }
 
 /** The longest pause before calls on a locked account are sent again, milliseconds. */
 const PAUSE_MS = 20;
-/** Part of the time of a call for which a group waits for a lock: it may have waited for another group before. */
-const PATIENCE = 1 / 4;
+/** Part of the time of a call for which it waits for a lock; what is left is for the statement that is tried last. */
+const PATIENCE = 1 / 2;
+
+/** A call, and until when it is sent again. */
+interface Patient<I> {
+  readonly item: I;
+  readonly until: number;
+}
 
 /**
  * @param send returns one result per item, in order, and rejects if a lock was not free in time; with `skips` it waits
@@ -57,15 +63,15 @@ export function createContended<I, O>(
     turn = sent.catch(() => undefined);
     return sent;
   };
-  const patiently = async (items: readonly I[]): Promise<readonly (O | typeof LOCKED)[]> => {
-    const until = performance.now() + timeout * PATIENCE;
-    const results = [...(await inTurn(items))];
-    for (;;) {
-      const open = [...results.keys()].filter((i) => results[i] === LOCKED);
-      if (open.length === 0 || performance.now() >= until) return results;
-      await new Promise((resolve) => setTimeout(resolve, Math.random() * PAUSE_MS));
-      const again = await inTurn(open.map((i) => items[i] as I));
+  const patiently = async (calls: readonly Patient<I>[]): Promise<readonly (O | typeof LOCKED)[]> => {
+    const results: (O | typeof LOCKED)[] = calls.map(() => LOCKED);
+    for (let open = [...calls.keys()]; ;) {
+      const again = await inTurn(open.map((i) => (calls[i] as Patient<I>).item));
       for (const [at, i] of open.entries()) results[i] = again[at] as O;
+      const now = performance.now();
+      open = open.filter((i) => results[i] === LOCKED && (calls[i] as Patient<I>).until > now);
+      if (open.length === 0) return results;
+      await new Promise((resolve) => setTimeout(resolve, Math.random() * PAUSE_MS));
     }
   };
   return async (item) => {
@@ -80,7 +86,7 @@ export function createContended<I, O>(
     }
     lane.calls++;
     try {
-      const result = await lane.add(item, timeout - (performance.now() - began));
+      const result = await lane.add({ item, until: began + timeout * PATIENCE }, timeout - (performance.now() - began));
       if (result === LOCKED) throw toStoreError({ kind: "server", state: "55P03" }, false);
       return result;
     } finally {
