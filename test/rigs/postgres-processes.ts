@@ -100,7 +100,7 @@ export async function runNodes(
   }
 }
 
-const RECLAIM = `SELECT keystile.end_leases_v2('power', (SELECT jsonb_agg(jsonb_build_array(account, holder, 0))::text FROM keystile.leases), false)`;
+const RECLAIM = `SELECT keystile.end_leases_v1('power', (SELECT jsonb_agg(jsonb_build_array(account, holder, 0))::text FROM keystile.leases))`;
 
 async function deadlocks(server: TestPostgres, url: string): Promise<number> {
   const [row] = await server.sql(

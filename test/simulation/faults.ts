@@ -280,7 +280,7 @@ export const CONNECTION_FAULTS: Readonly<Record<string, Plant & { readonly claus
     connection: (client) => ({
       ...client,
       query: (text, values) =>
-        text.includes("spend_v2")
+        text.includes("spend_v1")
           ? client.query(text, values).catch(() => client.query(text, values))
           : client.query(text, values),
     }),
@@ -327,7 +327,7 @@ export const CONNECTION_FAULTS: Readonly<Record<string, Plant & { readonly claus
       ...client,
       async query(text, values) {
         const result = await client.query(text, values);
-        if (!text.includes("spend_v2")) return result;
+        if (!text.includes("spend_v1")) return result;
         const [row] = (result as { rows: readonly PostgresRow[] }).rows;
         const results = JSON.parse(row!["result"] as string) as unknown[];
         return { rows: [{ result: JSON.stringify(results.reverse()) }] };

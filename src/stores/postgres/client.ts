@@ -6,7 +6,7 @@ import type { MaybePromise } from "../../contracts/types.js";
 import { KeystileError } from "../../contracts/errors.js";
 import { digestText } from "../../lib/hash.js";
 import { isThenable } from "../../lib/thenable.js";
-import { type Failure, failureOf, leavesUsable, toStoreError } from "./errors.js";
+import { type Failure, failureOf, toStoreError } from "./errors.js";
 import { createSlots, NoSlot, type Slots } from "./slots.js";
 
 /** A row as clients return it. Every column that keystile selects is text or null. */
@@ -103,25 +103,26 @@ const READS = 16;
 /** Milliseconds between two questions whether statements that did not respond are still running. */
 const PROBE_MS = 200;
 /** How far the server's and this node's durations of one statement may be apart, milliseconds. */
-const PROBE_SLACK_MS = 500;
-/** The server may keep no more of a text. */
-const PROBE_CHARS = 500;
-/** Statements of this role that the server is running, with their age. */
-const RUNNING = `SELECT substr(a.query, 1, ${PROBE_CHARS}) AS text,
-  (extract(epoch FROM clock_timestamp() - a.query_start) * 1000)::bigint::text AS age
-  FROM pg_stat_activity a WHERE a.state = 'active' AND a.usename = current_user AND a.datname = current_database()`;
+const PROBE_SLACK_MS = 1_000;
+/**
+ * Statements of this role that the server is running, with their age. By text and age: behind a pooler a connection has
+ * no process of its own.
+ */
+const RUNNING = `SELECT a.query AS text, (extract(epoch FROM clock_timestamp() - a.query_start) * 1000)::bigint::text AS age
+  FROM pg_stat_activity a
+  WHERE a.state = 'active' AND a.query <> '' AND a.usename = current_user AND a.datname = current_database()`;
 
 /** A statement on its way. */
 interface Sent {
   readonly result: Promise<unknown>;
-  /** Gives up waiting for it. @returns whether it was sent; if not, it never will be */
-  drop(): boolean;
+  /** Gives up waiting for it. @returns when it was sent, if it was; if not, it never will be */
+  drop(): number | undefined;
 }
-/** A statement that did not respond in time. */
+/** A statement that did not respond in time, and whose slots it keeps. */
 interface Stalled {
   readonly text: string;
   readonly began: number;
-  readonly end: () => void;
+  readonly slots: Slots;
 }
 
 export function createSession(client: PostgresClient, { timeout, prepared, maxWrites }: SessionOptions): Session {
@@ -138,40 +139,35 @@ export function createSession(client: PostgresClient, { timeout, prepared, maxWr
     if (name !== undefined) names.set(text, name);
     return name;
   };
-  const send = (text: string, values: (string | null)[], name?: string): Sent =>
-    pool === undefined
-      ? { result: (async () => client.query(text, values))(), drop: () => true }
-      : sendTo(pool, { text, values, ...(name !== undefined && { name }) });
-  /** Gives the slots back of statements that the server is no longer running. */
+  const send = (text: string, values: (string | null)[], name?: string): Sent => {
+    if (pool !== undefined) return sendTo(pool, { text, values, ...(name !== undefined && { name }) });
+    const began = performance.now();
+    return { result: (async () => client.query(text, values))(), drop: () => began };
+  };
+  /** Gives slots back once the server no longer runs what held them. Takes none: it must run when all are taken. */
   const probe = async (): Promise<void> => {
     if (isProbing) return;
     isProbing = true;
     while (stalled.size > 0) {
       await pause(PROBE_MS);
+      const sent = send(RUNNING, []);
       try {
-        // Takes no slot, so that it can be asked when all are taken.
-        const sent = send(RUNNING, []);
-        const giveUp = (): Error => {
-          sent.drop();
-          return new Timeout();
-        };
-        const rows = rowsOf(await within(sent.result, timeout, giveUp));
+        const rows = rowsOf(await within(sent.result, timeout));
         const now = performance.now();
         for (const one of stalled) {
-          const { text, began, end } = one;
-          const isIt = (row: PostgresRow): boolean =>
-            row["text"] === text.slice(0, PROBE_CHARS) && Math.abs(now - began - Number(row["age"])) < PROBE_SLACK_MS;
-          if (rows.some(isIt)) continue;
-          stalled.delete(one);
-          end();
+          const isIt = ({ text, age }: PostgresRow): boolean =>
+            // The server keeps the beginning of a long text.
+            one.text.startsWith(text as string) && Math.abs(now - one.began - Number(age)) < PROBE_SLACK_MS;
+          if (!rows.some(isIt) && stalled.delete(one)) one.slots.recover();
         }
       } catch {
         // Out of reach: whether they are running is unknown as before.
+        sent.drop();
       }
     }
     isProbing = false;
   };
-  /** One try. Rejects with what {@link failureOf} reads. */
+  /** One try. Rejects with what {@link readFailure} reads. */
   const attempt = async (
     { text, isRead, lane = isRead ? "read" : "write" }: Statement,
     values: (string | null)[],
@@ -180,33 +176,22 @@ export function createSession(client: PostgresClient, { timeout, prepared, maxWr
   ): Promise<unknown> => {
     const slots = lanes[lane];
     await slots.take(Math.max(1, deadline - performance.now()));
-    const began = performance.now();
     const sent = send(text, values, name);
-    let give: (() => void) | undefined = slots.give;
-    const end = (): void => {
-      give?.();
-      give = undefined;
-    };
-    let one: Stalled | undefined;
-    const late = (): Error => {
-      if (!sent.drop()) {
-        end();
-        return new NoSlot();
-      }
-      give = slots.stall();
-      one = { text, began, end };
-      stalled.add(one);
+    let isOver = true;
+    try {
+      return await within(sent.result, deadline - performance.now());
+    } catch (error) {
+      if (!(error instanceof Timeout)) throw error;
+      const began = sent.drop();
+      if (began === undefined) throw new NoSlot();
+      isOver = false;
+      slots.stall();
+      stalled.add({ text, began, slots });
       void probe();
-      return new Timeout();
-    };
-    const settled = (): void => {
-      // A pool's connection ends because it was dropped; what another client says late comes from the server.
-      if (one !== undefined && pool !== undefined) return;
-      end();
-      if (one !== undefined) stalled.delete(one);
-    };
-    sent.result.then(settled, settled);
-    return within(sent.result, deadline - began, late);
+      throw error;
+    } finally {
+      if (isOver) slots.give();
+    }
   };
 
   return {
@@ -270,11 +255,11 @@ function lanesOf(pool: Pool | undefined, maxWrites: number): Readonly<Record<Lan
   };
 }
 
-/** Settles as the promise does, or rejects with what `late` returns, if that takes too long. */
-function within<T>(promise: Promise<T>, ms: number, late: () => Error): Promise<T> {
+/** Settles as the promise does, or rejects with {@link Timeout}. */
+function within<T>(promise: Promise<T>, ms: number): Promise<T> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => {
-      reject(late());
+      reject(new Timeout());
     }, ms);
     promise.then(resolve, reject).finally(() => {
       clearTimeout(timer);
@@ -290,10 +275,11 @@ function pause(ms: number): Promise<void> {
   });
 }
 
-/** Runs a statement on a connection of the pool, and ends the connection instead of lending it again if it is dropped. */
+/** Runs a statement on a connection of the pool. One that is dropped, or failed, is not lent again. */
 function sendTo(pool: Pool, statement: object): Sent {
   let isDropped = false;
   let held: PoolClient | undefined;
+  let began: number | undefined;
   const ignore = (): void => undefined;
   const giveBack = (destroy: boolean): void => {
     held?.removeListener("error", ignore);
@@ -301,20 +287,22 @@ function sendTo(pool: Pool, statement: object): Sent {
     held = undefined;
   };
   const run = async (): Promise<unknown> => {
-    const connection = await pool.connect();
+    held = await pool.connect();
     if (isDropped) {
-      connection.release();
+      giveBack(false);
       throw new NoSlot();
     }
-    held = connection;
     // Without a listener a connection that is lost would end the program; the statement rejects as well.
-    connection.on("error", ignore);
+    held.on("error", ignore);
+    began = performance.now();
     try {
-      const result = await connection.query(statement);
+      const result = await held.query(statement);
       giveBack(false);
       return result;
     } catch (error) {
-      giveBack(!leavesUsable(failureOf(error)));
+      const { kind } = failureOf(error);
+      // What the server refused leaves the connection as it was.
+      giveBack(kind !== "server" && kind !== "conflict");
       throw error;
     }
   };
@@ -322,9 +310,8 @@ function sendTo(pool: Pool, statement: object): Sent {
     result: run(),
     drop() {
       isDropped = true;
-      const wasSent = held !== undefined;
       giveBack(true);
-      return wasSent;
+      return began;
     },
   };
 }

@@ -1,6 +1,6 @@
 /**
- * Calls on accounts, in groups of which a locked account stops no other. A group that met a lock is sent again without
- * waiting for any; what is locked then waits apart, in a group of its account, and one such statement is in flight.
+ * Calls on accounts, in groups of which a locked account stops no other: a group that met a lock is sent again without
+ * waiting for any. Calls on an account that was locked go apart, in a group of their own, until it is free.
  */
 import { isLockTimeout, toStoreError } from "./errors.js";
 import { createGroups, type Grouped } from "./groups.js";
@@ -15,27 +15,15 @@ export interface ContendedOptions {
   readonly timeout: number;
 }
 
-/** A group of one account, and the calls that are in it or wait for it. */
-interface Lane<I, O> {
-  readonly add: Grouped<Patient<I>, O | typeof LOCKED>;
-  calls: number;
-}
-
 /** The longest pause before calls on a locked account are sent again, milliseconds. */
 const PAUSE_MS = 20;
 /** Part of the time of a call for which it waits for a lock; what is left is for the statement that is tried last. */
 const PATIENCE = 1 / 2;
 
-/** A call, and until when it is sent again. */
-interface Patient<I> {
-  readonly item: I;
-  readonly until: number;
-}
-
 /**
  * @param send returns one result per item, in order, and rejects if a lock was not free in time; with `skips` it waits
  *   for no lock
- * @param accountOf what else the calls wait apart by
+ * @param accountOf what calls have in common that wait for one lock
  * @returns what rejects with STORE_BUSY once an account was locked for too long
  */
 export function createContended<I, O>(
@@ -44,53 +32,41 @@ export function createContended<I, O>(
   { maxSize, timeout }: ContendedOptions,
 ): Grouped<I, O> {
   const late = (isSent: boolean) => toStoreError({ kind: isSent ? "timeout" : "stalled" }, false);
-  const options = { maxSize, oneAtATime: { timeout, late } };
-  const lanes = new Map<number | string, Lane<I, O>>();
-  let turn: Promise<unknown> = Promise.resolve();
-
-  const sendOrSkip = async (items: readonly I[], skips: boolean): Promise<readonly (O | typeof LOCKED)[]> => {
-    try {
-      return await send(items, skips);
-    } catch (error) {
-      if (skips || !isLockTimeout(error)) throw error;
-      return items.length === 1 ? [LOCKED] : send(items, true);
-    }
-  };
-  const shared = createGroups((items: readonly I[]) => sendOrSkip(items, false), options);
-  /** One account after the other. While several are locked no statement waits for one. */
-  const inTurn = (items: readonly I[]): Promise<readonly (O | typeof LOCKED)[]> => {
-    const sent = turn.then(() => sendOrSkip(items, lanes.size > 1));
-    turn = sent.catch(() => undefined);
-    return sent;
-  };
-  const patiently = async (calls: readonly Patient<I>[]): Promise<readonly (O | typeof LOCKED)[]> => {
-    const results: (O | typeof LOCKED)[] = calls.map(() => LOCKED);
-    for (let open = [...calls.keys()]; ;) {
-      const again = await inTurn(open.map((i) => (calls[i] as Patient<I>).item));
-      for (const [at, i] of open.entries()) results[i] = again[at] as O;
-      const now = performance.now();
-      open = open.filter((i) => results[i] === LOCKED && (calls[i] as Patient<I>).until > now);
-      if (open.length === 0) return results;
+  const newGroups = () =>
+    createGroups(
+      (items: readonly I[]) =>
+        send(items, false).catch((error: unknown) => {
+          if (!isLockTimeout(error)) throw error;
+          return send(items, true);
+        }),
+      { maxSize, oneAtATime: { timeout, late } },
+    );
+  const [shared, apart] = [newGroups(), newGroups()];
+  /** Accounts that were locked, and the calls that wait for them. */
+  const locked = new Map<number | string, number>();
+  const waitApart = async (item: I, deadline: number): Promise<O> => {
+    for (;;) {
+      const result = await apart(item, deadline - performance.now());
+      if (result !== LOCKED) return result;
+      if (performance.now() > deadline - timeout * PATIENCE)
+        throw toStoreError({ kind: "server", state: "55P03" }, false);
       await new Promise((resolve) => setTimeout(resolve, Math.random() * PAUSE_MS));
     }
   };
   return async (item) => {
-    const began = performance.now();
+    const deadline = performance.now() + timeout;
     const account = accountOf(item);
-    let lane = lanes.get(account);
-    if (lane === undefined) {
+    if (!locked.has(account)) {
       const result = await shared(item);
       if (result !== LOCKED) return result;
-      lane = lanes.get(account) ?? { add: createGroups(patiently, options), calls: 0 };
-      lanes.set(account, lane);
     }
-    lane.calls++;
+    locked.set(account, (locked.get(account) ?? 0) + 1);
     try {
-      const result = await lane.add({ item, until: began + timeout * PATIENCE }, timeout - (performance.now() - began));
-      if (result === LOCKED) throw toStoreError({ kind: "server", state: "55P03" }, false);
-      return result;
+      return await waitApart(item, deadline);
     } finally {
-      if (--lane.calls === 0) lanes.delete(account);
+      const left = (locked.get(account) ?? 1) - 1;
+      if (left > 0) locked.set(account, left);
+      else locked.delete(account);
     }
   };
 }

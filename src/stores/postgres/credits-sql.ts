@@ -8,18 +8,7 @@
  */
 import { KEPT_AFTER_EXPIRY, MAX_BALANCE } from "../../credits/account.js";
 
-/** A version of the functions for leases: what differs. */
-export interface LeaseVersion {
-  readonly suffix: string;
-  /** Loads the account of `call` into `a`, and saves the one before it. */
-  readonly load: (s: string) => string;
-  /** Further parameters, what follows the language, further variables, and what `end_leases` returns. */
-  readonly parameters: string;
-  readonly settings: string;
-  readonly variables: string;
-  readonly ends: "void" | "text";
-}
-
+/** Loads the account of `call` into `a`, and saves the one before it. */
 const LOAD = (s: string) => `
       IF at_number IS DISTINCT FROM call.n THEN
         IF is_changed THEN PERFORM ${s}.save_v1(a); END IF;
@@ -40,107 +29,6 @@ const REPORT = (s: string) => `
       lease.held := lease.held - used;
       lease.spent := lease.spent + used;
       lease.is_forfeited := false;`;
-
-const RETURN_RESULTS = `
-  RETURN '[' || array_to_string(results, ',') || ']';`;
-
-/** The functions for leases. @param s the schema, quoted */
-export const leaseFunctions = (
-  s: string,
-  { suffix, load, parameters, settings, variables, ends }: LeaseVersion,
-): string => `-- calls: [[account, holder, spent, cost, step, period, now, until], …]
-CREATE FUNCTION ${s}.draw_${suffix}(mode text, calls text${parameters}) RETURNS text LANGUAGE plpgsql${settings} AS $f$
-DECLARE
-  call record; a ${s}.accounts; lease ${s}.leases; other ${s}.leases; at_number bigint; is_known boolean := false;
-  is_changed boolean := false; has_lease boolean; is_old boolean; used bigint; free bigint; taken bigint; forfeits bigint;
-  results text[] := '{}';${variables}
-BEGIN
-  PERFORM ${s}.set_durability_v1(mode);
-  FOR call IN
-    SELECT (e ->> 0)::bigint AS n, e ->> 1 AS holder, (e ->> 2)::bigint AS spent, (e ->> 3)::bigint AS cost,
-      (e ->> 4)::bigint AS step, (e ->> 5)::bigint AS period, (e ->> 6)::bigint AS at, (e ->> 7)::bigint AS until, ord::int AS ord
-    FROM jsonb_array_elements(calls::jsonb) WITH ORDINALITY AS t (e, ord) ORDER BY 1, 9
-  LOOP${load(s)}
-    IF NOT is_known THEN
-      results[call.ord] := 'null';
-      CONTINUE;
-    ELSIF a.unlimited THEN
-      results[call.ord] := format('{"drawn":%s,"generation":%s,"remaining":null}', call.cost, a.generation);
-      CONTINUE;
-    ELSIF ${s}.calendar_v1(a.period) <> ${s}.calendar_v1(call.period) THEN
-      results[call.ord] := format('{"drawn":0,"generation":%s,"remaining":0,"stale":true}', a.generation);
-      CONTINUE;
-    END IF;
-    SELECT * INTO lease FROM ${s}.leases l WHERE l.account = at_number AND l.holder = call.holder;
-    has_lease := FOUND;
-    IF has_lease AND lease.generation <> a.generation THEN
-      results[call.ord] := format('{"drawn":0,"generation":%s,"remaining":%s}', a.generation, a.remaining);
-      CONTINUE;
-    END IF;
-    forfeits := ${s}.forfeits_v1(a, call.period);
-    a := ${s}.settle_v1(a, call.period);
-    -- What nodes that vanished hold is forfeited; the lease stays for a day, in case its node lives and reports.
-    FOR other IN
-      SELECT * FROM ${s}.leases l WHERE l.account = at_number AND l.holder <> call.holder AND l.expires <= call.at
-        AND (NOT l.is_forfeited OR l.expires + ${KEPT_AFTER_EXPIRY} <= call.at)
-    LOOP
-      is_old := other.expires + ${KEPT_AFTER_EXPIRY} <= call.at;
-      IF NOT other.is_forfeited THEN
-        a := ${s}.move_v1(a, by_reserved => -other.held, by_forfeited => other.held);
-      END IF;
-      IF is_old OR (NOT other.is_forfeited AND other.held = 0) THEN
-        DELETE FROM ${s}.leases l WHERE l.account = at_number AND l.holder = other.holder;
-      ELSE
-        UPDATE ${s}.leases l SET is_forfeited = true WHERE l.account = at_number AND l.holder = other.holder;
-      END IF;
-    END LOOP;
-    IF has_lease THEN${REPORT(s)}
-    ELSE
-      lease := ROW(at_number, call.holder, a.generation, call.until, 0, call.spent, false);
-    END IF;
-    free := least(a.remaining, ${MAX_BALANCE} - a.reserved);
-    taken := CASE WHEN call.cost > free THEN 0 ELSE greatest(call.cost, least(call.step, free / 4)) END;
-    a := ${s}.move_v1(a, by_remaining => -taken, by_reserved => taken);
-    lease.held := lease.held + taken;
-    lease.expires := call.until;
-    is_changed := true;
-    IF has_lease OR lease.held > 0 THEN
-      INSERT INTO ${s}.leases VALUES (lease.*)
-        ON CONFLICT (account, holder) DO UPDATE SET expires = excluded.expires, held = excluded.held,
-          spent = excluded.spent, is_forfeited = excluded.is_forfeited;
-    END IF;
-    results[call.ord] := format('{"drawn":%s,"generation":%s,"remaining":%s%s}', taken, a.generation, a.remaining,
-      CASE WHEN forfeits > 0 THEN format(',"forfeited":%s', forfeits) ELSE '' END);
-  END LOOP;
-  IF is_changed THEN PERFORM ${s}.save_v1(a); END IF;
-  RETURN '[' || array_to_string(results, ',') || ']';
-END $f$;
-
--- calls: [[account, holder, spent], …]
-CREATE FUNCTION ${s}.end_leases_${suffix}(mode text, calls text${parameters}) RETURNS ${ends} LANGUAGE plpgsql${settings} AS $f$
-DECLARE
-  call record; a ${s}.accounts; lease ${s}.leases; at_number bigint; is_known boolean := false;
-  is_changed boolean := false; used bigint; returned bigint;${ends === "text" ? " results text[] := '{}';" : ""}${variables}
-BEGIN
-  PERFORM ${s}.set_durability_v1(mode);
-  FOR call IN
-    SELECT (e ->> 0)::bigint AS n, e ->> 1 AS holder, (e ->> 2)::bigint AS spent, ord::int AS ord
-    FROM jsonb_array_elements(calls::jsonb) WITH ORDINALITY AS t (e, ord) ORDER BY 1, 4
-  LOOP${load(s)}
-    CONTINUE WHEN NOT is_known;
-    DELETE FROM ${s}.leases l WHERE l.account = at_number AND l.holder = call.holder RETURNING * INTO lease;
-    CONTINUE WHEN NOT FOUND;${REPORT(s)}
-    returned := CASE WHEN a.unlimited OR lease.generation <> a.generation THEN 0
-      ELSE least(lease.held, ${MAX_BALANCE} - a.remaining) END;
-    a := ${s}.move_v1(a, by_remaining => returned, by_reserved => -lease.held, by_forfeited => lease.held - returned);
-    is_changed := true;
-  END LOOP;
-  IF is_changed THEN PERFORM ${s}.save_v1(a); END IF;${ends === "text" ? RETURN_RESULTS : ""}
-END $f$;
-
-`;
-
-const FIRST: LeaseVersion = { suffix: "v1", load: LOAD, parameters: "", settings: "", variables: "", ends: "void" };
 
 /** The statements that make the functions. @param s the schema, quoted */
 export const creditFunctions = (s: string): string => `
@@ -269,7 +157,97 @@ BEGIN
   RETURN '[' || array_to_string(results, ',') || ']';
 END $f$;
 
-${leaseFunctions(s, FIRST)}-- An administrator's change, in the order that the contract states. Raises KS001 if it does not fit the account anymore.
+-- calls: [[account, holder, spent, cost, step, period, now, until], …]
+CREATE FUNCTION ${s}.draw_v1(mode text, calls text) RETURNS text LANGUAGE plpgsql AS $f$
+DECLARE
+  call record; a ${s}.accounts; lease ${s}.leases; other ${s}.leases; at_number bigint; is_known boolean := false;
+  is_changed boolean := false; has_lease boolean; is_old boolean; used bigint; free bigint; taken bigint; forfeits bigint;
+  results text[] := '{}';
+BEGIN
+  PERFORM ${s}.set_durability_v1(mode);
+  FOR call IN
+    SELECT (e ->> 0)::bigint AS n, e ->> 1 AS holder, (e ->> 2)::bigint AS spent, (e ->> 3)::bigint AS cost,
+      (e ->> 4)::bigint AS step, (e ->> 5)::bigint AS period, (e ->> 6)::bigint AS at, (e ->> 7)::bigint AS until, ord::int AS ord
+    FROM jsonb_array_elements(calls::jsonb) WITH ORDINALITY AS t (e, ord) ORDER BY 1, 9
+  LOOP${LOAD(s)}
+    IF NOT is_known THEN
+      results[call.ord] := 'null';
+      CONTINUE;
+    ELSIF a.unlimited THEN
+      results[call.ord] := format('{"drawn":%s,"generation":%s,"remaining":null}', call.cost, a.generation);
+      CONTINUE;
+    ELSIF ${s}.calendar_v1(a.period) <> ${s}.calendar_v1(call.period) THEN
+      results[call.ord] := format('{"drawn":0,"generation":%s,"remaining":0,"stale":true}', a.generation);
+      CONTINUE;
+    END IF;
+    SELECT * INTO lease FROM ${s}.leases l WHERE l.account = at_number AND l.holder = call.holder;
+    has_lease := FOUND;
+    IF has_lease AND lease.generation <> a.generation THEN
+      results[call.ord] := format('{"drawn":0,"generation":%s,"remaining":%s}', a.generation, a.remaining);
+      CONTINUE;
+    END IF;
+    forfeits := ${s}.forfeits_v1(a, call.period);
+    a := ${s}.settle_v1(a, call.period);
+    -- What nodes that vanished hold is forfeited; the lease stays for a day, in case its node lives and reports.
+    FOR other IN
+      SELECT * FROM ${s}.leases l WHERE l.account = at_number AND l.holder <> call.holder AND l.expires <= call.at
+        AND (NOT l.is_forfeited OR l.expires + ${KEPT_AFTER_EXPIRY} <= call.at)
+    LOOP
+      is_old := other.expires + ${KEPT_AFTER_EXPIRY} <= call.at;
+      IF NOT other.is_forfeited THEN
+        a := ${s}.move_v1(a, by_reserved => -other.held, by_forfeited => other.held);
+      END IF;
+      IF is_old OR (NOT other.is_forfeited AND other.held = 0) THEN
+        DELETE FROM ${s}.leases l WHERE l.account = at_number AND l.holder = other.holder;
+      ELSE
+        UPDATE ${s}.leases l SET is_forfeited = true WHERE l.account = at_number AND l.holder = other.holder;
+      END IF;
+    END LOOP;
+    IF has_lease THEN${REPORT(s)}
+    ELSE
+      lease := ROW(at_number, call.holder, a.generation, call.until, 0, call.spent, false);
+    END IF;
+    free := least(a.remaining, ${MAX_BALANCE} - a.reserved);
+    taken := CASE WHEN call.cost > free THEN 0 ELSE greatest(call.cost, least(call.step, free / 4)) END;
+    a := ${s}.move_v1(a, by_remaining => -taken, by_reserved => taken);
+    lease.held := lease.held + taken;
+    lease.expires := call.until;
+    is_changed := true;
+    IF has_lease OR lease.held > 0 THEN
+      INSERT INTO ${s}.leases VALUES (lease.*)
+        ON CONFLICT (account, holder) DO UPDATE SET expires = excluded.expires, held = excluded.held,
+          spent = excluded.spent, is_forfeited = excluded.is_forfeited;
+    END IF;
+    results[call.ord] := format('{"drawn":%s,"generation":%s,"remaining":%s%s}', taken, a.generation, a.remaining,
+      CASE WHEN forfeits > 0 THEN format(',"forfeited":%s', forfeits) ELSE '' END);
+  END LOOP;
+  IF is_changed THEN PERFORM ${s}.save_v1(a); END IF;
+  RETURN '[' || array_to_string(results, ',') || ']';
+END $f$;
+
+-- calls: [[account, holder, spent], …]
+CREATE FUNCTION ${s}.end_leases_v1(mode text, calls text) RETURNS void LANGUAGE plpgsql AS $f$
+DECLARE
+  call record; a ${s}.accounts; lease ${s}.leases; at_number bigint; is_known boolean := false;
+  is_changed boolean := false; used bigint; returned bigint;
+BEGIN
+  PERFORM ${s}.set_durability_v1(mode);
+  FOR call IN
+    SELECT (e ->> 0)::bigint AS n, e ->> 1 AS holder, (e ->> 2)::bigint AS spent, ord::int AS ord
+    FROM jsonb_array_elements(calls::jsonb) WITH ORDINALITY AS t (e, ord) ORDER BY 1, 4
+  LOOP${LOAD(s)}
+    CONTINUE WHEN NOT is_known;
+    DELETE FROM ${s}.leases l WHERE l.account = at_number AND l.holder = call.holder RETURNING * INTO lease;
+    CONTINUE WHEN NOT FOUND;${REPORT(s)}
+    returned := CASE WHEN a.unlimited OR lease.generation <> a.generation THEN 0
+      ELSE least(lease.held, ${MAX_BALANCE} - a.remaining) END;
+    a := ${s}.move_v1(a, by_remaining => returned, by_reserved => -lease.held, by_forfeited => lease.held - returned);
+    is_changed := true;
+  END LOOP;
+  IF is_changed THEN PERFORM ${s}.save_v1(a); END IF;
+END $f$;
+
+-- An administrator's change, in the order that the contract states. Raises KS001 if it does not fit the account anymore.
 CREATE FUNCTION ${s}.change_credits_v1(n bigint, change jsonb) RETURNS void LANGUAGE plpgsql AS $f$
 DECLARE
   a ${s}.accounts; upto bigint := (change ->> 'period')::bigint; sets boolean := change -> 'remaining' IS NOT NULL;

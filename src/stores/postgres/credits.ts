@@ -1,4 +1,7 @@
-/** Spends, draws and returns: each kind is one statement for the calls of one turn, and one in flight; two while an account is locked. */
+/**
+ * Spends, draws and returns: each kind is one statement for the calls of one turn, and one in flight; two while an
+ * account is locked.
+ */
 import { KeystileError } from "../../contracts/errors.js";
 import type {
   BalanceQuery,
@@ -52,26 +55,30 @@ export const COUNTS = [
   "forfeited",
 ] as const;
 
-type Tuple = readonly (number | string | null)[];
-/** Where the id of a call with an idempotency key is. */
-const ID = 4;
+type Tuple = readonly [account: number, ...given: (number | string)[]];
+/** As `spend_once_v1` reads it. Without an account the call takes nothing. */
+interface OnceCall {
+  readonly n?: number;
+  readonly id: string;
+}
 
 export function createCredits(session: Session, { schema, durability, timeout }: PostgresSettings): Credits {
-  const grouped = <O>(name: string, maxSize = MAX_GROUP) => {
-    const statement = writing(`${schema}.${name}($1, $2, $3::text::boolean)`, Math.min(LOCK_MS, timeout / 8));
-    return createContended<Tuple, O>(
+  const grouped = <I, O>(call: string, accountOf: (item: I) => number | string, maxSize: number) => {
+    const statement = writing(`${schema}.${call}$1, $2, $3::text::boolean)`, Math.min(LOCK_MS, timeout / 8));
+    return createContended<I, O>(
       async (calls, skips) => {
         const [row] = await session.run(statement, durability, JSON.stringify(calls), String(skips));
         return JSON.parse(row?.["result"] as string) as O[];
       },
-      (call) => call[0] ?? (call[ID] as string),
+      accountOf,
       { maxSize, timeout },
     );
   };
-  const spends = grouped<Spend | null>("spend_v2");
-  const draws = grouped<Draw | null>("draw_v2");
-  const ends = grouped<null>("end_leases_v2");
-  const once = grouped<OnceSpend>("spend_once_v2", MAX_ONCE);
+  const ofTuples = <O>(name: string) => grouped<Tuple, O>(`group_v1('${name}', `, ([account]) => account, MAX_GROUP);
+  const spends = ofTuples<Spend | null>("spend_v1");
+  const draws = ofTuples<Draw | null>("draw_v1");
+  const ends = ofTuples<null>("end_leases_v1");
+  const once = grouped<OnceCall, OnceSpend>("once_group_v1(", ({ n, id }) => n ?? id, MAX_ONCE);
   const findRecord: Statement = {
     isRead: true,
     text: `SELECT i.body FROM ${schema}.idempotency i WHERE i.id = $1 AND i.expires > $2::text::bigint`,
@@ -94,8 +101,8 @@ export function createCredits(session: Session, { schema, durability, timeout }:
       assertSpend(cost, period, now);
       assertRecord(record);
       const { id, workspaceId, body, until } = record;
-      const account = ref === undefined ? null : typeof ref === "number" ? ref : -1;
-      return once([account, cost, period, now, id, workspaceId, body, until, maxRecords, maxPerWorkspace]);
+      const call = { cost, period, now, id, ws: workspaceId, body, until, most: maxRecords, share: maxPerWorkspace };
+      return once({ ...call, ...(ref !== undefined && { n: typeof ref === "number" ? ref : -1 }) });
     },
     async findOnce(id, now) {
       if (!isStorable(id)) return undefined;

@@ -3,9 +3,8 @@ import { KeystileError, type KeystileErrorCode } from "../../contracts/errors.js
 
 /**
  * Why a statement failed. `timeout`, `lost`: it may have been run. `stalled`, `refused`: it was not, because earlier
- * statements do not respond, or no connection was made.
- * `conflict`: nothing was changed, and sending it again may help. `unprepared`: the connection does not know the named
- * statement. `server`: the server says so, with its SQLSTATE.
+ * statements do not respond, or no connection was made. `conflict`: nothing was changed, and sending it again may help.
+ * `unprepared`: the connection does not know the named statement. `server`: the server says so, with its SQLSTATE.
  */
 export interface Failure {
   readonly kind: "timeout" | "stalled" | "lost" | "refused" | "conflict" | "unprepared" | "server";
@@ -46,11 +45,6 @@ function failureOfState(state: string): Failure {
   if (NO_SESSION.has(state)) return { kind: "refused", state };
   if (state.startsWith("08") || SESSION_LOST.has(state)) return { kind: "lost", state };
   return { kind: "server", state };
-}
-
-/** Whether the connection is as good as before: what other sessions did made the statement fail. */
-export function leavesUsable({ kind, state = "" }: Failure): boolean {
-  return kind === "conflict" || state.startsWith("55");
 }
 
 /** Whether an error says that another session held a lock for too long. */

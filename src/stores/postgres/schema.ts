@@ -2,7 +2,7 @@
 import { MAX_BALANCE } from "../../credits/account.js";
 import { creditFunctions } from "./credits-sql.js";
 import { rowFunctions } from "./rows-sql.js";
-import { spendFunctions } from "./spends-sql.js";
+import { groupFunctions } from "./spends-sql.js";
 
 /** What {@link setUpScript} makes. A store works with this version alone. */
 export const SCHEMA_VERSION = 3;
@@ -182,7 +182,7 @@ END $fn$;
 export const STEPS: readonly ((s: string) => string)[] = [
   (s) => tables(s) + creditFunctions(s) + rowFunctions(s) + overview(s),
   lifetime,
-  spendFunctions,
+  groupFunctions,
 ];
 
 /**

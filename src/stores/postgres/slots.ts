@@ -14,8 +14,10 @@ export interface Slots {
   take(ms: number): Promise<void>;
   /** Gives a slot back. */
   give(): void;
-  /** A statement did not respond in time and keeps its slot. @returns what gives the slot back, once */
-  stall(): () => void;
+  /** A statement did not respond in time, and keeps its slot. */
+  stall(): void;
+  /** It is over. */
+  recover(): void;
 }
 
 /** No slot was free: nothing was sent. */
@@ -32,32 +34,31 @@ export function createSlots(count: number): Slots {
     else next(true);
   };
   return {
-    async take(ms) {
-      if (free > 0) free--;
-      else if (stalled >= count) throw new NoSlot();
-      else
-        await new Promise<void>((resolve, reject) => {
-          const settle = (isGiven: boolean): void => {
-            clearTimeout(timer);
-            waiting.delete(settle);
-            if (isGiven) resolve();
-            else reject(new NoSlot());
-          };
-          const timer = setTimeout(settle, ms, false);
-          waiting.add(settle);
-        });
+    take(ms) {
+      if (free > 0) {
+        free--;
+        return Promise.resolve();
+      }
+      if (stalled >= count) return Promise.reject(new NoSlot());
+      return new Promise((resolve, reject) => {
+        const settle = (isGiven: boolean): void => {
+          clearTimeout(timer);
+          waiting.delete(settle);
+          if (isGiven) resolve();
+          else reject(new NoSlot());
+        };
+        const timer = setTimeout(settle, ms, false);
+        waiting.add(settle);
+      });
     },
     give,
     stall() {
       stalled++;
       if (stalled >= count) for (const settle of waiting) settle(false);
-      let isOver = false;
-      return () => {
-        if (isOver) return;
-        isOver = true;
-        stalled--;
-        give();
-      };
+    },
+    recover() {
+      stalled--;
+      give();
     },
   };
 }

@@ -391,7 +391,7 @@ describe.skipIf(isSkipped)("postgres: statements and connections", () => {
     let statements = 0;
     const client: PostgresClient = {
       query(text, values) {
-        if (text.includes("spend_once_v2")) statements++;
+        if (text.includes("once_group_v1")) statements++;
         return pool.query(text, values);
       },
     };
@@ -474,7 +474,7 @@ describe.skipIf(isSkipped)("postgres: statements and connections", () => {
     const bad = { row: { ...keyRow(7, { apiId, name: "bad" }), digest: "taken-digest" } };
     await meets("STORE_INVALID", () => store.insertKeys([bad]));
     await meets("NOT_FOUND", () => store.insertKeys([{ row: { ...bad.row, apiId: "api_none" } }]));
-    await server.sql("DROP FUNCTION keystile.spend_v2, keystile.write_v1", database);
+    await server.sql("DROP FUNCTION keystile.spend_v1, keystile.write_v1", database);
     await meets("STORE_INVALID", () => verifier.verify({ key }));
     await meets("STORE_INVALID", () => keyring.updateKey({ keyId, name: "new" }));
     await server.sql("ALTER TABLE keystile.keys RENAME TO other", database);
