@@ -20,7 +20,7 @@ const MAX = 6;
 /** The most connections of all nodes, with those that ask whether a statement is still running. */
 export const MOST = NODES * (MAX + 1);
 const KEYS = 8;
-const TIMEOUT = 3_000;
+const TIMEOUT = 1_500;
 const CREDITS = 1_000_000;
 
 export interface StallsReport {
