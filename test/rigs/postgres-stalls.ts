@@ -6,6 +6,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import pg from "pg";
 import { isKeystileError } from "../../src/contracts/errors.js";
+import { createKeyring } from "../../src/keyring/keyring.js";
 import type { PostgresClient } from "../../src/stores/postgres/index.js";
 import { postgresStore } from "../../src/stores/postgres/index.js";
 import { createVerifier } from "../../src/verify/verifier.js";
@@ -22,6 +23,8 @@ export const MOST = NODES * (MAX + 1);
 const KEYS = 8;
 const TIMEOUT = 1_500;
 const CREDITS = 1_000_000;
+/** New keys of each node that are written at once: more than it has connections. */
+const WRITES = 8;
 
 export interface StallsReport {
   /** The most connections that the nodes had on the server. */
@@ -32,6 +35,8 @@ export interface StallsReport {
   readonly failed: number;
   /** Outcomes of calls with credits while it lasted, by key: the first is the one whose row is locked. */
   readonly kinds: readonly Readonly<Record<string, number>>[];
+  /** Outcomes of new keys that were written meanwhile, each of which is a commit that waits for no lock. */
+  readonly writes: Readonly<Record<string, number>>;
   /** From its end until a call on every key was granted, milliseconds. */
   readonly grantsAfter: number;
   /** Acknowledged deductions that the server does not have: none. */
@@ -60,6 +65,9 @@ export async function runStall(
     const url = await server.newDatabase();
     const made = await makeKeys(url, KEYS, CREDITS);
     const unlimited = (await unlimitedKey(url))!;
+    const name = new URL(url).pathname.slice(1);
+    const [api] = await server.sql("SELECT id FROM keystile.entities WHERE kind = 'apis' LIMIT 1", name);
+    const apiId = api!["id"] as string;
     const nodes = Array.from({ length: NODES }, () => {
       const pool = new pg.Pool({ connectionString: url, max: MAX, connectionTimeoutMillis: 2_000 });
       pool.on("error", () => undefined);
@@ -74,6 +82,7 @@ export async function runStall(
     const acknowledged = made.map(() => 0);
     const grantedAt = made.map(() => 0);
     let kinds = made.map((): Record<string, number> => ({}));
+    let writes: Record<string, number> = {};
     let [failed, refused, connections] = [0, 0, 0];
     let isStopping = false;
     const loops: Promise<void>[] = [];
@@ -83,19 +92,13 @@ export async function runStall(
         await pause(ms);
       }
     };
-    for (const { verifier } of nodes) {
+    for (const { store, verifier } of nodes) {
       for (const [i, { key }] of made.entries()) {
         let calls = 0;
         const call = async (): Promise<void> => {
-          let kind: string;
-          try {
-            // Some of them with an idempotency key.
-            const once = calls++ % 2 === 0 ? { idempotencyKey: `${Math.random()}` } : {};
-            kind = (await verifier.verify({ key }, once)).code;
-          } catch (error) {
-            if (!isKeystileError(error)) throw error;
-            kind = error.code;
-          }
+          // Some of them with an idempotency key.
+          const once = calls++ % 2 === 0 ? { idempotencyKey: `${Math.random()}` } : {};
+          const kind = await codeOf(async () => (await verifier.verify({ key }, once)).code);
           kinds[i]![kind] = (kinds[i]![kind] ?? 0) + 1;
           if (kind !== "VALID") return;
           acknowledged[i]!++;
@@ -104,16 +107,17 @@ export async function runStall(
         loops.push(loop(call, 10));
       }
       const callUnlimited = async (): Promise<void> => {
-        const code = await verifier.verify({ key: unlimited }).then(
-          (result) => result.code,
-          (error: unknown) => (error as { code: string }).code,
-        );
-        if (code !== "VALID") failed++;
+        if ((await codeOf(async () => (await verifier.verify({ key: unlimited })).code)) !== "VALID") failed++;
       };
       loops.push(loop(callUnlimited, 20));
+      const keyring = createKeyring(store);
+      const write = async (): Promise<void> => {
+        const kind = await codeOf(async () => (await keyring.createKey({ apiId }), "written"));
+        writes[kind] = (writes[kind] ?? 0) + 1;
+      };
+      for (let i = 0; i < WRITES; i++) loops.push(loop(write, 100));
     }
     while (grantedAt.some((at) => at === 0)) await pause(50);
-    const name = new URL(url).pathname.slice(1);
     const other = async (): Promise<void> => {
       const late = pause(2_000).then(() => {
         throw new Error("late");
@@ -136,8 +140,10 @@ export async function runStall(
     // Calls that began before.
     await pause(TIMEOUT);
     kinds = made.map(() => ({}));
+    writes = {};
     await pause(seconds * 1_000);
-    const seen = kinds;
+    const [seen, written] = [kinds, writes];
+    writes = {};
     kinds = made.map(() => ({}));
     const over = performance.now();
     await end();
@@ -156,9 +162,18 @@ export async function runStall(
       name,
     );
     const lost = acknowledged.reduce((sum, count, i) => sum + Math.max(0, count - (rows[i]!["n"] as number)), 0);
-    return { connections, refused, failed, kinds: seen, grantsAfter, lost };
+    return { connections, refused, failed, kinds: seen, writes: written, grantsAfter, lost };
   } finally {
     for (const ending of endings.toReversed()) await ending();
+  }
+}
+
+async function codeOf(call: () => Promise<string>): Promise<string> {
+  try {
+    return await call();
+  } catch (error) {
+    if (!isKeystileError(error)) throw error;
+    return error.code;
   }
 }
 
@@ -169,23 +184,30 @@ async function unlimitedKey(url: string): Promise<string | undefined> {
 
 type Endings = (() => unknown)[];
 
+/** A connection of the rig's own, which is not one of the nodes'. */
+async function connect(url: string, endings: Endings): Promise<pg.Client> {
+  const client = new pg.Client({ connectionString: url, application_name: "rig" });
+  client.on("error", () => undefined);
+  await client.connect();
+  endings.push(() => client.end());
+  return client;
+}
+
 /** Each begins, and resolves with what ends it. */
 const STALLS: Readonly<
   Record<Stall, (server: TestPostgres, url: string, endings: Endings) => Promise<() => Promise<unknown>>>
 > = {
   async "a locked row"(_, url, endings) {
-    const client = new pg.Client({ connectionString: url, application_name: "rig" });
-    client.on("error", () => undefined);
-    await client.connect();
-    endings.push(() => client.end());
+    const client = await connect(url, endings);
     await client.query("BEGIN");
     await client.query("SELECT * FROM keystile.accounts ORDER BY number LIMIT 1 FOR UPDATE");
     return () => client.query("ROLLBACK");
   },
-  async "a lost standby"(server) {
+  async "a lost standby"(_, url, endings) {
+    const client = await connect(url, endings);
     const configure = async (names: string): Promise<void> => {
-      await server.sql(`ALTER SYSTEM SET synchronous_standby_names = '${names}'`);
-      await server.sql("SELECT pg_reload_conf()");
+      await client.query(`ALTER SYSTEM SET synchronous_standby_names = '${names}'`);
+      await client.query("SELECT pg_reload_conf()");
     };
     await configure("gone");
     return () => configure("");

@@ -1,6 +1,6 @@
 /**
  * Calls on accounts, in groups of which a locked account stops no other: a group that met a lock is sent again without
- * waiting for any. Calls on an account that was locked go apart, in a group of their own, until it is free.
+ * waiting for any. Calls on an account that was locked go apart, in groups of their own, until it is free.
  */
 import { isLockTimeout, toStoreError } from "./errors.js";
 import { createGroups, type Grouped } from "./groups.js";
@@ -32,18 +32,41 @@ export function createContended<I, O>(
   { maxSize, timeout }: ContendedOptions,
 ): Grouped<I, O> {
   const late = (isSent: boolean) => toStoreError({ kind: isSent ? "timeout" : "stalled" }, false);
-  const newGroups = () =>
-    createGroups(
-      (items: readonly I[]) =>
-        send(items, false).catch((error: unknown) => {
-          if (!isLockTimeout(error)) throw error;
-          return send(items, true);
-        }),
-      { maxSize, oneAtATime: { timeout, late } },
+  const options = { maxSize, oneAtATime: { timeout, late } };
+  const orIfLocked = async <T>(sent: Promise<T>, instead: () => T | Promise<T>): Promise<T> => {
+    try {
+      return await sent;
+    } catch (error) {
+      if (!isLockTimeout(error)) throw error;
+      return instead();
+    }
+  };
+  const shared = createGroups(
+    (items: readonly I[]) => orIfLocked(send(items, false), () => send(items, true)),
+    options,
+  );
+  /** Accounts that were locked: the calls that go apart, and when one of their groups last waited. */
+  const locked = new Map<number | string, { calls: number; waited: number }>();
+  let waits = 0;
+  // All that is free goes at once; then one account is waited for, each in its turn: one that many sessions use is free
+  // for no moment, and is got by who stands in the server's queue.
+  const apart = createGroups(async (items: readonly I[]) => {
+    const results = [...(await send(items, true))];
+    const waitedOf = (i: number): number => locked.get(accountOf(items[i] as I))?.waited ?? 0;
+    const [first, ...left] = [...items.keys()].filter((i) => results[i] === LOCKED);
+    if (first === undefined) return results;
+    const next = accountOf(items[left.reduce((a, b) => (waitedOf(b) < waitedOf(a) ? b : a), first)] as I);
+    const lane = locked.get(next);
+    if (lane !== undefined) lane.waited = ++waits;
+    const chosen = [first, ...left].filter((i) => accountOf(items[i] as I) === next);
+    const waited = send(
+      chosen.map((i) => items[i] as I),
+      false,
     );
-  const [shared, apart] = [newGroups(), newGroups()];
-  /** Accounts that were locked, and the calls that wait for them. */
-  const locked = new Map<number | string, number>();
+    const got = await orIfLocked(waited, () => chosen.map(() => LOCKED));
+    for (const [at, i] of chosen.entries()) results[i] = got[at] as O;
+    return results;
+  }, options);
   const waitApart = async (item: I, deadline: number): Promise<O> => {
     for (;;) {
       const result = await apart(item, deadline - performance.now());
@@ -60,13 +83,13 @@ export function createContended<I, O>(
       const result = await shared(item);
       if (result !== LOCKED) return result;
     }
-    locked.set(account, (locked.get(account) ?? 0) + 1);
+    const lane = locked.get(account) ?? { calls: 0, waited: 0 };
+    locked.set(account, lane);
+    lane.calls++;
     try {
       return await waitApart(item, deadline);
     } finally {
-      const left = (locked.get(account) ?? 1) - 1;
-      if (left > 0) locked.set(account, left);
-      else locked.delete(account);
+      if (--lane.calls === 0) locked.delete(account);
     }
   };
 }
