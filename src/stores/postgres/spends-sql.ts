@@ -15,12 +15,14 @@ const QUOTE = (s: string, cost: string, period: string) => `CASE
       WHEN a.unlimited THEN ${UNLIMITED}
       WHEN ${cost} > 0 AND ${cost} <= a.remaining AND a.period = ${period} THEN NULL
       WHEN ${s}.calendar_v1(a.period) <> ${s}.calendar_v1(${period}) THEN '{"ok":false,"remaining":0,"stale":true}'
-      WHEN ${cost} = 0 OR ${cost} > (${s}.settle_v1(a, ${period})).remaining
-        THEN format('{"ok":%s,"remaining":%s}', (${cost} = 0)::text, (${s}.settle_v1(a, ${period})).remaining)
+      WHEN ${cost} = 0 OR ${cost} > (${s}.settle_v1(ROW(a.*)::${s}.accounts, ${period})).remaining
+        THEN format('{"ok":%s,"remaining":%s}', (${cost} = 0)::text, (${s}.settle_v1(ROW(a.*)::${s}.accounts, ${period})).remaining)
     END`;
 /** Calls on one account are in order: none is decided by a read if another one takes. */
 const IF_ALONE = "CASE WHEN bool_and(c.result IS NOT NULL) OVER (PARTITION BY c.n) THEN c.result END";
 const ELEMENTS = `jsonb_array_elements(parsed) WITH ORDINALITY AS x (e, ord)`;
+/** One row, by its index: the server would scan a table of thousands rather than look up each call's. */
+const ROW = (query: string) => `LATERAL (SELECT a.* FROM ${query} LIMIT 1)`;
 /** Calls with an idempotency key, of the list `parsed`. */
 const ONCE = `(SELECT e, ord::integer AS ord, (e ->> 'n')::bigint AS n, (e ->> 'cost')::bigint AS cost,
       (e ->> 'period')::bigint AS period, (e ->> 'now')::bigint AS at, e ->> 'id' AS id, e ->> 'ws' AS ws, e ->> 'body' AS body
@@ -43,25 +45,28 @@ END $f$;
 
 -- what: spend_v1, draw_v1 or end_leases_v1, and its calls; returns one result for each.
 CREATE FUNCTION ${s}.group_v1(what text, mode text, calls text, skips boolean) RETURNS text ${SETTINGS} AS $f$
-DECLARE parsed jsonb := calls::jsonb; results text[] := '{}'; locked bigint[] := '{}'; places integer[]; rest text; said text;
+DECLARE parsed jsonb := calls::jsonb; results text[] := '{}'; locked bigint[]; place integer; places integer[];
+  rest text; said jsonb;
 BEGIN
   IF what = 'spend_v1' THEN
     results := ARRAY(SELECT ${IF_ALONE} FROM (
       SELECT ord, e ->> 0 AS n, ${QUOTE(s, "(e ->> 1)::bigint", "(e ->> 2)::bigint")} AS result
-      FROM ${ELEMENTS} LEFT JOIN ${s}.accounts a ON a.number = (e ->> 0)::bigint) c ORDER BY ord);
+      FROM ${ELEMENTS} LEFT JOIN ${ROW(`${s}.accounts a WHERE a.number = (e ->> 0)::bigint`)} a ON true) c ORDER BY ord);
   END IF;
   IF skips THEN
     locked := ${s}.hold_accounts_v1(ARRAY(SELECT (e ->> 0)::bigint FROM ${ELEMENTS} WHERE results[ord] IS NULL), true);
+    FOR place IN SELECT ord FROM ${ELEMENTS} WHERE results[ord] IS NULL AND (e ->> 0)::bigint = ANY (locked) LOOP
+      results[place] := '"locked"';
+    END LOOP;
   END IF;
-  SELECT array_agg(ord ORDER BY ord), jsonb_agg(e ORDER BY ord)::text INTO places, rest
-    FROM ${ELEMENTS} WHERE results[ord] IS NULL AND (e ->> 0)::bigint <> ALL (locked);
+  SELECT array_agg(ord ORDER BY ord), jsonb_agg(e ORDER BY ord)::text INTO places, rest FROM ${ELEMENTS} WHERE results[ord] IS NULL;
   IF rest IS NOT NULL THEN
-    EXECUTE format('SELECT ${s}.%I($1, $2)::text', what) INTO said USING mode, rest;
+    EXECUTE format('SELECT nullif(${s}.%I($1, $2)::text, '''')::jsonb', what) INTO said USING mode, rest;
+    FOR i IN 1..cardinality(places) LOOP
+      results[places[i]] := coalesce((said -> (i - 1))::text, 'null');
+    END LOOP;
   END IF;
-  RETURN (SELECT jsonb_agg(coalesce(results[ord]::jsonb, CASE
-    WHEN array_position(places, ord::integer) IS NULL THEN '"locked"'::jsonb
-    ELSE coalesce(nullif(said, '')::jsonb -> (array_position(places, ord::integer) - 1), 'null'::jsonb)
-  END) ORDER BY ord)::text FROM ${ELEMENTS});
+  RETURN '[' || array_to_string(results, ',') || ']';
 END $f$;
 
 -- calls: as of spend_once_v1. Locks ids, accounts and counts, each in one order, so that no two groups wait for each
@@ -75,7 +80,8 @@ BEGIN
       WHEN i.id IS NOT NULL THEN '{"outcome":"repeated"' || coalesce(',"spend":' || nullif(q.free, 'null'), '') || '}'
       WHEN q.spend NOT LIKE '{"ok":true%' THEN '{"outcome":"done"' || coalesce(',"spend":' || nullif(q.spend, 'null'), '') || '}'
     END AS result
-    FROM ${ONCE} LEFT JOIN ${s}.idempotency i ON i.id = c.id AND i.expires > c.at LEFT JOIN ${s}.accounts a ON a.number = c.n,
+    FROM ${ONCE} LEFT JOIN ${ROW(`${s}.idempotency a WHERE a.id = c.id AND a.expires > c.at`)} i ON true
+      LEFT JOIN ${ROW(`${s}.accounts a WHERE a.number = c.n`)} a ON true,
     LATERAL (SELECT CASE WHEN c.n IS NULL THEN ${UNLIMITED} ELSE ${QUOTE(s, "c.cost", "c.period")} END AS spend,
       CASE WHEN i.id IS NULL THEN NULL WHEN c.n IS NULL THEN ${UNLIMITED} ELSE ${QUOTE(s, "0", "c.period")} END AS free) q
     ) c ORDER BY ord);
