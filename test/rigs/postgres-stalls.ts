@@ -18,8 +18,8 @@ export type Stall = "a locked row" | "a lost standby" | "a stopped process";
 const NODES = 4;
 /** Connections of the pool of a node. */
 const MAX = 6;
-/** The most connections of all nodes, with those that ask whether a statement is still running. */
-export const MOST = NODES * (MAX + 1);
+/** The most connections of all nodes: with those that listen, and that ask whether a statement is still running. */
+export const MOST = NODES * (MAX + 2);
 const KEYS = 8;
 const TIMEOUT = 1_500;
 const CREDITS = 1_000_000;

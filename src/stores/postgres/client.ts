@@ -242,8 +242,9 @@ function readFailure(error: unknown): Failure {
 }
 
 /**
- * Writes have at most half of what a pool has beside the connections that listen and poll: reads always find one, and
- * with what did not respond a node has no more on the server than the pool may have, unless that is less than four.
+ * Writes have at most half of what a pool has beside two connections for polls: reads always find one, and with what
+ * did not respond a node has no more statements on the server than the pool may have connections, unless that is less
+ * than four. Beside them it listens, and asks what is still running.
  */
 function lanesOf(pool: Pool | undefined, maxWrites: number): Readonly<Record<Lane, Slots>> {
   const shared = pool === undefined ? READS + maxWrites : (pool.options?.max ?? 10) - 2;

@@ -41,17 +41,16 @@ export function createContended<I, O>(
       return instead();
     }
   };
-  const shared = createGroups(
-    (items: readonly I[]) => orIfLocked(send(items, false), () => send(items, true)),
-    options,
-  );
+  // Also what waits for no account may meet a lock, as on the first record of a workspace.
+  const skip = (items: readonly I[]) => orIfLocked(send(items, true), () => items.map(() => LOCKED));
+  const shared = createGroups((items: readonly I[]) => orIfLocked(send(items, false), () => skip(items)), options);
   /** Accounts that were locked: the calls that go apart, and when one of their groups last waited. */
   const locked = new Map<number | string, { calls: number; waited: number }>();
   let waits = 0;
   // All that is free goes at once; then one account is waited for, each in its turn: one that many sessions use is free
   // for no moment, and is got by who stands in the server's queue.
   const apart = createGroups(async (items: readonly I[]) => {
-    const results = [...(await send(items, true))];
+    const results = [...(await skip(items))];
     const waitedOf = (i: number): number => locked.get(accountOf(items[i] as I))?.waited ?? 0;
     const [first, ...left] = [...items.keys()].filter((i) => results[i] === LOCKED);
     if (first === undefined) return results;

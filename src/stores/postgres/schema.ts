@@ -2,7 +2,7 @@
 import { MAX_BALANCE } from "../../credits/account.js";
 import { creditFunctions } from "./credits-sql.js";
 import { rowFunctions } from "./rows-sql.js";
-import { groupFunctions } from "./spends-sql.js";
+import { groupFunctions } from "./groups-sql.js";
 
 /** What {@link setUpScript} makes. A store works with this version alone. */
 export const SCHEMA_VERSION = 3;

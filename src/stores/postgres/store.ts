@@ -48,7 +48,8 @@ interface Written {
 /**
  * Keeps keys in PostgreSQL 14 or later, for any number of nodes. Its `KeyRef` is a number. Every call is one statement;
  * the finds of one turn of the event loop are one together, and so are the spends, draws and returns, of which one of
- * each is in flight, and one more while an account is locked. Run {@link PostgresStore.setUp} once. The client stays the program's: `close()` does not end it.
+ * each is in flight, and one more while an account is locked. Run {@link PostgresStore.setUp} once. The client stays
+ * the program's: `close()` does not end it.
  *
  * Changes of other nodes arrive within `bound`, and within milliseconds where the client listens. While the server
  * cannot be reached, keys that are remembered verify until the bound, and every other call fails with

@@ -1,10 +1,10 @@
 /**
- * Groups of calls of which a locked account stops no other. A group waits for a lock as long as its `lock_timeout` says,
- * and fails then; sent again with `skips` it waits for nothing, and returns "locked" for each call whose account, id or
- * count of records another session holds. What is left runs through the functions of one version before.
+ * Groups of calls of which a locked account stops no other. A group waits for a lock as long as its `lock_timeout`
+ * says, and fails then; sent again with `skips` it waits for nothing, and returns "locked" for each call whose account,
+ * id or count of records another session holds. What is left runs through the functions of one version before.
  *
- * What takes nothing is decided by a read: a lock is written to the log, and its commit waits for the disk. The decision
- * is right at the moment of that read, which is during the call.
+ * What takes nothing is decided by a read: a lock is written to the log, and its commit waits for the disk. The
+ * decision is right at the moment of that read, which is during the call.
  */
 const SETTINGS = "LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp";
 const UNLIMITED = `'{"ok":true,"remaining":null}'`;
