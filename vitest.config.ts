@@ -26,7 +26,7 @@ export const SLOW = [
   "test/credits/locked-file.test.ts",
   "test/stores/sqlite/{waiting,writer-thread}.test.ts",
   "test/stores/sqlite/connection/foreign-log.test.ts",
-  "test/stores/postgres/{changes,load,outage,servers,strangers}.test.ts",
+  "test/stores/postgres/{changes,load,outage,servers,stalls,strangers}.test.ts",
 ];
 
 /** What replaces the globals for timers: it shares no process, in which timers of other files may still run. */

@@ -24,6 +24,8 @@ const ROUNDS = scaled(5, 2);
 const ROUND_MS = scaled(1_500, 60);
 const IMPORTED = scaled(50_000, 500);
 const IMPORTED_AT_ONCE = 5_000;
+/** More records than the bench makes. */
+const BOUNDS = { maxRecords: 1e9, maxPerWorkspace: 1e9 };
 
 /**
  * A process that spends one key: says how many in the milliseconds that each message names, and ends with the channel.
@@ -138,6 +140,11 @@ async function main(): Promise<void> {
     `bare UPDATEs, ${IN_FLIGHT} in flight over ${CONNECTIONS} connections`,
   ];
   const spend = async () => (await store.spendCredits(nextRef(), 1, 0, 0))?.ok === true;
+  let calls = 0;
+  const spendOnce = async () => {
+    const record = { workspaceId: "ws_bench", id: `bench_${calls++}`, body: "b", until: 1 };
+    return (await store.spendOnce(nextRef(), 1, 0, 0, record, BOUNDS)).spend?.ok === true;
+  };
   const take = async () => (await pool.query({ ...TAKE, values: [nextId()] })).rowCount === 1;
   const one = (name: string, work: () => Promise<boolean>, more: object = {}): Side => ({
     name,
@@ -155,6 +162,12 @@ async function main(): Promise<void> {
       floor: updates,
       goal: "≤ 0.2",
       run: (operations) => inFlight(IN_FLIGHT, operations, spend),
+    },
+    {
+      name: `the same with an idempotency key each, ${IN_FLIGHT} in flight`,
+      floor: updates,
+      goal: "≤ 2",
+      run: (operations) => inFlight(IN_FLIGHT, operations, spendOnce),
     },
   ]);
   rows.push(...(await together(url)));

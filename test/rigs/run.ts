@@ -30,6 +30,7 @@ import { runChanges } from "./postgres-changes.js";
 import { IN_FLIGHT as POSTGRES_IN_FLIGHT, runCrashes, runFailover, runNetworkFaults } from "./postgres-faults.js";
 import { MAX_COST, runNodes } from "./postgres-processes.js";
 import { runRemoteRevocations, runStops } from "./postgres-revocation.js";
+import { MOST, runStall } from "./postgres-stalls.js";
 import { runProcesses } from "./processes.js";
 import { runLongTurns, runRevocations } from "./revocation.js";
 import { runRestores } from "./restore.js";
@@ -273,6 +274,17 @@ const RIGS: Readonly<Record<string, () => Promise<Verdict>>> = {
       const holds = inTime && report.lost + report.leaks.length === 0;
       return verdict(holds && control.faults["stall"]!.slowest > 2_400, { ...report, control });
     }),
+  async "postgres-stalls"() {
+    const reports = [];
+    for (const stall of ["a locked row", "a lost standby", "a stopped process"] as const)
+      reports.push({ stall, ...(await runStall(stall, 60)) });
+    const control = await runStall("a lost standby", 6, { forgets: true });
+    const holds = reports.every(
+      ({ refused, failed, lost, connections, grantsAfter }) =>
+        refused + failed + lost === 0 && connections <= MOST && grantsAfter <= 1_000,
+    );
+    return verdict(holds && control.connections > MOST, { reports, control });
+  },
   async "postgres-failover"() {
     const synchronous = await runFailover(true);
     const asynchronous = await runFailover(false);

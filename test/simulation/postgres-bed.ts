@@ -28,10 +28,10 @@ import type { Bed, Connections } from "./world.js";
 
 /** What a statement is, by a part of its text. Others only read. */
 const STATEMENTS = [
-  [".spend_v1(", "spendCredits"],
-  [".spend_once_v1(", "spendOnce"],
-  [".draw_v1(", "drawCredits"],
-  [".end_leases_v1(", "returnCredits"],
+  [".group_v1('spend_v1'", "spendCredits"],
+  [".once_group_v1(", "spendOnce"],
+  [".group_v1('draw_v1'", "drawCredits"],
+  [".group_v1('end_leases_v1'", "returnCredits"],
   [".write_v1(", "write"],
   [".insert_keys_v1(", "insertKeys"],
   [".adopt_v1(", "adoptDigest"],
@@ -258,13 +258,15 @@ class Calls {
           isLost: false,
         }));
       case "spendOnce": {
-        const call = JSON.parse(values[1] as string) as { n?: number; cost: number; period: number; now: number };
-        const { outcome, spend } = results() as unknown as OnceSpend;
-        const cost = outcome === "done" ? call.cost : 0;
-        // Without a key or a balance nothing is taken.
-        if (spend === undefined || call.n === undefined) return [];
-        const spent = [call.n, cost, call.period, call.now];
-        return [{ method: "spendCredits", given: spent, result: spend, isLost: client.isDead }];
+        type OnceCall = { n?: number; cost: number; period: number; now: number };
+        const calls = JSON.parse(values[1] as string) as readonly OnceCall[];
+        return results().flatMap(({ outcome, spend }: OnceSpend, i) => {
+          const { n, cost, period, now } = calls[i]!;
+          // Without a key or a balance nothing is taken.
+          if (spend === undefined || n === undefined) return [];
+          const spent = [n, outcome === "done" ? cost : 0, period, now];
+          return [{ method: "spendCredits" as const, given: spent, result: spend, isLost: client.isDead }];
+        });
       }
       case "write":
         return [{ method, given, result: (results() as unknown as { outcome: string }).outcome, isLost: false }];

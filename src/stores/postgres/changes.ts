@@ -66,6 +66,7 @@ export function createChanges(session: Session, settings: PostgresSettings, s: s
   // were restored.
   const statement: Statement = {
     isRead: true,
+    lane: "poll",
     text: `SELECT pg_catalog.pg_current_snapshot()::text AS snapshot, pg_catalog.pg_is_in_recovery()::text AS replica,
       pg_catalog.pg_postmaster_start_time()::text AS started, ${s}.lifetime_v1() AS lifetime, m.version::text AS version, m.store_id,
       pg_catalog.current_setting('synchronous_standby_names') AS standbys,
@@ -82,7 +83,12 @@ export function createChanges(session: Session, settings: PostgresSettings, s: s
       FROM ${s}.meta m`,
   };
   const prune: Statement = { isRead: false, text: `SELECT ${s}.prune_v1($1::text::interval)::text` };
-  const notify: Statement = { isRead: true, text: "SELECT pg_catalog.pg_notify($1::text, $2::text)::text" };
+  // It commits, and must not wait for the disk or for a standby: to be lost costs time and nothing else.
+  const notify: Statement = {
+    isRead: true,
+    lane: "write",
+    text: "SELECT pg_catalog.set_config('synchronous_commit', 'off', true), pg_catalog.pg_notify($1::text, $2::text)::text",
+  };
   const channel = `keystile_${schema}`;
 
   const listeners = createListeners<Change>();

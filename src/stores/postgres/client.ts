@@ -7,6 +7,7 @@ import { KeystileError } from "../../contracts/errors.js";
 import { digestText } from "../../lib/hash.js";
 import { isThenable } from "../../lib/thenable.js";
 import { type Failure, failureOf, toStoreError } from "./errors.js";
+import { createSlots, NoSlot, type Slots } from "./slots.js";
 
 /** A row as clients return it. Every column that keystile selects is text or null. */
 export type PostgresRow = Readonly<Record<string, unknown>>;
@@ -36,9 +37,11 @@ interface Pool extends PostgresClient {
   readonly options?: { readonly max?: number };
   connect(): Promise<PoolClient>;
 }
+type Listener = (message: { channel?: string; payload?: string }) => void;
 interface PoolClient {
-  query(text: string): Promise<unknown>;
-  on(event: string, listener: (message: { channel?: string; payload?: string }) => void): unknown;
+  query(statement: string | object): Promise<unknown>;
+  on(event: string, listener: Listener): unknown;
+  removeListener(event: string, listener: Listener): unknown;
   release(destroy?: boolean): void;
 }
 
@@ -46,6 +49,20 @@ interface PoolClient {
 export interface Statement {
   readonly text: string;
   readonly isRead: boolean;
+  /** Whose slots it takes, where `isRead` does not say it: polls must not wait for finds, a read may commit. */
+  readonly lane?: Lane;
+}
+type Lane = "write" | "read" | "poll";
+
+/**
+ * A statement that writes.
+ * @param result what it computes
+ * @param lockMs for which it waits for a lock; then it fails, and nothing was changed
+ * @param query what the result reads from
+ */
+export function writing(result: string, lockMs: number, query = ""): Statement {
+  const waits = `pg_catalog.set_config('lock_timeout', '${Math.max(1, Math.floor(lockMs))}', true)`;
+  return { isRead: false, text: `${query}SELECT ${waits}, ${result}::text AS result` };
 }
 
 export type EndListening = () => MaybePromise<void>;
@@ -62,6 +79,8 @@ export interface Session {
    * @returns what ends it, and never throws or rejects; `undefined`: this client does not listen
    */
   listen(channel: string, onNotify: (payload: string) => void, onLost: () => void): Promise<EndListening | undefined>;
+  /** Forgets statements that did not respond. */
+  close(): void;
 }
 
 export interface SessionOptions {
@@ -69,13 +88,49 @@ export interface SessionOptions {
   readonly timeout: number;
   /** Whether statements are named, where the client can. */
   readonly prepared: boolean;
+  /** Most statements that write at once, those included that did not respond. */
+  readonly maxWrites: number;
 }
 
 /** Times that a statement is sent again after a deadlock or a serialisation failure, which changed nothing. */
 const MAX_RETRIES = 5;
+/** The longest pause before the first of them, milliseconds; it doubles each time. */
+const RETRY_MS = 10;
+/** Polls at once: one may be on a backend that does not go on. */
+const POLLS = 2;
+/** Reads at once of a client whose connections cannot be counted. */
+const READS = 16;
+/** Milliseconds between two questions whether statements that did not respond are still running. */
+const PROBE_MS = 200;
+/** How far the server's and this node's durations of one statement may be apart, milliseconds. */
+const PROBE_SLACK_MS = 1_000;
+/**
+ * Statements of this role that the server is running, with their age. By text and age: behind a pooler a connection has
+ * no process of its own.
+ */
+const RUNNING = `SELECT a.query AS text,
+    (extract(epoch FROM pg_catalog.clock_timestamp() - a.query_start) * 1000::numeric)::bigint::text AS age
+  FROM pg_catalog.pg_stat_activity a
+  WHERE a.state = 'active' AND a.query <> '' AND a.usename = current_user AND a.datname = pg_catalog.current_database()`;
 
-export function createSession(client: PostgresClient, { timeout, prepared }: SessionOptions): Session {
+/** A statement on its way. */
+interface Sent {
+  readonly result: Promise<unknown>;
+  /** Gives up waiting for it. @returns when it was sent, if it was; if not, it never will be */
+  drop(): number | undefined;
+}
+/** A statement that did not respond in time, and whose slots it keeps. */
+interface Stalled {
+  readonly text: string;
+  readonly began: number;
+  readonly slots: Slots;
+}
+
+export function createSession(client: PostgresClient, { timeout, prepared, maxWrites }: SessionOptions): Session {
   const pool = isPool(client) ? client : undefined;
+  const lanes = lanesOf(pool, maxWrites);
+  const stalled = new Set<Stalled>();
+  let isProbing = false;
   let isNamed = prepared && pool !== undefined;
   const names = new Map<string, string>();
 
@@ -85,34 +140,60 @@ export function createSession(client: PostgresClient, { timeout, prepared }: Ses
     if (name !== undefined) names.set(text, name);
     return name;
   };
-  const send = async (
-    { text }: Statement,
-    values: (string | null)[],
-    name: string | undefined,
-    ms: number,
-  ): Promise<unknown> => {
-    if (pool === undefined) return client.query(text, values);
-    // The pool then drops a connection that does not respond, instead of lending it again.
-    const config = { text, values, query_timeout: Math.ceil(ms), ...(name !== undefined && { name }) };
-    return (pool.query as unknown as (config: object) => Promise<unknown>).call(pool, config);
+  const send = (text: string, values: (string | null)[], name?: string): Sent => {
+    if (pool !== undefined) return sendTo(pool, { text, values, ...(name !== undefined && { name }) });
+    const began = performance.now();
+    return { result: (async () => client.query(text, values))(), drop: () => began };
   };
-  /** One try. Rejects with a {@link Failure}. */
-  const attempt = (
-    statement: Statement,
+  /** Gives slots back once the server no longer runs what held them. Takes none: it must run when all are taken. */
+  const probe = async (): Promise<void> => {
+    if (isProbing) return;
+    isProbing = true;
+    while (stalled.size > 0) {
+      await pause(PROBE_MS);
+      const sent = send(RUNNING, []);
+      try {
+        const rows = rowsOf(await within(sent.result, timeout));
+        const now = performance.now();
+        for (const one of stalled) {
+          const isIt = ({ text, age }: PostgresRow): boolean =>
+            // The server keeps the beginning of a long text.
+            one.text.startsWith(text as string) && Math.abs(now - one.began - Number(age)) < PROBE_SLACK_MS;
+          if (!rows.some(isIt) && stalled.delete(one)) one.slots.recover();
+        }
+      } catch {
+        // Out of reach: whether they are running is unknown as before.
+        sent.drop();
+      }
+    }
+    isProbing = false;
+  };
+  /** One try. Rejects with what {@link readFailure} reads. */
+  const attempt = async (
+    { text, isRead, lane = isRead ? "read" : "write" }: Statement,
     values: (string | null)[],
     name: string | undefined,
-    milliseconds: number,
-  ): Promise<unknown> =>
-    new Promise((resolve, reject) => {
-      const timer = setTimeout(() => {
-        reject(new Timeout());
-      }, milliseconds);
-      send(statement, values, name, milliseconds)
-        .then(resolve, reject)
-        .finally(() => {
-          clearTimeout(timer);
-        });
-    });
+    deadline: number,
+  ): Promise<unknown> => {
+    const slots = lanes[lane];
+    await slots.take(Math.max(1, deadline - performance.now()));
+    const sent = send(text, values, name);
+    let isOver = true;
+    try {
+      return await within(sent.result, deadline - performance.now());
+    } catch (error) {
+      if (!(error instanceof Timeout)) throw error;
+      const began = sent.drop();
+      if (began === undefined) throw new NoSlot();
+      isOver = false;
+      slots.stall();
+      stalled.add({ text, began, slots });
+      void probe();
+      throw error;
+    } finally {
+      if (isOver) slots.give();
+    }
+  };
 
   return {
     async run(statement, ...values) {
@@ -120,14 +201,16 @@ export function createSession(client: PostgresClient, { timeout, prepared }: Ses
       for (let tries = 0; ; tries++) {
         const name = nameFor(statement.text);
         try {
-          return rowsOf(await attempt(statement, values, name, Math.max(1, deadline - performance.now())));
+          return rowsOf(await attempt(statement, values, name, deadline));
         } catch (error) {
           if (error instanceof KeystileError) throw error;
-          const failure: Failure = error instanceof Timeout ? { kind: "timeout" } : failureOf(error);
+          const failure = readFailure(error);
           // A pooler that gives each statement another connection: nothing was run. Others may have failed meanwhile.
           if (failure.kind === "unprepared" && name !== undefined) isNamed = false;
           else if (!mayRetry(failure, statement, tries) || performance.now() >= deadline)
             throw toStoreError(failure, statement.isRead);
+          // Those that met each other do not meet again.
+          if (failure.kind === "conflict") await pause(Math.random() * RETRY_MS * 2 ** tries);
         }
       }
     },
@@ -145,11 +228,95 @@ export function createSession(client: PostgresClient, { timeout, prepared }: Ses
         }
       };
     },
+    close() {
+      stalled.clear();
+    },
   };
 }
 
 /** The call did not settle in time. */
 class Timeout extends Error {}
+
+function readFailure(error: unknown): Failure {
+  if (error instanceof Timeout) return { kind: "timeout" };
+  return error instanceof NoSlot ? { kind: "stalled" } : failureOf(error);
+}
+
+/**
+ * Writes have at most half of what a pool has beside two connections for polls: reads always find one, and with what
+ * did not respond a node has no more statements on the server than the pool may have connections, unless that is less
+ * than four. Beside them it listens, and asks what is still running.
+ */
+function lanesOf(pool: Pool | undefined, maxWrites: number): Readonly<Record<Lane, Slots>> {
+  const shared = pool === undefined ? READS + maxWrites : (pool.options?.max ?? 10) - 2;
+  const writes = pool === undefined ? maxWrites : Math.min(maxWrites, Math.max(1, Math.floor(shared / 2)));
+  return {
+    write: createSlots(writes),
+    read: createSlots(Math.max(2, shared - writes)),
+    poll: createSlots(POLLS),
+  };
+}
+
+/** Settles as the promise does, or rejects with {@link Timeout}. */
+function within<T>(promise: Promise<T>, ms: number): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => {
+      reject(new Timeout());
+    }, ms);
+    promise.then(resolve, reject).finally(() => {
+      clearTimeout(timer);
+    });
+  });
+}
+
+/** Keeps no process alive. */
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => {
+    const timer: unknown = setTimeout(resolve, ms);
+    (timer as { unref?: () => void }).unref?.();
+  });
+}
+
+/** Runs a statement on a connection of the pool. One that is dropped, or failed, is not lent again. */
+function sendTo(pool: Pool, statement: object): Sent {
+  let isDropped = false;
+  let held: PoolClient | undefined;
+  let began: number | undefined;
+  const ignore = (): void => undefined;
+  const giveBack = (destroy: boolean): void => {
+    held?.removeListener("error", ignore);
+    held?.release(destroy);
+    held = undefined;
+  };
+  const run = async (): Promise<unknown> => {
+    held = await pool.connect();
+    if (isDropped) {
+      giveBack(false);
+      throw new NoSlot();
+    }
+    // Without a listener a connection that is lost would end the program; the statement rejects as well.
+    held.on("error", ignore);
+    began = performance.now();
+    try {
+      const result = await held.query(statement);
+      giveBack(false);
+      return result;
+    } catch (error) {
+      const { kind } = failureOf(error);
+      // What the server refused leaves the connection as it was.
+      giveBack(kind !== "server" && kind !== "conflict");
+      throw error;
+    }
+  };
+  return {
+    result: run(),
+    drop() {
+      isDropped = true;
+      giveBack(true);
+      return began;
+    },
+  };
+}
 
 function mayRetry({ kind }: Failure, { isRead }: Statement, tries: number): boolean {
   if (kind === "conflict") return tries < MAX_RETRIES;

@@ -1,4 +1,7 @@
-/** Spends, draws and returns: each kind is one statement for the calls of one turn, and one in flight. */
+/**
+ * Spends, draws and returns: each kind is one statement for the calls of one turn, and one in flight; two while an
+ * account is locked.
+ */
 import { KeystileError } from "../../contracts/errors.js";
 import type {
   BalanceQuery,
@@ -23,9 +26,8 @@ import {
   type Lease,
 } from "../../credits/account.js";
 import { assertRecord } from "../spend-once.js";
-import type { PostgresRow, Session, Statement } from "./client.js";
-import { toStoreError } from "./errors.js";
-import { createGroups } from "./groups.js";
+import { type PostgresRow, type Session, type Statement, writing } from "./client.js";
+import { createContended } from "./contended.js";
 import type { PostgresSettings } from "./options.js";
 import { isStorable } from "./texts.js";
 
@@ -34,8 +36,11 @@ export type Credits = Pick<
   "spendCredits" | "spendOnce" | "findOnce" | "drawCredits" | "returnCredits" | "readBalances"
 >;
 
-/** Most calls in one statement. */
+/** Most calls in one statement; of those with idempotency keys, of which each takes a lock of the server's table. */
 const MAX_GROUP = 512;
+const MAX_ONCE = 64;
+/** Milliseconds for which a statement waits for a lock that other calls wait for with it. */
+const LOCK_MS = 100;
 /** The columns of an account that are numbers. */
 export const COUNTS = [
   "remaining",
@@ -50,31 +55,30 @@ export const COUNTS = [
   "forfeited",
 ] as const;
 
-type Tuple = readonly (number | string)[];
+type Tuple = readonly [account: number, ...given: (number | string)[]];
+/** As `spend_once_v1` reads it. Without an account the call takes nothing. */
+interface OnceCall {
+  readonly n?: number;
+  readonly id: string;
+}
 
 export function createCredits(session: Session, { schema, durability, timeout }: PostgresSettings): Credits {
-  const late = (isSent: boolean) => toStoreError({ kind: isSent ? "timeout" : "refused" }, false);
-  const writing = (name: string): Statement => ({
-    isRead: false,
-    text: `SELECT ${schema}.${name}($1, $2)::text AS result`,
-  });
-  const grouped = <O>(name: string) => {
-    const statement = writing(name);
-    return createGroups<Tuple, O>(
-      async (calls) => {
-        const [row] = await session.run(statement, durability, JSON.stringify(calls));
-        const result = row?.["result"];
-        return typeof result === "string" && result !== ""
-          ? (JSON.parse(result) as O[])
-          : calls.map(() => undefined as O);
+  const grouped = <I, O>(call: string, accountOf: (item: I) => number | string, maxSize: number) => {
+    const statement = writing(`${schema}.${call}$1, $2, $3::text::boolean)`, Math.min(LOCK_MS, timeout / 8));
+    return createContended<I, O>(
+      async (calls, skips) => {
+        const [row] = await session.run(statement, durability, JSON.stringify(calls), String(skips));
+        return JSON.parse(row?.["result"] as string) as O[];
       },
-      { maxSize: MAX_GROUP, oneAtATime: { timeout, late } },
+      accountOf,
+      { maxSize, timeout },
     );
   };
-  const spends = grouped<Spend | null>("spend_v1");
-  const draws = grouped<Draw | null>("draw_v1");
-  const ends = grouped<undefined>("end_leases_v1");
-  const once = writing("spend_once_v1");
+  const ofTuples = <O>(name: string) => grouped<Tuple, O>(`group_v1('${name}', `, ([account]) => account, MAX_GROUP);
+  const spends = ofTuples<Spend | null>("spend_v1");
+  const draws = ofTuples<Draw | null>("draw_v1");
+  const ends = ofTuples<null>("end_leases_v1");
+  const once = grouped<OnceCall, OnceSpend>("once_group_v1(", ({ n, id }) => n ?? id, MAX_ONCE);
   const findRecord: Statement = {
     isRead: true,
     text: `SELECT i.body FROM ${schema}.idempotency i WHERE i.id = $1 AND i.expires > $2::text::bigint`,
@@ -98,9 +102,7 @@ export function createCredits(session: Session, { schema, durability, timeout }:
       assertRecord(record);
       const { id, workspaceId, body, until } = record;
       const call = { cost, period, now, id, ws: workspaceId, body, until, most: maxRecords, share: maxPerWorkspace };
-      const n = ref === undefined ? {} : { n: typeof ref === "number" ? ref : -1 };
-      const [row] = await session.run(once, durability, JSON.stringify({ ...call, ...n }));
-      return JSON.parse(row?.["result"] as string) as OnceSpend;
+      return once({ ...call, ...(ref !== undefined && { n: typeof ref === "number" ? ref : -1 }) });
     },
     async findOnce(id, now) {
       if (!isStorable(id)) return undefined;

@@ -2,12 +2,12 @@
 import { KeystileError, type KeystileErrorCode } from "../../contracts/errors.js";
 
 /**
- * Why a statement failed. `timeout`, `lost`: it may have been run. `refused`: no connection was made, so it was not.
- * `conflict`: nothing was changed, and sending it again may help. `unprepared`: the connection does not know the named
- * statement. `server`: the server says so, with its SQLSTATE.
+ * Why a statement failed. `timeout`, `lost`: it may have been run. `stalled`, `refused`: it was not, because earlier
+ * statements do not respond, or no connection was made. `conflict`: nothing was changed, and sending it again may help.
+ * `unprepared`: the connection does not know the named statement. `server`: the server says so, with its SQLSTATE.
  */
 export interface Failure {
-  readonly kind: "timeout" | "lost" | "refused" | "conflict" | "unprepared" | "server";
+  readonly kind: "timeout" | "stalled" | "lost" | "refused" | "conflict" | "unprepared" | "server";
   readonly state?: string;
   /** The code of a system error, such as ECONNREFUSED. */
   readonly system?: string;
@@ -47,6 +47,11 @@ function failureOfState(state: string): Failure {
   return { kind: "server", state };
 }
 
+/** Whether an error says that another session held a lock for too long. */
+export function isLockTimeout(error: unknown): boolean {
+  return ((error as Error).cause as { code?: unknown } | undefined)?.code === "55P03";
+}
+
 /** What each SQLSTATE means; a prefix of two characters stands for its class. */
 const STATES: Readonly<Record<string, readonly [KeystileErrorCode, string]>> = {
   KS002: ["NOT_FOUND", "the API of a key to be stored does not exist"],
@@ -80,9 +85,9 @@ export function toStoreError({ kind, state, system }: Failure, isRead: boolean):
   const cause = causeOf(state ?? system);
   if (kind === "conflict")
     return new KeystileError("STORE_BUSY", "other sessions kept changing the same rows; nothing was changed", cause);
-  if (kind === "timeout" || kind === "lost" || kind === "refused") {
-    const outcomeUnknown = !isRead && kind !== "refused";
-    const what = kind === "timeout" ? "did not respond in time" : "cannot be reached";
+  if (kind === "timeout" || kind === "lost" || kind === "stalled" || kind === "refused") {
+    const outcomeUnknown = !isRead && (kind === "timeout" || kind === "lost");
+    const what = kind === "timeout" || kind === "stalled" ? "did not respond in time" : "cannot be reached";
     const rest = outcomeUnknown ? "; whether the change was made is unknown" : "; nothing was changed";
     return new KeystileError("STORE_UNAVAILABLE", `the database server ${what}${isRead ? "" : rest}`, {
       ...cause,

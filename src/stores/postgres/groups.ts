@@ -1,7 +1,7 @@
 /** Groups calls: those of one turn of the event loop are one statement. */
 
-/** Adds a call to the next group. */
-export type Grouped<I, O> = (item: I) => Promise<O>;
+/** Adds a call to the next group. @param ms until it rejects, if that is less than the time of every call */
+export type Grouped<I, O> = (item: I, ms?: number) => Promise<O>;
 
 export interface GroupOptions {
   /** Most calls in one statement. */
@@ -61,7 +61,7 @@ export function createGroups<I, O>(
     // After the promises of this turn have run: they may add calls.
     afterTurn(flush);
   };
-  return (item) =>
+  return (item, ms) =>
     new Promise((resolve, reject) => {
       const member: Member<I, O> = { item, resolve, reject };
       queue.push(member);
@@ -71,7 +71,7 @@ export function createGroups<I, O>(
           // One that was not sent never will be.
           if (at >= 0) queue.splice(at, 1);
           reject(oneAtATime.late(at < 0));
-        }, oneAtATime.timeout);
+        }, ms ?? oneAtATime.timeout);
       }
       if (!oneAtATime || inFlight === 0) schedule();
     });

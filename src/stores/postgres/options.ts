@@ -40,10 +40,16 @@ export interface PostgresStoreOptions {
   /**
    * Milliseconds after which a statement, its retries included, fails with STORE_UNAVAILABLE, 10…600_000, default
    * 5_000. A call is one statement; a find up to three, where the rows that the key refers to are not at hand;
-   * `insertKeys` one for each 1,000 keys; the first call of a node one more. A `Pool` of `pg` drops a connection that
-   * takes as long; give it `connectionTimeoutMillis`, so that it does not wait for new ones forever.
+   * `insertKeys` one for each 1,000 keys; the first call of a node one more. A connection of a `Pool` of `pg` that
+   * takes as long is dropped; give the pool `connectionTimeoutMillis`, so that it does not wait for new ones forever.
    */
   readonly timeout?: number;
+  /**
+   * Most statements that write at once, 1…100, default 4; of a `Pool` of `pg` at most half of its connections beside
+   * two. One that did not respond in time counts until the server has ended it: while all of them wait for a lock or a
+   * standby, further writes fail at once with STORE_UNAVAILABLE, and reads go on.
+   */
+  readonly maxWrites?: number;
   /**
    * What an acknowledged change survives. `"power"` (default): a crash of the server and a power cut. `"process"`: the
    * end of this process; a crash of the server may lose the last moments. `"replicated"`: the loss of the primary as
@@ -63,6 +69,7 @@ export interface PostgresSettings {
   readonly poll: number;
   readonly prepared: boolean;
   readonly timeout: number;
+  readonly maxWrites: number;
   readonly durability: "power" | "process" | "replicated";
   readonly auditRows: number;
   readonly serveStale: number;
@@ -78,6 +85,7 @@ const CHECKS = {
   poll: integer(1, HOUR),
   prepared: flag,
   timeout: integer(10, 600_000),
+  maxWrites: integer(1, 100),
   durability: oneOf("power", "process", "replicated"),
   audit: group({ rows: integer(0, 10_000_000) } satisfies Record<keyof PostgresAuditOptions, Check>),
   outage: group({ serveStale: integer(0, 86_400_000) } satisfies Record<keyof PostgresOutageOptions, Check>),
@@ -90,9 +98,9 @@ const CHECKS = {
 export function readOptions(options: PostgresStoreOptions): PostgresSettings {
   checkOptions(options, CHECKS);
   const { schema = "keystile", bound = 2_000, prepared = true, timeout = 5_000, durability = "power" } = options;
-  const { poll = Math.min(500, bound), audit = {}, outage = {} } = options;
+  const { poll = Math.min(500, bound), maxWrites = 4, audit = {}, outage = {} } = options;
   if (poll > bound) throw new RangeError(`options.poll must be from 1 to options.bound, which is ${bound}`);
   const { rows: auditRows = 100_000 } = ownOnly(audit);
   const { serveStale = 0 } = ownOnly(outage);
-  return { schema, bound, poll, prepared, timeout, durability, auditRows, serveStale };
+  return { schema, bound, poll, prepared, timeout, maxWrites, durability, auditRows, serveStale };
 }

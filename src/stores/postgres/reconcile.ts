@@ -94,7 +94,7 @@ export async function reconcile(
   onProgress: (accounts: number) => void,
 ): Promise<{ readonly credits: Reconciliation; readonly idempotency: Reconciliation }> {
   // Not named: planned each time for the place where the slice begins.
-  const session = createSession(client, { timeout: TIMEOUT, prepared: false });
+  const session = createSession(client, { timeout: TIMEOUT, prepared: false, maxWrites: 1 });
   const s = quoted(schema);
   const walk = async (text: string, first: readonly string[], found: Findings, onSlice?: (rows: number) => void) => {
     let rows: readonly PostgresRow[];

@@ -2,9 +2,10 @@
 import { MAX_BALANCE } from "../../credits/account.js";
 import { creditFunctions, refillFunctions } from "./credits-sql.js";
 import { rowFunctions } from "./rows-sql.js";
+import { groupFunctions } from "./groups-sql.js";
 
 /** What {@link setUpScript} makes. A store works with this version alone. */
-export const SCHEMA_VERSION = 3;
+export const SCHEMA_VERSION = 4;
 
 /**
  * What every function of the schema has for its own `search_path`. A caller's may name a schema in which others create:
@@ -189,6 +190,7 @@ export const STEPS: readonly ((s: string) => string)[] = [
   lifetime,
   // As they are: what their operators mean was settled when they were made, by the search_path of that session.
   (s) => refillFunctions(s) + overview(s),
+  groupFunctions,
 ];
 
 /**

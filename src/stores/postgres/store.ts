@@ -4,7 +4,7 @@ import { isKeystileError, KeystileError } from "../../contracts/errors.js";
 import type { KeyUse, NewKey, Store, StorePowers, Table, Write, WriteOutcome } from "../../contracts/store.js";
 import { trust } from "../../lib/guards/trusted.js";
 import { createChanges } from "./changes.js";
-import { createSession, type PostgresClient, type Statement } from "./client.js";
+import { createSession, type PostgresClient, type Statement, writing } from "./client.js";
 import { createCredits } from "./credits.js";
 import { createEntities, encodeEntityWrite } from "./entities.js";
 import { createKeys, encodeKeyRow } from "./keys.js";
@@ -48,7 +48,8 @@ interface Written {
 /**
  * Keeps keys in PostgreSQL 14 or later, for any number of nodes. Its `KeyRef` is a number. Every call is one statement;
  * the finds of one turn of the event loop are one together, and so are the spends, draws and returns, of which one of
- * each is in flight. Run {@link PostgresStore.setUp} once. The client stays the program's: `close()` does not end it.
+ * each is in flight, and one more while an account is locked. Run {@link PostgresStore.setUp} once. The client stays
+ * the program's: `close()` does not end it.
  *
  * Changes of other nodes arrive within `bound`, and within milliseconds where the client listens. While the server
  * cannot be reached, keys that are remembered verify until the bound, and every other call fails with
@@ -77,19 +78,22 @@ export function postgresStore(client: PostgresClient, options: PostgresStoreOpti
   const keys = createKeys(session, references, schema);
   const credits = createCredits(session, settings);
 
-  const change = (call: string): Statement => ({ isRead: false, text: `SELECT ${schema}.${call}::text AS result` });
+  // Less than a call may take: then it is known that nothing was changed.
+  const lockMs = settings.timeout / 2;
+  const change = (call: string): Statement => writing(`${schema}.${call}`, lockMs);
   const write = change("write_v1($1, $2, $3, $4::text::bigint)");
   // The APIs are locked against being deleted before the function looks at anything.
-  const insert: Statement = {
-    isRead: false,
-    text: `WITH held AS MATERIALIZED (
+  const insert = writing(
+    `(CASE WHEN EXISTS (SELECT 1 FROM held WHERE deleted) THEN '{"apiDeleted":true}' ELSE ${schema}.insert_keys_v1(
+        $1, $2, $3::text, $4::text::bigint, CASE WHEN $5::text = 'many' THEN ARRAY['created'] END
+      )::text END)`,
+    lockMs,
+    `WITH held AS MATERIALIZED (
         SELECT deleted FROM ${schema}.entities
         WHERE kind = 'apis' AND id IN (SELECT pg_catalog.jsonb_array_elements_text($6::text::jsonb)) ORDER BY id FOR SHARE
       )
-      SELECT CASE WHEN EXISTS (SELECT 1 FROM held WHERE deleted) THEN '{"apiDeleted":true}' ELSE ${schema}.insert_keys_v1(
-        $1, $2, $3::text, $4::text::bigint, CASE WHEN $5::text = 'many' THEN ARRAY['created'] END
-      )::text END AS result`,
-  };
+      `,
+  );
   const adopt = change("adopt_v1($1, $2::text::bigint, $3)");
   const recordUses = change("record_uses_v1($1)");
   const readSecret: Statement = { isRead: true, text: `SELECT idempotency_secret AS secret FROM ${schema}.meta` };
@@ -230,7 +234,10 @@ export function postgresStore(client: PostgresClient, options: PostgresStoreOpti
       return readStatus(session, schema, changes.state);
     },
     close() {
-      closing ??= Promise.allSettled(pending).then(() => changes.close());
+      closing ??= Promise.allSettled(pending).then(() => {
+        session.close();
+        return changes.close();
+      });
       return closing;
     },
   };

@@ -117,6 +117,7 @@ it("writes that tell of nothing do not make a node forget which changes were its
   const session: Session = {
     run: async () => [{ ...row, snapshot: `1:${++polls}:`, changes: '[["7","#roles r"]]' }],
     listen: async () => undefined,
+    close: () => undefined,
   };
   const changes = createChanges(session, readOptions({}), "s");
   await changes.open();

@@ -1,0 +1,94 @@
+/**
+ * Calls on accounts, in groups of which a locked account stops no other: a group that met a lock is sent again without
+ * waiting for any. Calls on an account that was locked go apart, in groups of their own, until it is free.
+ */
+import { isLockTimeout, toStoreError } from "./errors.js";
+import { createGroups, type Grouped } from "./groups.js";
+
+/** Instead of a result: another session holds what the call needs. Nothing was changed. */
+export const LOCKED = "locked";
+
+export interface ContendedOptions {
+  /** Most calls in one statement. */
+  readonly maxSize: number;
+  /** Milliseconds after which a call rejects, its wait included. */
+  readonly timeout: number;
+}
+
+/** The longest pause before calls on a locked account are sent again, milliseconds. */
+const PAUSE_MS = 20;
+/** Part of the time of a call for which it waits for a lock; what is left is for the statement that is tried last. */
+const PATIENCE = 1 / 2;
+
+/**
+ * @param send returns one result per item, in order, and rejects if a lock was not free in time; with `skips` it waits
+ *   for no lock
+ * @param accountOf what calls have in common that wait for one lock
+ * @returns what rejects with STORE_BUSY once an account was locked for too long
+ */
+export function createContended<I, O>(
+  send: (items: readonly I[], skips: boolean) => Promise<readonly (O | typeof LOCKED)[]>,
+  accountOf: (item: I) => number | string,
+  { maxSize, timeout }: ContendedOptions,
+): Grouped<I, O> {
+  const late = (isSent: boolean) => toStoreError({ kind: isSent ? "timeout" : "stalled" }, false);
+  const options = { maxSize, oneAtATime: { timeout, late } };
+  const orIfLocked = async <T>(sent: Promise<T>, instead: () => T | Promise<T>): Promise<T> => {
+    try {
+      return await sent;
+    } catch (error) {
+      if (!isLockTimeout(error)) throw error;
+      return instead();
+    }
+  };
+  // Also what waits for no account may meet a lock, as on the first record of a workspace.
+  const skip = (items: readonly I[]) => orIfLocked(send(items, true), () => items.map(() => LOCKED));
+  const shared = createGroups((items: readonly I[]) => orIfLocked(send(items, false), () => skip(items)), options);
+  /** Accounts that were locked: the calls that go apart, and when one of their groups last waited. */
+  const locked = new Map<number | string, { calls: number; waited: number }>();
+  let waits = 0;
+  // All that is free goes at once; then one account is waited for, each in its turn: one that many sessions use is free
+  // for no moment, and is got by who stands in the server's queue.
+  const apart = createGroups(async (items: readonly I[]) => {
+    const results = [...(await skip(items))];
+    const waitedOf = (i: number): number => locked.get(accountOf(items[i] as I))?.waited ?? 0;
+    const [first, ...left] = [...items.keys()].filter((i) => results[i] === LOCKED);
+    if (first === undefined) return results;
+    const next = accountOf(items[left.reduce((a, b) => (waitedOf(b) < waitedOf(a) ? b : a), first)] as I);
+    const lane = locked.get(next);
+    if (lane !== undefined) lane.waited = ++waits;
+    const chosen = [first, ...left].filter((i) => accountOf(items[i] as I) === next);
+    const waited = send(
+      chosen.map((i) => items[i] as I),
+      false,
+    );
+    const got = await orIfLocked(waited, () => chosen.map(() => LOCKED));
+    for (const [at, i] of chosen.entries()) results[i] = got[at] as O;
+    return results;
+  }, options);
+  const waitApart = async (item: I, deadline: number): Promise<O> => {
+    for (;;) {
+      const result = await apart(item, deadline - performance.now());
+      if (result !== LOCKED) return result;
+      if (performance.now() > deadline - timeout * PATIENCE)
+        throw toStoreError({ kind: "server", state: "55P03" }, false);
+      await new Promise((resolve) => setTimeout(resolve, Math.random() * PAUSE_MS));
+    }
+  };
+  return async (item) => {
+    const deadline = performance.now() + timeout;
+    const account = accountOf(item);
+    if (!locked.has(account)) {
+      const result = await shared(item);
+      if (result !== LOCKED) return result;
+    }
+    const lane = locked.get(account) ?? { calls: 0, waited: 0 };
+    locked.set(account, lane);
+    lane.calls++;
+    try {
+      return await waitApart(item, deadline);
+    } finally {
+      if (--lane.calls === 0) locked.delete(account);
+    }
+  };
+}

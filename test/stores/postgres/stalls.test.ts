@@ -1,0 +1,211 @@
+/** What a lock or a standby that does not respond costs: the calls that need it, and nothing else. */
+import pg from "pg";
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
+import type { KeyRef } from "../../../src/contracts/store.js";
+import { postgresStore, type PostgresStoreOptions } from "../../../src/stores/postgres/index.js";
+import { noPostgresServer, startPostgres, type TestPostgres } from "../../servers/postgres.js";
+import { api, insert, keyRow, refOf } from "../../../src/testing/store/rows.js";
+
+const isSkipped = noPostgresServer !== undefined;
+const BOUNDS = { maxRecords: 1_000, maxPerWorkspace: 1_000 };
+const KEYS = 3;
+
+let server: TestPostgres;
+let endings: (() => unknown)[] = [];
+beforeAll(async () => {
+  // Without autovacuum nothing but the tests takes transaction ids.
+  if (!isSkipped) server = await startPostgres(["autovacuum = off"]);
+});
+afterEach(async () => {
+  for (const ending of endings.toReversed()) await ending();
+  endings = [];
+});
+afterAll(() => server?.close());
+
+/** A store with three keys of 10 credits each, and the connection of somebody else. */
+async function open(options: PostgresStoreOptions = {}) {
+  const url = await server.newDatabase();
+  const pool = new pg.Pool({ connectionString: url, max: 10 });
+  pool.on("error", () => undefined);
+  endings.push(() => pool.end());
+  const statements: string[] = [];
+  pool.on("connect", (connection) => {
+    const query = connection.query.bind(connection) as (given: { text?: string }) => Promise<unknown>;
+    connection.query = ((given: { text?: string }) => {
+      statements.push(given.text ?? "");
+      return query(given);
+    }) as never;
+  });
+  const store = postgresStore(pool, options);
+  endings.push(() => store.close());
+  await store.setUp();
+  await store.write([{ table: "apis", row: api() }]);
+  const refs: KeyRef[] = [];
+  for (let n = 1; n <= KEYS; n++) {
+    await insert(store, keyRow(n, { hasCredits: true }), { remaining: 10, amount: 0, period: 0 });
+    refs.push(await refOf(store, `digest-${n}`));
+  }
+  const other = new pg.Client({ connectionString: url, application_name: "somebody else" });
+  await other.connect();
+  endings.push(() => other.end());
+  const balances = async () => {
+    const queries = refs.map((_, i) => ({ keyId: keyRow(i + 1).id, period: 0 }));
+    return (await store.readBalances(queries, 0)).map((balance) => balance?.remaining);
+  };
+  let ids = 0;
+  const once = (ref: KeyRef | undefined, cost: number, id = `id_${++ids}`, body = "b") =>
+    store.spendOnce(ref, cost, 0, 0, { workspaceId: "ws_1", id, body, until: 1_000 }, BOUNDS);
+  const draw = (ref: KeyRef, cost = 1) =>
+    store.drawCredits(ref, { holder: "h", spent: 0, cost, step: 0, size: 1, period: 0, now: 0, until: 1_000 });
+  return { url, store, refs, other, balances, once, draw, statements };
+}
+type Opened = Awaited<ReturnType<typeof open>>;
+
+const KINDS: readonly [name: string, call: (opened: Opened, ref: KeyRef) => unknown, left: number][] = [
+  ["spends", ({ store }, ref) => store.spendCredits(ref, 1, 0, 0), 9],
+  ["idempotent spends", ({ once }, ref) => once(ref, 1), 9],
+  ["draws", ({ draw }, ref) => draw(ref), 8],
+  ["returns", ({ store }, ref) => store.returnCredits(ref, { holder: "h", spent: 0 }), 10],
+];
+
+describe.skipIf(isSkipped)("postgres: a locked account", () => {
+  it.each(KINDS)("%s: stops its own calls, and no others of the same group", async (_, call, left) => {
+    const opened = await open({ timeout: 2_000 });
+    const { refs, other, draw, balances, statements } = opened;
+    // What is returned, and what a draw adds to.
+    if (left !== 9) for (const ref of refs) await draw(ref);
+    const before = await balances();
+    await other.query("BEGIN");
+    await other.query("SELECT 1 FROM keystile.accounts ORDER BY number LIMIT 1 FOR UPDATE");
+    statements.length = 0;
+    const settled: string[] = [];
+    const calls = refs.map(async (ref, i) => {
+      const code = await Promise.resolve(call(opened, ref)).then(
+        () => "granted",
+        (error: unknown) => (error as { code: string }).code,
+      );
+      settled.push(`${i} ${code}`);
+    });
+    await Promise.all(calls);
+    expect(settled.toSorted()).toEqual(["0 STORE_BUSY", "1 granted", "2 granted"]);
+    expect(settled.at(-1)).toBe("0 STORE_BUSY");
+    // In one group at first.
+    expect(statements[0]).toContain("group_v1");
+    await other.query("ROLLBACK");
+    expect(await balances()).toEqual([before[0], left, left]);
+    await call(opened, refs[0]!);
+    expect(await balances()).toEqual([left, left, left]);
+  });
+
+  it("which is free in time is granted once", async () => {
+    const { store, refs, other, balances, once } = await open({ timeout: 10_000 });
+    await other.query("BEGIN");
+    await other.query("SELECT 1 FROM keystile.accounts ORDER BY number LIMIT 1 FOR UPDATE");
+    const calls = [
+      store.spendCredits(refs[0]!, 1, 0, 0),
+      once(refs[0], 1),
+      once(refs[0], 1, "one"),
+      once(refs[0], 1, "one"),
+    ];
+    // Once both have met the lock.
+    await store.spendCredits(refs[1]!, 1, 0, 0);
+    await once(refs[1], 1);
+    await other.query("ROLLBACK");
+    expect(await Promise.all(calls)).toMatchObject([
+      { ok: true },
+      { outcome: "done" },
+      { outcome: "done", spend: { ok: true } },
+      { outcome: "repeated" },
+    ]);
+    expect(await balances()).toEqual([7, 8, 10]);
+  });
+
+  it("calls of another workspace under a count that somebody holds go on", async () => {
+    const { store, refs, other, once } = await open({ timeout: 2_000 });
+    await once(refs[0], 1);
+    await other.query("BEGIN");
+    await other.query("SELECT 1 FROM keystile.idempotency_counts FOR UPDATE");
+    const record = { workspaceId: "ws_2", id: "other", body: "b", until: 1_000 };
+    const [held, free] = await Promise.allSettled([
+      once(refs[0], 1),
+      store.spendOnce(refs[1], 1, 0, 0, record, BOUNDS),
+    ]);
+    expect(held).toMatchObject({ reason: { code: "STORE_BUSY" } });
+    expect(free).toMatchObject({ value: { outcome: "done", spend: { ok: true } } });
+  });
+});
+
+describe.skipIf(isSkipped)("postgres: what takes nothing", () => {
+  it("writes nothing: costs of 0, refusals, repetitions and mismatches", async () => {
+    const { store, refs, once, url } = await open();
+    await once(refs[0], 1, "known");
+    const reader = new pg.Pool({ connectionString: url, max: 2 });
+    endings.push(() => reader.end());
+    // Does not listen: a notification takes a transaction id.
+    const quiet = postgresStore({ query: (text, values) => reader.query(text, values) });
+    endings.push(() => quiet.close());
+    const record = { workspaceId: "ws_1", id: "known", body: "b", until: 1_000 };
+    const spendOnce = (ref: KeyRef, cost: number, more: object) =>
+      quiet.spendOnce(ref, cost, 0, 0, { ...record, ...more }, BOUNDS);
+    await quiet.readBalances([], 0);
+    const next = async () =>
+      (await reader.query<{ xid: string }>("SELECT pg_snapshot_xmax(pg_current_snapshot())::text AS xid")).rows[0]!.xid;
+    const before = await next();
+    const results = [
+      await quiet.spendCredits(refs[0]!, 0, 0, 0),
+      await quiet.spendCredits(refs[0]!, 11, 0, 0),
+      await spendOnce(refs[0]!, 1, {}),
+      await spendOnce(refs[0]!, 1, { body: "another" }),
+      await spendOnce(refs[0]!, 11, { id: "new" }),
+    ];
+    expect(await next()).toBe(before);
+    expect(results).toEqual([
+      { ok: true, remaining: 9 },
+      { ok: false, remaining: 9 },
+      { outcome: "repeated", spend: { ok: true, remaining: 9 } },
+      { outcome: "mismatch" },
+      { outcome: "done", spend: { ok: false, remaining: 9 } },
+    ]);
+    // Such a call does write.
+    await quiet.spendCredits(refs[0]!, 1, 0, 0);
+    expect(await next()).not.toBe(before);
+    expect(await store.findOnce("new", 0)).toBeUndefined();
+  });
+});
+
+describe.skipIf(isSkipped)("postgres: a standby that does not respond", () => {
+  const standby = async (names: string) => {
+    await server.sql(`ALTER SYSTEM SET synchronous_standby_names = '${names}'`);
+    await server.sql("SELECT pg_reload_conf()");
+  };
+
+  it("keeps maxWrites statements and no more; further writes fail at once, reads go on, and all recover", async () => {
+    const { store, refs, other } = await open({ timeout: 1_000, maxWrites: 2 });
+    const waiting = async () => {
+      const { rows } = await other.query<{ n: number }>(
+        "SELECT count(*)::int AS n FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND datname = current_database()",
+      );
+      return rows[0]!.n;
+    };
+    const write = (n: number) =>
+      Promise.resolve(store.insertKeys([{ row: keyRow(n) }])).then(
+        () => "written",
+        (error: unknown) => error as { outcomeUnknown?: boolean },
+      );
+    endings.push(() => standby(""));
+    await standby("gone");
+    await vi.waitFor(async () => expect(await write(10 + Math.floor(Math.random() * 1e6))).not.toBe("written"), 20_000);
+    for (let n = 1; n < 3; n++) await write(20 + n);
+    await vi.waitFor(async () => expect(await waiting()).toBe(2), 20_000);
+    for (let n = 1; n < 20; n++) {
+      const refused = await write(100 + n);
+      expect(refused).toMatchObject({ code: "STORE_UNAVAILABLE" });
+      expect(refused).not.toHaveProperty("outcomeUnknown", true);
+      expect(await store.findKey("digest-1")).toBeDefined();
+    }
+    expect(await waiting()).toBe(2);
+    await standby("");
+    await vi.waitFor(async () => expect((await store.spendCredits(refs[0]!, 1, 0, 0))?.ok).toBe(true), 20_000);
+    expect(await waiting()).toBe(0);
+  });
+});
