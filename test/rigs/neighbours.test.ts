@@ -45,7 +45,7 @@ describe.skipIf(process.platform !== "linux")(
     it.each(SHORT_CONTROLS)(
       "control: $fault is found out by $attack",
       async (control) => {
-        const report = await rig.run(control.attack, { ...SHORT, scale: 0.25, fault: control.fault });
+        const report = await rig.run(control.attack, { ...SHORT, scale: 0.3, ms: 4_000, fault: control.fault });
         expect(isCaught(report, control), toRow(report)).toBe(true);
       },
       TIMEOUT_MS,
