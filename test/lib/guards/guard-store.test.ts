@@ -3,7 +3,7 @@
  */
 import fc from "fast-check";
 import { describe, expect, expectTypeOf, it } from "vitest";
-import { cachedStore } from "../../../src/cache/key-cache.js";
+import { cachedStore } from "../../cache/cached-store.js";
 import { isKeystileError } from "../../../src/contracts/errors.js";
 import type { Change, KeyRow, Rows, Spend, Store } from "../../../src/contracts/store.js";
 import { createKeyring } from "../../../src/keyring/keyring.js";
