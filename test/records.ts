@@ -1,10 +1,10 @@
 /**
- * Records as stores return them, made from the table of fields: a field that is new there is in all of them, or does not
- * compile until {@link MADE} has values for it.
+ * Rows of keys, and records as stores return them, made from the table of fields: a field that is new there is in all of
+ * them, or does not compile until {@link MADE} has values for it.
  */
 import fc from "fast-check";
 import { type FieldsThat, fieldsThat, KEY_FIELDS, type KeyField, type Shape } from "../src/contracts/key-fields.js";
-import type { KeyRecord } from "../src/contracts/store.js";
+import type { KeyRecord, KeyRow } from "../src/contracts/store.js";
 
 const id = (prefix: string): fc.Arbitrary<string> => fc.nat(9).map((n) => `${prefix}_${n}`);
 const texts = fc.oneof(fc.constantFrom("", "a", "línea\n", "__proto__"), fc.string({ unit: "binary", maxLength: 40 }));
@@ -17,7 +17,10 @@ const SHAPES: Readonly<Record<Extract<Shape, string>, fc.Arbitrary<unknown>>> = 
   count: fc.oneof(fc.constantFrom(0, 2 ** 15, 2 ** 40, Number.MAX_SAFE_INTEGER), fc.nat()),
   time: fc.oneof(fc.constantFrom(0, 8.64e15, -8.64e15), fc.nat()),
   flag: fc.boolean(),
-  meta: fc.constantFrom({}, { plan: "pro" }, { a: [{ b: null }] }),
+  meta: fc.oneof(
+    fc.constantFrom({}, { plan: "pro" }, { a: [{ b: null }] }),
+    fc.jsonValue().map((value) => JSON.parse(`{"__proto__":${JSON.stringify(value)},"constructor":1}`) as unknown),
+  ),
   refill: fc.constantFrom(
     { interval: "daily", amount: 5 },
     { interval: "monthly", amount: 5, refillDay: 31 },
@@ -70,6 +73,22 @@ export const records: fc.Arbitrary<KeyRecord> = fc.record(
   { ...FROM_ROW, ...MADE },
   { requiredKeys: REQUIRED as never[] },
 ) as unknown as fc.Arbitrary<KeyRecord>;
+
+/** The names of the fields that may be absent, of rows or of records. */
+export const mayBeAbsent = (of: "row" | "record"): readonly (keyof typeof KEY_FIELDS)[] =>
+  fieldsThat({ absent: true }).filter((name) => (KEY_FIELDS[name] as KeyField)[of] !== undefined);
+
+/** Any values of the fields of a row, but of these: some of those that may be absent, and all others. */
+export function rowFields<Name extends keyof KeyRow>(without: readonly Name[]): fc.Arbitrary<Omit<KeyRow, Name>> {
+  const names = (Object.keys(KEY_FIELDS) as (keyof KeyRow)[]).filter(
+    (name) => (KEY_FIELDS[name] as KeyField).row !== undefined && !(without as readonly string[]).includes(name),
+  );
+  const values = names.map((name) => [name, valuesOf((KEY_FIELDS[name] as KeyField).row as Shape)] as const);
+  const requiredKeys = names.filter((name) => (KEY_FIELDS[name] as KeyField).absent !== true);
+  return fc.record(Object.fromEntries(values), { requiredKeys: requiredKeys as never[] }) as unknown as fc.Arbitrary<
+    Omit<KeyRow, Name>
+  >;
+}
 
 /** Many records, the same at every run. */
 export function sampleRecords(count: number): readonly KeyRecord[] {

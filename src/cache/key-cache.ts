@@ -3,6 +3,12 @@
  *
  * How values are stored is decided here only: each key is one object, found by a keyed fingerprint of its text, and what
  * many keys have in common is stored once.
+ *
+ * Why one form: keys packed in rows of numbers, with those in use as objects in a second tier, were found in 259 ns
+ * where this takes 401 (any 4,096 of 400,000), in 321 where it takes 483 (any of 10,000), and in 1,143 where it takes
+ * 1,146 (any of 400,000); SHA-256 of the key took 308. Medians of CPU time in turns in one process, on a busy machine.
+ * They took 121 bytes a key beyond its text, and this takes 256. A new field that was left out of the packed form made
+ * keys VALID that its check refuses.
  */
 import type { KeyRecord, RowChange, Store } from "../contracts/store.js";
 import type { MaybePromise } from "../contracts/types.js";
