@@ -41,7 +41,7 @@ export function answerFor(
     if (permissions !== undefined) response.permissions = permissions;
   }
   if (queried) response.roles = grants.copyRoles();
-  if (rare?.identity !== undefined) response.identity = rare.identity;
+  if (rare.identity !== undefined) response.identity = rare.identity;
   if (ratelimits !== undefined) response.ratelimits = ratelimits;
   return response as VerificationResult<unknown>;
 }
@@ -71,7 +71,7 @@ export function eventFor(
     keyId,
     apiId: policy.apiId,
     workspaceId: policy.workspaceId,
-    ...(rare?.identity !== undefined && { identityId: rare.identity.id, externalId: rare.identity.externalId }),
+    ...(rare.identity !== undefined && { identityId: rare.identity.id, externalId: rare.identity.externalId }),
     spent: code === "VALID" && policy.hasCredits ? call.cost : 0,
     degraded: call.degraded,
     ...(call.displacedBuckets !== undefined && { displacedBuckets: call.displacedBuckets }),

@@ -1,21 +1,28 @@
 /**
  * A verification: the ordered checks, and the one loop that runs them. Spec §2.2, §3.
  *
- * To add a check, add a line to {@link CHECKS}, and its finding to `explain.ts`. The only way to VALID is to reach the
- * end of the list, so no check can be skipped. A check passes only if it returns exactly `false`.
+ * To add a check, add it to {@link CHECKS}, and nothing elsewhere. The only way to VALID is to reach the end of the
+ * list, so no check can be skipped. A check passes only if it returns exactly `false`.
  *
  * Why no `async`: most results are in memory, and an async function costs 60 ns more per call.
  */
 import { strictCaller } from "../access/check-caller.js";
-import type { Query, QueryCompiler } from "../access/permission-query.js";
+import { namesInQuery, type Query, type QueryCompiler } from "../access/permission-query.js";
 import type { CachedKey } from "../cache/cached-key.js";
 import type { Caller } from "../contracts/caller.js";
 import { KeystileError } from "../contracts/errors.js";
 import type { Spend } from "../contracts/store.js";
-import type { JsonObject, MaybePromise, VerificationCode, VerificationResult } from "../contracts/types.js";
+import type {
+  JsonObject,
+  MaybePromise,
+  VerificationCode,
+  VerificationResult,
+  VerifyKeyRatelimitData,
+} from "../contracts/types.js";
 import type { Spender } from "../credits/exact-spender.js";
 import { contextError, isPlainObject, unknownOption } from "../lib/check-options.js";
 import { isThenable } from "../lib/thenable.js";
+import { applyLimits } from "../ratelimit/applied-limits.js";
 import type { LimitTaker } from "../ratelimit/fallback.js";
 import { findKey, findKeyAgain, type KeySources } from "./find-key.js";
 import type { Idempotency, IdempotentCall } from "./idempotency.js";
@@ -105,22 +112,113 @@ export interface Verification extends Viewer {
   once: IdempotentCall | undefined;
 }
 
-/** One check of a key that was found. */
-export interface Check {
-  /** The code of the response if the key fails. */
-  readonly code: Exclude<VerificationCode, "VALID" | "NOT_FOUND">;
-  /** Whether the key fails. A promise only if a limiter or a store returns one. */
-  readonly fails: (call: Verification, key: CachedKey) => MaybePromise<boolean>;
+/** What one check finds, as `explain` returns it. Several checks may have one code. */
+export type ExplainedCheck =
+  | { readonly code: "DISABLED"; readonly passes: boolean }
+  | {
+      readonly code: "EXPIRED";
+      readonly passes: boolean;
+      /** Last instant at which the key is valid, Unix time in milliseconds; absent: never expires. */
+      readonly expires?: number;
+    }
+  | {
+      readonly code: "FORBIDDEN";
+      readonly passes: boolean;
+      /** Whether the key's API or workspace is disabled. */
+      readonly parentDisabled: boolean;
+      /** Whether the allow-lists of key and API let the client's address pass. */
+      readonly addressAllowed: boolean;
+    }
+  | {
+      readonly code: "INSUFFICIENT_PERMISSIONS";
+      readonly passes: boolean;
+      /**
+       * Permissions that the query names and the key does not have, in the query's order; an `OR` may pass with some.
+       */
+      readonly missing: readonly string[];
+    }
+  | {
+      readonly code: "RATE_LIMITED";
+      readonly passes: boolean;
+      /** The limits that apply, as they stand: `remaining` and `reset` are those before the call. */
+      readonly limits: readonly ExplainedLimit[];
+      /** Milliseconds until the call could pass; absent if it passes, or if waiting does not help. */
+      readonly retryAfter?: number;
+      /** Whether the fallback of a failed limiter was asked. */
+      readonly degraded: boolean;
+    }
+  | {
+      readonly code: "USAGE_EXCEEDED";
+      readonly passes: boolean;
+      /** Credits that the call would take. */
+      readonly cost: number;
+      /** The balance now, due refills included; absent: unlimited. In `leased` mode as this process knows it. */
+      readonly remaining?: number;
+    };
+
+/** One limit of a dry run. */
+export interface ExplainedLimit extends VerifyKeyRatelimitData {
+  /** Tokens that the call would take. */
+  readonly cost: number;
 }
+
+/** Of each kind of {@link ExplainedCheck}: the check, and beside its condition what it tells of it. */
+type CheckOf<Explained> = Explained extends ExplainedCheck
+  ? {
+      /** The code of the response if the key fails. */
+      readonly code: Explained["code"];
+      /** Whether the key fails. A promise only if a limiter or a store returns one. */
+      readonly fails: (call: Verification, key: CachedKey) => MaybePromise<boolean>;
+      /** What it found, read from the call after it ran. */
+      readonly finding: (call: Verification, key: CachedKey) => Omit<Explained, "code" | "passes">;
+    }
+  : never;
+/** One check of a key that was found. */
+type Check = CheckOf<ExplainedCheck>;
 
 /** In order: the first one that fails gives the code, and later ones do not run. Only the last two take anything. */
 export const CHECKS: readonly Check[] = [
-  { code: "DISABLED", fails: (_, key) => !key.enabled },
-  { code: "EXPIRED", fails: ({ now }, { expires }) => expires !== undefined && now > expires },
-  { code: "FORBIDDEN", fails: ({ clientAddress }, key) => key.parentDisabled || !key.allows(clientAddress) },
-  { code: "INSUFFICIENT_PERMISSIONS", fails: lacksPermissions },
-  { code: "RATE_LIMITED", fails: exceedsLimits },
-  { code: "USAGE_EXCEEDED", fails: exceedsCredits },
+  { code: "DISABLED", fails: (_, key) => !key.enabled, finding: () => ({}) },
+  {
+    code: "EXPIRED",
+    fails: ({ now }, { expires }) => expires !== undefined && now > expires,
+    finding: (_, { expires }) => (expires === undefined ? {} : { expires }),
+  },
+  {
+    code: "FORBIDDEN",
+    fails: ({ clientAddress }, key) => key.parentDisabled || !key.allows(clientAddress),
+    finding: ({ clientAddress }, key) => ({
+      parentDisabled: key.parentDisabled,
+      addressAllowed: key.allows(clientAddress),
+    }),
+  },
+  {
+    code: "INSUFFICIENT_PERMISSIONS",
+    fails: lacksPermissions,
+    finding: ({ request: { permissions } }, { grants }) => ({
+      missing: permissions === undefined ? [] : namesInQuery(permissions).filter((name) => !grants.covers(name)),
+    }),
+  },
+  {
+    code: "RATE_LIMITED",
+    fails: exceedsLimits,
+    finding: ({ limits, request: { ratelimits } }, key) => ({
+      limits: applyLimits(key, ratelimits).map(({ cost }, i) => ({
+        ...(limits?.results[i] as VerifyKeyRatelimitData),
+        cost,
+      })),
+      ...(limits?.retryAfter !== undefined && { retryAfter: limits.retryAfter }),
+      degraded: limits?.degraded === true,
+    }),
+  },
+  {
+    code: "USAGE_EXCEEDED",
+    fails: exceedsCredits,
+    finding: ({ request: { cost }, spend }) => ({
+      cost,
+      ...(typeof spend?.remaining === "number" && { remaining: spend.remaining }),
+    }),
+  },
 ];
 
 /** What the schema makes of metadata is known to who gave it. */
@@ -226,7 +324,7 @@ function whenMetaRead(reading: Promise<void>, call: Verification, key: CachedKey
 
 /** Sets `call.meta`: what the program's schema makes of the key's metadata. @throws KeystileError META_INVALID */
 export function readMeta(call: Verification, key: CachedKey): Promise<void> | undefined {
-  const stored = key.rare?.meta;
+  const stored = key.rare.meta;
   call.meta = stored;
   if (stored === undefined || call.deps.readMeta === undefined) return undefined;
   const reading = call.deps.readMeta(stored, key.keyId);

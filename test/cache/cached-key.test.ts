@@ -1,26 +1,99 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { compileQuery, createQueryCompiler } from "../../src/access/permission-query.js";
-import { createPreparer } from "../../src/cache/cached-key.js";
+import { type CachedKey, createPreparer } from "../../src/cache/cached-key.js";
 import { internPolicies, memoizeByListIdentity } from "../../src/cache/key-policy.js";
-import { fieldsThat, KEY_FIELDS, type KeyField } from "../../src/contracts/key-fields.js";
+import { fieldsThat, KEY_FIELDS, type KeyField, type RecordPart } from "../../src/contracts/key-fields.js";
 import type { KeyRecord } from "../../src/contracts/store.js";
+import type { Identity } from "../../src/contracts/types.js";
 import { deepFreeze } from "../../src/lib/deep-freeze.js";
+import { createAllowlist } from "../../src/lib/ip-ranges.js";
+import { clampIdentity } from "../../src/ratelimit/applied-limits.js";
+import { plainRecord, records } from "../records.js";
 
-const record = (permissions: readonly string[], roles: readonly string[] = []): KeyRecord => ({
-  ref: "k",
-  keyId: "k",
-  workspaceId: "ws",
-  apiId: "api",
-  enabled: true,
-  permissions,
-  roles,
-  ratelimits: [],
-  hasCredits: false,
-  generation: 0,
-  parentDisabled: false,
-  unadopted: false,
-  ipAllowlists: [],
+const record = (permissions: readonly string[], roles: readonly string[] = []): KeyRecord =>
+  plainRecord({ permissions, roles });
+
+/** The part of a cached key that keeps a field, by the part that the table gives it to. */
+const PARTS = {
+  key: (key) => key,
+  policy: ({ policy }) => policy,
+  rare: ({ rare }) => rare,
+} satisfies Partial<Record<RecordPart, (key: CachedKey) => object>> as Partial<
+  Record<RecordPart, (key: CachedKey) => object>
+>;
+
+describe("createPreparer: one key", () => {
+  it("keeps every field of its record, in the part that the table says", () => {
+    const prepare = createPreparer();
+    fc.assert(
+      fc.property(records, (one) => {
+        const key = prepare(one);
+        for (const [name, { record: part, usual }] of Object.entries<KeyField>(KEY_FIELDS)) {
+          const place = part && PARTS[part];
+          if (place === undefined) continue;
+          const given = one[name as keyof KeyRecord] ?? usual;
+          const right =
+            name === "ref"
+              ? (one.account?.ref ?? one.ref)
+              : name === "identity"
+                ? given && clampIdentity(given as Identity)
+                : given;
+          expect((place(key) as Record<string, unknown>)[name], name).toEqual(right);
+        }
+        const { permissions, roles, ratelimits } = one;
+        expect([key.grants.copyPermissions(), key.grants.copyRoles()]).toEqual([permissions, roles]);
+        const shared = (one.identity?.ratelimits ?? []).filter(
+          ({ name }) => !ratelimits.some((own) => own.name === name),
+        );
+        const limits = key.limits.named.map(({ id, name, limit, duration, autoApply }) => ({
+          id,
+          name,
+          limit,
+          duration,
+          autoApply,
+        }));
+        expect(limits).toEqual([...ratelimits, ...shared]);
+        const addresses = [undefined, "192.0.2.1", "192.0.2.2"];
+        const allows = one.ipAllowlists.length === 0 ? () => true : createAllowlist(one.ipAllowlists);
+        expect(addresses.map((address) => key.allows(address))).toEqual(addresses.map(allows));
+      }),
+    );
+  });
+
+  it("takes nothing from a polluted prototype that its record lacks", () => {
+    const absent = fieldsThat({ absent: true }).filter((name) => (KEY_FIELDS[name] as KeyField).record !== undefined);
+    const clean = createPreparer()(plainRecord());
+    for (const name of absent) {
+      Object.defineProperty(Object.prototype, name, {
+        value: { id: "x", ref: "x", ratelimits: [] },
+        configurable: true,
+        writable: true,
+      });
+      try {
+        const key = createPreparer()(plainRecord());
+        for (const place of [key, key.policy, key.rare])
+          expect(
+            Object.hasOwn(place, name) ? (place as unknown as Record<string, unknown>)[name] : undefined,
+            name,
+          ).toBeUndefined();
+        expect(key.ref).toBe(clean.ref);
+        expect(key.bucketOwner).toBe(clean.keyId);
+        expect(key.rare.shared).toBeUndefined();
+      } finally {
+        delete (Object.prototype as Record<string, unknown>)[name];
+      }
+    }
+  });
+
+  it("what results show of it is frozen all the way down", () => {
+    const { rare } = createPreparer()(
+      plainRecord({ meta: { a: { b: [1] } }, identity: { id: "id_1", externalId: "user", meta: { a: {} } } }),
+    );
+    const { meta, identity } = rare as unknown as { meta: { a: { b: unknown } }; identity: { meta: { a: unknown } } };
+    for (const part of [meta, meta.a, meta.a.b, identity, identity.meta, identity.meta.a])
+      expect(Object.isFrozen(part)).toBe(true);
+  });
 });
 
 describe("createPreparer: what keys share", () => {
