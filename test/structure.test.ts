@@ -123,7 +123,7 @@ describe("structure: imports", () => {
     ],
     [
       "neighbours that import one another",
-      "src/credits/spender.ts",
+      "src/credits/leased-spender.ts",
       'import "../ratelimit/fallback.js";',
       /must not import ratelimit\/fallback/,
     ],
@@ -148,8 +148,8 @@ describe("structure: imports", () => {
     [
       "a store importing more of credits than balances",
       "src/stores/memory.ts",
-      'import "../credits/spender.js";',
-      /import credits\/spender/,
+      'import "../credits/leased-spender.js";',
+      /import credits\/leased-spender/,
     ],
     [
       "a store importing an engine",

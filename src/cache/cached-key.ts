@@ -2,7 +2,7 @@
 import { type FieldsThat, fieldsThat } from "../contracts/key-fields.js";
 import type { KeyRecord, KeyRef } from "../contracts/store.js";
 import type { Identity, Refill } from "../contracts/types.js";
-import type { SpendTarget } from "../credits/exact-spender.js";
+import type { SpendTarget } from "../credits/spender.js";
 import { ownProperty } from "../lib/check-options.js";
 import { deepFreeze } from "../lib/deep-freeze.js";
 import { createAllowlist } from "../lib/ip-ranges.js";
@@ -47,8 +47,8 @@ export interface PackedSlot {
 export class CachedKey implements SpendTarget, LimitedKey, CoreFields {
   readonly policy: KeyPolicy;
   readonly expires: number | undefined;
-  /** Hints: where its lease, and the bucket of its only limit, were found last. */
-  lease = 0;
+  lease: object | undefined = undefined;
+  /** Hint: where the bucket of its only limit was found last. */
   row = -1;
   h0 = 0;
   h1 = 0;
@@ -168,11 +168,6 @@ export class CachedKey implements SpendTarget, LimitedKey, CoreFields {
     this.row = row;
     this.h0 = h0;
     this.h1 = h1;
-    this.#slot?.writeBack(this.#entry, this);
-  }
-
-  leasedAt(lease: number): void {
-    this.lease = lease;
     this.#slot?.writeBack(this.#entry, this);
   }
 

@@ -23,7 +23,7 @@ const BETWEEN = "\n";
 
 /**
  * Float64 numbers per row: ref; expiry, NaN for none; generation, policy, and the lengths of the id and of the name + 1
- * (0: none); four hints of 32 bits; the minute of its last use, and whether its start is unknown.
+ * (0: none); three hints of 32 bits; the minute of its last use, and whether its start is unknown.
  */
 const WIDTH = 6;
 const EXPIRES = 1;
@@ -33,7 +33,6 @@ const INTS = 2 * WIDTH;
 const ROW = 6;
 const H0 = 7;
 const H1 = 8;
-const LEASE = 9;
 const USED = 10;
 const START_UNKNOWN = 11;
 const FIRST = 32;
@@ -56,12 +55,11 @@ export function packedKeys(): SlotStorage<CachedKey> {
     numbers = widened(numbers, entries * WIDTH);
     ints = new Int32Array(numbers.buffer);
   };
-  const writeHints = (entry: number, { lease, row, h0, h1, usedMinute }: CachedKey): void => {
+  const writeHints = (entry: number, { row, h0, h1, usedMinute }: CachedKey): void => {
     const at = entry * INTS;
     ints[at + ROW] = row;
     ints[at + H0] = h0;
     ints[at + H1] = h1;
-    ints[at + LEASE] = lease;
     ints[at + USED] = usedMinute;
   };
   const slot: PackedSlot = {
@@ -127,7 +125,6 @@ export function packedKeys(): SlotStorage<CachedKey> {
       key.row = ints[small + ROW] as number;
       key.h0 = ints[small + H0] as number;
       key.h1 = ints[small + H1] as number;
-      key.lease = ints[small + LEASE] as number;
       key.usedMinute = ints[small + USED] as number;
       return key;
     },

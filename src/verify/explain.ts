@@ -9,7 +9,7 @@ import type { CachedKey } from "../cache/cached-key.js";
 import type { LimitCheck, LimitVerdict } from "../contracts/limiter.js";
 import type { V2KeysVerifyKeyRequestBody, VerifyKeyRatelimitData } from "../contracts/types.js";
 import { KeystileError } from "../contracts/errors.js";
-import type { Spender } from "../credits/exact-spender.js";
+import type { Spender } from "../credits/spender.js";
 import { type Check, checkOptions, text } from "../lib/check-options.js";
 import { applyLimits } from "../ratelimit/applied-limits.js";
 import type { LimitAnswer, LimitTaker } from "../ratelimit/fallback.js";

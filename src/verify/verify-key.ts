@@ -13,7 +13,7 @@ import type { Caller } from "../contracts/caller.js";
 import { KeystileError } from "../contracts/errors.js";
 import type { Spend } from "../contracts/store.js";
 import type { JsonObject, MaybePromise, VerificationCode, VerificationResult } from "../contracts/types.js";
-import type { Spender } from "../credits/exact-spender.js";
+import type { Spender } from "../credits/spender.js";
 import { contextError, isPlainObject, unknownOption } from "../lib/check-options.js";
 import { isThenable } from "../lib/thenable.js";
 import type { LimitTaker } from "../ratelimit/fallback.js";

@@ -116,20 +116,19 @@ describe("packedKeys", () => {
     );
   });
 
-  it("keeps where a key's bucket and lease were found last, and takes no note of a key that is gone", () => {
+  it("keeps where a key's bucket was found last, and takes no note of a key that is gone", () => {
     const prepare = createPreparer();
     const storage = packedKeys();
     const one = plainRecord({ ref: 7 });
     const places = () => {
-      const { lease, row, h0, h1 } = storage.get(3);
-      return [lease, row, h0, h1];
+      const { row, h0, h1 } = storage.get(3);
+      return [row, h0, h1];
     };
     storage.put(3, prepare(one));
-    expect(places()).toEqual([0, -1, 0, 0]);
+    expect(places()).toEqual([-1, 0, 0]);
     const key = storage.get(3);
     key.foundAt(12, -5, 2 ** 31 - 1);
-    key.leasedAt(9);
-    expect(places()).toEqual([9, 12, -5, 2 ** 31 - 1]);
+    expect(places()).toEqual([12, -5, 2 ** 31 - 1]);
     for (const other of [
       { ...one, ref: 8 },
       { ...one, apiId: "renamed" },
@@ -138,7 +137,7 @@ describe("packedKeys", () => {
       key.foundAt(1, 1, 1);
       storage.put(3, prepare(other));
       key.foundAt(2, 2, 2);
-      expect(places()).toEqual([0, -1, 0, 0]);
+      expect(places()).toEqual([-1, 0, 0]);
     }
   });
 
