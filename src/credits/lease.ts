@@ -97,25 +97,26 @@ export interface LeaseOwner {
 }
 
 export class Lease {
-  readonly ref: KeyRef;
-  readonly #owner: LeaseOwner;
-  #state: LeaseState = "empty";
-  #id: number;
-  /** Of the balance that its credits came from. */
-  #generation = NO_GENERATION;
+  // First what each spend reads, in one or two lines of the processor's cache.
   /** Credits in memory. */
   #available = 0;
   /** When no more than this is available, it is filled up. */
   #spare = 0;
+  /** Of the balance that its credits came from. */
+  #generation = NO_GENERATION;
   /** Credits that the store had for this node after the last draw, and those that a draw in flight counts on. */
   #upstream = 0;
   /** Under this id. */
   #spent = 0;
+  #isUsed = true;
+  #id: number;
   /** Credits that the latest draw asked for; 0: nothing was spent of the key yet. */
   #step = 0;
-  #isUsed = true;
+  #state: LeaseState = "empty";
   #queue: Queue | undefined = undefined;
   #target: SpendTarget | undefined = undefined;
+  readonly ref: KeyRef;
+  readonly #owner: LeaseOwner;
 
   constructor(ref: KeyRef, owner: LeaseOwner) {
     this.ref = ref;
@@ -289,8 +290,9 @@ export class Lease {
     const generation = this.#generation;
     const isNew = generation === NO_GENERATION;
     const inHand = this.#available;
-    this.#spare = 0;
-    this.#putBack(-inHand);
+    // Not `#putBack(-inHand)`: one −0 makes the numbers of all leases objects of their own, 32 bytes and two more reads.
+    this.#available = this.#spare = 0;
+    this.#upstream += inHand;
     const { chosen, sum } = choose(calls, inHand + free);
     let drawn: Draw | undefined;
     try {
