@@ -40,12 +40,12 @@ export class LeaseManager implements LeaseOwner {
   readonly #inFlight = new Set<Promise<void>>();
   #timer: ReturnType<typeof setTimeout> | undefined;
   /** The rest of a round of {@link LeaseManager.#returnUnused}. */
-  #round: Iterator<Lease> | undefined;
+  #round: Iterator<Lease, undefined> | undefined;
   /**
    * The leases to evict, the oldest first. Kept, since a new iterator passes over all that were removed before it finds
    * the oldest; but not for long, since it holds on to all that the map was since.
    */
-  #oldest: Iterator<Lease> | undefined;
+  #oldest: Iterator<Lease, undefined> | undefined;
 
   constructor(store: Store, exact: Pick<Spender, "spend">, sizes: LeaseBounds) {
     this.store = store;

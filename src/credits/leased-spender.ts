@@ -39,7 +39,7 @@ export interface LeaseOptions {
    */
   readonly ttl?: number;
   /**
-   * Most keys leased at once, 1…10_000_000, default 100_000, 78 to 100 bytes each; beyond that the oldest lease is
+   * Most keys leased at once, 1…10_000_000, default 100_000, about 180 bytes each; beyond that the oldest lease is
    * returned.
    */
   readonly keys?: number;
