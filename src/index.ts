@@ -10,7 +10,7 @@ export type { LimitCheck, Limiter, LimiterCounters, LimitSize, LimitVerdict } fr
 export type * from "./contracts/standard-schema.js";
 export type * from "./contracts/store.js";
 export type * from "./contracts/types.js";
-export type { LeaseOptions } from "./credits/spender.js";
+export type { LeaseOptions } from "./credits/leased-spender.js";
 export type { AuditCounters, Audited, AuditOptions } from "./keyring/audit.js";
 export { createKeyring, type Keyring, type KeyringOptions } from "./keyring/keyring.js";
 export type { OwnerCeiling } from "./keyring/owner/ceiling.js";

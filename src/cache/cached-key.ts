@@ -7,7 +7,7 @@
 import { type FieldsThat, fieldsThat, KEY_FIELDS, type KeyField, type RecordPart } from "../contracts/key-fields.js";
 import type { KeyRecord } from "../contracts/store.js";
 import type { Identity, Refill } from "../contracts/types.js";
-import type { SpendTarget } from "../credits/exact-spender.js";
+import type { SpendTarget } from "../credits/spender.js";
 import { copyFields, ownProperty } from "../lib/check-options.js";
 import { deepFreeze } from "../lib/deep-freeze.js";
 import { createAllowlist } from "../lib/ip-ranges.js";
@@ -54,8 +54,8 @@ export class CachedKey implements SpendTarget, LimitedKey, ValuesOf<FieldsThat<{
   readonly rare: RareFields;
   /** Of the key's limits: the id of the only one, or a list. */
   readonly limitIds: string | readonly string[];
-  /** Hints: where its lease, and the bucket of its only limit, were found last. */
-  lease = 0;
+  lease: object | undefined = undefined;
+  /** Hint: where the bucket of its only limit was found last. */
   row = -1;
   h0 = 0;
   h1 = 0;
@@ -158,10 +158,6 @@ export class CachedKey implements SpendTarget, LimitedKey, ValuesOf<FieldsThat<{
     this.row = row;
     this.h0 = h0;
     this.h1 = h1;
-  }
-
-  leasedAt(lease: number): void {
-    this.lease = lease;
   }
 
   usedIn(minute: number): void {

@@ -7,7 +7,7 @@
 import type { LimitCheck, LimitVerdict } from "../contracts/limiter.js";
 import type { V2KeysVerifyKeyRequestBody } from "../contracts/types.js";
 import { KeystileError } from "../contracts/errors.js";
-import type { Spender } from "../credits/exact-spender.js";
+import type { Spender } from "../credits/spender.js";
 import { type Check, checkOptions, text } from "../lib/check-options.js";
 import type { LimitAnswer, LimitTaker } from "../ratelimit/fallback.js";
 import { findKey, findKeyAgain } from "./find-key.js";

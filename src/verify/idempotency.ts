@@ -9,7 +9,7 @@
 import type { Caller } from "../contracts/caller.js";
 import { badRequest, KeystileError } from "../contracts/errors.js";
 import type { OnceBounds, OnceRecord, Spend, Store } from "../contracts/store.js";
-import type { Spender, SpendTarget } from "../credits/exact-spender.js";
+import type { Spender, SpendTarget } from "../credits/spender.js";
 import { type Check, checkOptions, integer } from "../lib/check-options.js";
 import { requirePower } from "../lib/guards/powers.js";
 import { keyedDigest } from "../lib/hash.js";

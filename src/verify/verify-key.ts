@@ -19,7 +19,7 @@ import type {
   VerificationResult,
   VerifyKeyRatelimitData,
 } from "../contracts/types.js";
-import type { Spender } from "../credits/exact-spender.js";
+import type { Spender } from "../credits/spender.js";
 import { contextError, isPlainObject, unknownOption } from "../lib/check-options.js";
 import { isThenable } from "../lib/thenable.js";
 import { applyLimits } from "../ratelimit/applied-limits.js";

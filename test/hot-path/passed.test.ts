@@ -38,7 +38,7 @@ describe("what a verification passes", () => {
     const of = (kind: string) => [...(passed.get(kind)?.keys() ?? [])];
     expect(of("hot, without limits")).not.toContain("src/ratelimit/memory/limiter.ts");
     expect(of("hot, one limit")).toContain("src/ratelimit/memory/limiter.ts");
-    expect(of("hot, one limit, a credit from a lease")).toContain("src/credits/lease-table.ts");
+    expect(of("hot, one limit, a credit from a lease")).toContain("src/credits/lease.ts");
     expect(of("hot, the same, first of its turn")).toContain("src/stores/sqlite/changes/change-log.ts");
     expect(of("exact: one limit, a credit from the file")).toContain("src/stores/sqlite/credits/group-commit.ts");
     expect(of("cold: the first of its key, one limit")).toContain("src/stores/sqlite/keys/find-keys.ts");
