@@ -1,6 +1,6 @@
 /**
- * Rows of keys, and records as stores return them, made from the table of fields: a field that is new there is in all of
- * them, or does not compile until {@link MADE} has values for it.
+ * Rows of keys, and records as stores return them, made from the table of fields: a field that is new there is in all
+ * of them, or does not compile until {@link MADE} has values for it.
  */
 import fc from "fast-check";
 import { type FieldsThat, fieldsThat, KEY_FIELDS, type KeyField, type Shape } from "../src/contracts/key-fields.js";

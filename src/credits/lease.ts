@@ -290,7 +290,7 @@ export class Lease {
     const generation = this.#generation;
     const isNew = generation === NO_GENERATION;
     const inHand = this.#available;
-    // Not `#putBack(-inHand)`: one −0 makes the numbers of all leases objects of their own, 32 bytes and two more reads.
+    // Not `#putBack(-inHand)`: one −0 makes the numbers of all leases objects: 32 bytes, and two more reads.
     this.#available = this.#spare = 0;
     this.#upstream += inHand;
     const { chosen, sum } = choose(calls, inHand + free);

@@ -1,4 +1,4 @@
-/** What spends credits of keys: the port that verifications use. `exact-spender.ts` and `leased-spender.ts` are its modes. */
+/** What spends credits of keys: the port that verifications use. Its modes: `exact-spender.ts`, `leased-spender.ts`. */
 import type { KeyRecord, OnceBounds, OnceRecord, OnceSpend, Spend } from "../contracts/store.js";
 import type { MaybePromise, Refill } from "../contracts/types.js";
 

@@ -1,6 +1,6 @@
 /**
- * A field and a check that are new to keystile: its source with the lines that a stranger adds, built and used. Whatever
- * happened to the cache, a key that the new check refuses is never VALID.
+ * A field and a check that are new to keystile: its source with the lines that a stranger adds, built and used.
+ * Whatever happened to the cache, a key that the new check refuses is never VALID.
  */
 import { build } from "esbuild";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
