@@ -21,7 +21,7 @@ import {
   sharedLimits,
   toLimits,
 } from "../ratelimit/applied-limits.js";
-import { type GrantSet, internPolicies, type KeyPolicy } from "./key-policy.js";
+import { internPolicies, type KeyPolicy } from "./key-policy.js";
 
 /**
  * The fields of each part that is kept as it is. Of the others, `grants` and `limits` are compiled by name (no field
@@ -80,26 +80,8 @@ export class CachedKey implements SpendTarget, LimitedKey, ValuesOf<FieldsThat<{
     if (rare.account !== undefined) this.ref = rare.account.ref;
   }
 
-  get enabled(): boolean {
-    return this.policy.enabled;
-  }
-
-  /** Its API or workspace is disabled. */
-  get parentDisabled(): boolean {
-    return this.policy.parentDisabled;
-  }
-
-  get hasCredits(): boolean {
-    return this.policy.hasCredits;
-  }
-
   get refill(): Refill | undefined {
     return this.policy.refill;
-  }
-
-  /** Its permissions and roles, and the names that results list. */
-  get grants(): GrantSet {
-    return this.policy.grants;
   }
 
   get onlyLimit(): LimitKind | undefined {

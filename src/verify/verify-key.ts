@@ -178,7 +178,7 @@ type Check = CheckOf<ExplainedCheck>;
 
 /** In order: the first one that fails gives the code, and later ones do not run. Only the last two take anything. */
 export const CHECKS: readonly Check[] = [
-  { code: "DISABLED", fails: (_, key) => !key.enabled, finding: () => ({}) },
+  { code: "DISABLED", fails: (_, { policy }) => !policy.enabled, finding: () => ({}) },
   {
     code: "EXPIRED",
     fails: ({ now }, { expires }) => expires !== undefined && now > expires,
@@ -186,16 +186,16 @@ export const CHECKS: readonly Check[] = [
   },
   {
     code: "FORBIDDEN",
-    fails: ({ clientAddress }, key) => key.parentDisabled || !key.allows(clientAddress),
+    fails: ({ clientAddress }, key) => key.policy.parentDisabled || !key.allows(clientAddress),
     finding: ({ clientAddress }, key) => ({
-      parentDisabled: key.parentDisabled,
+      parentDisabled: key.policy.parentDisabled,
       addressAllowed: key.allows(clientAddress),
     }),
   },
   {
     code: "INSUFFICIENT_PERMISSIONS",
     fails: lacksPermissions,
-    finding: ({ request: { permissions } }, { grants }) => ({
+    finding: ({ request: { permissions } }, { policy: { grants } }) => ({
       missing: permissions === undefined ? [] : namesInQuery(permissions).filter((name) => !grants.covers(name)),
     }),
   },
@@ -308,12 +308,9 @@ function checkFound(call: Verification, finding: Promise<CachedKey | undefined>)
 
 const mayNotVerify = () => new KeystileError("CALLER_FORBIDDEN", "the credential has no permission to verify keys");
 
-function checkKey(call: Verification, key: CachedKey | undefined): MaybePromise<ResponseData> {
-  return key === undefined ? notFound(call) : startChecks(call, key);
-}
-
 /** Metadata that does not fit the program's schema ends the call before anything is taken. */
-function startChecks(call: Verification, key: CachedKey): MaybePromise<ResponseData> {
+function checkKey(call: Verification, key: CachedKey | undefined): MaybePromise<ResponseData> {
+  if (key === undefined) return notFound(call);
   const reading = readMeta(call, key);
   return reading === undefined ? runChecks(call, key, 0) : whenMetaRead(reading, call, key);
 }
@@ -349,7 +346,7 @@ async function checkOnce(
   const once = await deps.idempotency.begin(scope, key.policy.workspaceId, request, now);
   call.once = once;
   try {
-    return await startChecks(call, key);
+    return await checkKey(call, key);
   } finally {
     deps.idempotency.end(once);
   }
@@ -376,7 +373,7 @@ function finishCheck(failing: Promise<unknown>, call: Verification, key: CachedK
 function lacksPermissions(call: Verification, key: CachedKey): boolean {
   if (call.query === undefined) return false;
   call.queried = true;
-  return !key.grants.satisfies(call.query);
+  return !key.policy.grants.satisfies(call.query);
 }
 
 function exceedsLimits(call: Verification, key: CachedKey): MaybePromise<boolean> {
@@ -399,13 +396,14 @@ function noteLimits(call: Verification, limits: LimitsTaken | undefined): boolea
 function exceedsCredits(call: Verification, key: CachedKey): MaybePromise<boolean> {
   const { once, request } = call;
   if (once !== undefined) return exceedsOnce(call, key, once);
-  return key.hasCredits ? spendCredits(call, key, request.cost) : false;
+  return key.policy.hasCredits ? spendCredits(call, key, request.cost) : false;
 }
 
 /** What was recorded before takes nothing again; anything else is recorded with its spend, or without credits. */
 function exceedsOnce(call: Verification, key: CachedKey, once: IdempotentCall): MaybePromise<boolean> {
-  if (!once.isRepeat) return whenSpent(call, call.deps.idempotency.spend(once, key, call.request.cost, call.now));
-  return key.hasCredits ? spendCredits(call, key, 0) : false;
+  const target = key.policy.hasCredits ? key : undefined;
+  if (!once.isRepeat) return whenSpent(call, call.deps.idempotency.spend(once, target, call.request.cost, call.now));
+  return target === undefined ? false : spendCredits(call, target, 0);
 }
 
 /** @returns true: the credits were not taken */
@@ -425,7 +423,7 @@ function noteSpend(call: Verification, spend: Spend | undefined): boolean {
 
 /** A refusal takes no credits, and reports the current balance. */
 function refuse(call: Verification, key: CachedKey, code: VerificationCode): MaybePromise<ResponseData> {
-  if (call.spend !== undefined || !key.hasCredits) return conclude(call, key, code);
+  if (call.spend !== undefined || !key.policy.hasCredits) return conclude(call, key, code);
   const reading = spendCredits(call, key, 0);
   return typeof reading === "boolean" ? conclude(call, key, code) : whenRead(reading, call, key, code);
 }

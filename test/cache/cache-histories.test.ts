@@ -91,7 +91,7 @@ interface Found {
 function ofKeys(store: Store, options: CacheOptions): RecordCache<Found> {
   const cache = createKeyCache(store, options);
   const toFound = (key: Awaited<ReturnType<typeof cache.find>>) =>
-    key && { keyId: key.keyId, name: key.name, names: key.grants.copyPermissions() ?? [] };
+    key && { keyId: key.keyId, name: key.name, names: key.policy.grants.copyPermissions() ?? [] };
   return {
     ...cache,
     find(text, digest, now) {

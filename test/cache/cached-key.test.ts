@@ -42,7 +42,7 @@ describe("createPreparer: one key", () => {
           expect((place(key) as Record<string, unknown>)[name], name).toEqual(right);
         }
         const { permissions, roles, ratelimits } = one;
-        expect([key.grants.copyPermissions(), key.grants.copyRoles()]).toEqual([permissions, roles]);
+        expect([key.policy.grants.copyPermissions(), key.policy.grants.copyRoles()]).toEqual([permissions, roles]);
         const shared = (one.identity?.ratelimits ?? []).filter(
           ({ name }) => !ratelimits.some((own) => own.name === name),
         );
@@ -100,8 +100,8 @@ describe("createPreparer: what keys share", () => {
   it("keys with the same permissions and roles share what is derived of them", () => {
     const prepare = createPreparer();
     for (const [permissions, roles] of [[["a", "b"]], [["a"], ["r"]], [["a b"]], [[]]] as const) {
-      expect(prepare(record(permissions, roles)).grants).toBe(
-        prepare(record([...permissions], roles && [...roles])).grants,
+      expect(prepare(record(permissions, roles)).policy.grants).toBe(
+        prepare(record([...permissions], roles && [...roles])).policy.grants,
       );
     }
   });
@@ -121,14 +121,14 @@ describe("createPreparer: what keys share", () => {
       record([""]),
       record([]),
       record([], [""]),
-    ].map((one) => prepare(one).grants);
+    ].map((one) => prepare(one).policy.grants);
     expect(new Set(different).size).toBe(different.length);
     const query = createQueryCompiler()("a");
     expect(different.map((grants) => grants.satisfies(query)).indexOf(false)).toBe(1);
   });
 
   it("of the last query its mark is kept, and not the query, which nobody else may hold any more", () => {
-    const { grants } = createPreparer()(record(["a"]));
+    const { grants } = createPreparer()(record(["a"])).policy;
     const mark = Symbol();
     let asked = 0;
     const ask = (of: symbol, answer: boolean) => grants.satisfies({ mark: of, satisfiedBy: () => (asked++, answer) });
@@ -149,7 +149,7 @@ describe("createPreparer: what keys share", () => {
     const named = prepare(record(['"a"', "1", "1000", "true"], ["r"]));
     expect(named.policy).not.toBe(limited.policy);
     expect(named.policy.limits).toEqual([]);
-    expect(named.grants.copyRoles()).toEqual(["r"]);
+    expect(named.policy.grants.copyRoles()).toEqual(["r"]);
   });
 
   it("keys whose lists are the same objects share what those with equal lists do, and no more (property)", () => {
@@ -267,9 +267,9 @@ describe("createPreparer: what keys share", () => {
   it("lists that are not frozen may change, and are read each time", () => {
     const prepare = createPreparer();
     const permissions = ["a"];
-    expect(prepare(record(permissions)).grants.copyPermissions()).toEqual(["a"]);
+    expect(prepare(record(permissions)).policy.grants.copyPermissions()).toEqual(["a"]);
     permissions.push("b");
-    expect(prepare(record(permissions)).grants.copyPermissions()).toEqual(["a", "b"]);
+    expect(prepare(record(permissions)).policy.grants.copyPermissions()).toEqual(["a", "b"]);
   });
 
   it("long lists are held while they are few, and are let go together", () => {
@@ -302,7 +302,7 @@ describe("createPreparer: what keys share", () => {
     const prepare = createPreparer();
     const lists = deepFreeze(Array.from({ length: 200 }, (_, n) => [`p.${n}`]));
     for (let round = 0; round < 2; round++) {
-      for (const list of lists) expect(prepare(record(list, lists[0])).grants.copyPermissions()).toEqual(list);
+      for (const list of lists) expect(prepare(record(list, lists[0])).policy.grants.copyPermissions()).toEqual(list);
     }
   });
 
@@ -317,6 +317,6 @@ describe("createPreparer: what keys share", () => {
     fill(10_000);
     const again = prepare(record(["long"]));
     expect(again.policy).not.toBe(first[0]!.policy);
-    expect(again.grants).not.toBe(first[0]!.grants);
+    expect(again.policy.grants).not.toBe(first[0]!.policy.grants);
   });
 });
