@@ -13,7 +13,7 @@ const FLOOR = "bare prepared SELECT of a snapshot by digest + JSON.parse";
 /** A cache of one record, and keys at random: what is asked for is never there. */
 async function overFile(keys: number, label: string): Promise<Row[]> {
   const { store } = await openCopy({ keys, limited: false });
-  const verifier = createVerifier(store, { cache: { size: 1, missSize: 0 } });
+  const verifier = createVerifier(store, { cache: { size: 1 } });
   const bare = await openSnapshots(keys);
   const digests = sample(keys).map(digestOf);
   const [nextOfFloor, nextOfFind] = [endless(digests), endless(digests)];

@@ -114,7 +114,7 @@ const rows: Row[] = [
     alike,
     { ...settled, limiter: forgetful },
     0,
-    "≤ 128",
+    "≤ 300",
   ),
   await beyondText("beyond it: the record and its bucket in the limiter", alike, settled, 0),
   await beyondText("beyond it: the record, its bucket and its lease", alike, { ...settled, credits: LARGE_LEASES }, 1),

@@ -67,7 +67,7 @@ function floorSide(bare: Snapshots, keys: number, floor?: string): Side {
 async function compareCold(store: Store): Promise<void> {
   const few = await openCopy({ keys: FEW, limited: false });
   const [bareFew, bare] = [await openSnapshots(FEW), await largeSnapshots(KEYS)];
-  const cache = { size: 1, missSize: 0 };
+  const cache = { size: 1 };
   const [verifierFew, verifier] = [createVerifier(few.store, { cache }), createVerifier(store, { cache })];
   const name = (keys: number): string => `cold: any of ${count(keys)} keys, none remembered`;
   const floor = floorSide(bareFew, FEW);

@@ -2,7 +2,7 @@
  * The main entry point: the public names of keystile, nothing else.
  * @module keystile
  */
-export { cachedStore, type CacheOptions } from "./cache/key-cache.js";
+export type { CacheOptions } from "./cache/key-cache.js";
 export type { AuditEntry } from "./contracts/audit.js";
 export type { Caller, Resource } from "./contracts/caller.js";
 export { isKeystileError, KeystileError, type KeystileErrorCode, type ValidationProblem } from "./contracts/errors.js";
@@ -10,7 +10,7 @@ export type { LimitCheck, Limiter, LimiterCounters, LimitSize, LimitVerdict } fr
 export type * from "./contracts/standard-schema.js";
 export type * from "./contracts/store.js";
 export type * from "./contracts/types.js";
-export type { LeaseOptions } from "./credits/spender.js";
+export type { LeaseOptions } from "./credits/leased-spender.js";
 export type { AuditCounters, Audited, AuditOptions } from "./keyring/audit.js";
 export { createKeyring, type Keyring, type KeyringOptions } from "./keyring/keyring.js";
 export type { OwnerCeiling } from "./keyring/owner/ceiling.js";
@@ -32,13 +32,7 @@ export { hasKeyChecksum } from "./lib/hash.js";
 export type { MigrationAlgorithms } from "./lib/migration-hashes.js";
 export { memoryLimiter, type MemoryLimiter, type MemoryLimiterOptions } from "./ratelimit/memory/limiter.js";
 export { memoryStore } from "./stores/memory.js";
-export {
-  explain,
-  type ExplainContext,
-  type ExplainedCheck,
-  type ExplainedLimit,
-  type Explanation,
-} from "./verify/explain.js";
+export { explain, type ExplainContext, type Explanation } from "./verify/explain.js";
 export type { IdempotencyOptions } from "./verify/idempotency.js";
 export type { OutcomeEvent, OutcomeOptions } from "./verify/outcome-events.js";
 export { parsePermissionQuery, type PermissionQuery } from "./verify/parse-permission-query.js";
@@ -50,5 +44,5 @@ export {
   type VerifierCounters,
   type VerifierOptions,
 } from "./verify/verifier.js";
-export type { VerifyContext } from "./verify/verify-key.js";
+export type { ExplainedCheck, ExplainedLimit, VerifyContext } from "./verify/verify-key.js";
 export { type HeadersLike, verifyHeaders, type VerifyHeadersOptions } from "./verify/verify-headers.js";

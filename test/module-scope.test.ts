@@ -5,14 +5,7 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
 import type { Store } from "../src/contracts/store.js";
 import { createAuthenticator, createHandler, createNodeListener, createServer } from "../src/http/index.js";
-import {
-  cachedStore,
-  createKeyring,
-  createRatelimits,
-  createVerifier,
-  memoryLimiter,
-  memoryStore,
-} from "../src/index.js";
+import { createKeyring, createRatelimits, createVerifier, memoryLimiter, memoryStore } from "../src/index.js";
 import { counting } from "./spec/support.js";
 
 const { crypto } = globalThis;
@@ -40,7 +33,6 @@ describe("module scope: what is made there draws nothing, sets no timer and wait
   it.each<[string, (store: Store) => unknown]>([
     ["memoryStore", () => memoryStore()],
     ["memoryLimiter", () => memoryLimiter()],
-    ["cachedStore", (store) => cachedStore(store)],
     ["createKeyring", (store) => createKeyring(store)],
     ["createRatelimits", (store) => createRatelimits(store)],
     ["createVerifier", (store) => createVerifier(store)],

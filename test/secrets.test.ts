@@ -7,7 +7,6 @@ import { inspect } from "node:util";
 import { describe, expect, it } from "vitest";
 import type { Store } from "../src/contracts/store.js";
 import {
-  cachedStore,
   createKeyring,
   createVerifier,
   type Keyring,
@@ -275,7 +274,7 @@ describe.each([
       ]),
     ) as unknown as typeof methods;
     const store: Store = { powers, ...breaking };
-    const { keyring, key, keyId, apiId, drive } = await planted(cachedStore(store));
+    const { keyring, key, keyId, apiId, drive } = await planted(store);
     let failures = 0;
     for (broken of Object.keys(methods)) {
       for (const mode of ["exact", "leased"] as const) {

@@ -134,7 +134,7 @@ describe("structure: imports", () => {
     ],
     [
       "neighbours that import one another",
-      "src/credits/spender.ts",
+      "src/credits/leased-spender.ts",
       'import "../ratelimit/fallback.js";',
       /must not import ratelimit\/fallback/,
     ],
@@ -159,8 +159,8 @@ describe("structure: imports", () => {
     [
       "a store importing more of credits than balances",
       "src/stores/memory.ts",
-      'import "../credits/spender.js";',
-      /import credits\/spender/,
+      'import "../credits/leased-spender.js";',
+      /import credits\/leased-spender/,
     ],
     [
       "a store importing an engine",

@@ -11,8 +11,6 @@ export interface RootKeyCache<T> {
   close(): void;
 }
 
-/** Cached digests that were not found: in their own partition, so that a flood of them evicts no root key. */
-const MISSES = 10_000;
 /** Milliseconds for which a digest counts as not found: another process may create that root key. */
 const MISS_TTL = 1_000;
 
@@ -35,7 +33,6 @@ export function createRootKeyCache<T extends object>(
     },
     read: (digest) => store.findRootKey(digest),
     prepare,
-    missSize: MISSES,
     missTtl: MISS_TTL,
   });
   const lookUp = (digest: string): MaybePromise<T | undefined> => found.get(digest) ?? reads.read(digest, digest);

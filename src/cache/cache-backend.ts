@@ -18,7 +18,6 @@ export interface CacheBackend<T> extends FoundValues<T> {
   set(text: string, digest: string, value: T): void;
   /**
    * Removes the values that pass a test, in time proportional to the values kept.
-   * @param test the same for all packed keys with one policy: it is called once for them
    * @returns how many values were kept before
    */
   deleteWhere(test: (value: T) => boolean): number;

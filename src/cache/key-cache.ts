@@ -1,29 +1,23 @@
 /**
  * Caches what a store found, and what it did not find. Store clauses 8 and 9.
  *
- * How values are stored is decided here only. The default packs the keys of a verifier, and finds them by keyed
- * fingerprints of their texts; the most recently used are also kept as objects, and what many keys have in common
- * is stored once.
+ * How values are stored is decided here only: each key is one object, found by a keyed fingerprint of its text, and
+ * what many keys have in common is stored once.
  *
- * What a call takes, in multiples of a SHA-256 of the key, over 4,096 hot keys of 100,000 / any of 10,000: with all 2.7
- * / 2.9 · an LRU map by text instead of fingerprints 5.6 / 5.5 · objects by fingerprint, without packing and tiers 3.6
- * / 3.8 · packed without the hot tier 3.8 / 3.8 · without shared policies 4.7 / 9.3.
- * The fastest twentieth of slices of 1,024 calls, means of one to two runs on a busy machine, ± 10 %. Bytes a key, on
- * the heap + in typed arrays (bucket and lease included), over 100,000 keys: with all 124 + 180, without packing 311 +
- * 119, in an LRU map 511 + 78, without shared policies 908 + 180. Not kept: reading the rows of a key's bucket and
- * lease ahead, which over any of 1,000,000 keys made no difference (3,400 and 3,360 ns, in turns in one process).
+ * Why one form: keys packed in rows of numbers, with those in use as objects in a second tier, were found in 259 ns
+ * where this takes 401 (any 4,096 of 400,000), in 321 where it takes 483 (any of 10,000), and in 1,143 where it takes
+ * 1,146 (any of 400,000); SHA-256 of the key took 308. Medians of CPU time in turns in one process, on a busy machine.
+ * They took 121 bytes a key beyond its text, and this takes 256. A new field that was left out of the packed form made
+ * keys VALID that its check refuses.
  */
 import type { KeyRecord, RowChange, Store } from "../contracts/store.js";
 import type { MaybePromise } from "../contracts/types.js";
-import { type Check, checkOptions, checkStore, integer, oneOf, STORE_METHODS } from "../lib/check-options.js";
-import { deepFreeze } from "../lib/deep-freeze.js";
+import { type Check, integer, oneOf } from "../lib/check-options.js";
 import { createGuardedReads } from "../lib/guarded-reads.js";
 import { isMadeOf, type MadeOfRows } from "../contracts/row-changes.js";
 import { type CacheBackend, digestBackend, type Expiring, withTtl } from "./cache-backend.js";
 import { type CachedKey, createPreparer } from "./cached-key.js";
-import { objectBackend } from "./fingerprint-cache.js";
-import { packedKeys } from "./packed-keys.js";
-import { tieredCache } from "./tiered-cache.js";
+import { FingerprintCache } from "./fingerprint-cache.js";
 
 /** How many keys are cached, for how long, and how they are found. */
 export interface CacheOptions {
@@ -34,8 +28,6 @@ export interface CacheOptions {
    * end.
    */
   readonly ttl?: number;
-  /** Digests kept that were not found, 0…1_000_000; default 10_000; 0: none. */
-  readonly missSize?: number;
   /**
    * Milliseconds for which a miss is used, 1…60_000; default 1_000. For as long, calls for a key that is being found
    * wait for that find instead of making their own, unless something changed since it began.
@@ -56,7 +48,6 @@ export const CACHE_OPTIONS = {
   size: integer(1, 10_000_000),
   ttl: (value: unknown, path: string) =>
     value === Infinity ? undefined : integer(1, Number.MAX_SAFE_INTEGER)(value, path),
-  missSize: integer(0, 1_000_000),
   missTtl: integer(1, 60_000),
   by: oneOf("tag", "digest"),
 } as const satisfies Record<keyof CacheOptions, Check>;
@@ -85,28 +76,25 @@ export interface KeyCache extends RecordCache<CachedKey> {
  */
 export function createKeyCache(store: Store, options: CacheOptions = {}): KeyCache {
   const prepare = createPreparer();
-  const packed = (size: number) => tieredCache(size, packedKeys());
-  return { ...createRecordCache(store, prepare, options, packed, (key) => key), prepare };
+  return { ...createRecordCache(store, prepare, options, (key) => key), prepare };
 }
 
 /**
  * Exported for its tests.
  * @param prepare called once per fill: creates the value that `find` returns; it must depend on nothing but the record
  * @param options validated by the caller, with {@link CACHE_OPTIONS}
- * @param backendOf creates the default backend for `size` values; not used with a `ttl`, or by digests
  * @param madeOf the rows that a value was made of; `undefined`: unknown, so that a change of any row drops it
  */
-export function createRecordCache<T>(
+export function createRecordCache<T extends object>(
   store: Store,
   prepare: (record: KeyRecord) => T,
   options: CacheOptions = {},
-  backendOf: (size: number) => CacheBackend<T> = objectBackend,
   madeOf: (value: T) => MadeOfRows | undefined = () => undefined,
 ): RecordCache<T> {
-  const { size = 100_000, ttl = Infinity, missSize = 10_000, missTtl = 1_000, by = "tag" } = options;
-  const plain = by === "tag" ? objectBackend : digestBackend;
-  const found: CacheBackend<T> =
-    ttl !== Infinity ? withTtl(plain<Expiring<T>>(size), ttl) : by === "tag" ? backendOf(size) : plain<T>(size);
+  const { size = 100_000, ttl = Infinity, missTtl = 1_000, by = "tag" } = options;
+  const backendOf = <V extends object>(): CacheBackend<V> =>
+    by === "tag" ? new FingerprintCache(size) : digestBackend(size);
+  const found: CacheBackend<T> = ttl === Infinity ? backendOf() : withTtl(backendOf<Expiring<T>>(), ttl);
   let examined = 0;
   let windowEnd = -Infinity;
   const dropMadeOf = (change: RowChange): boolean => {
@@ -127,7 +115,6 @@ export function createRecordCache<T>(
     dropMadeOf,
     read: (digest) => store.findKey(digest),
     prepare,
-    missSize,
     missTtl,
   });
   const fill = (text: string, digest: string): MaybePromise<T | undefined> =>
@@ -154,33 +141,4 @@ export function createRecordCache<T>(
     },
     close: reads.close,
   };
-}
-
-const itself = (digest: string): string => digest;
-
-/**
- * A store whose finds are cached; every other call is passed through. Closing it closes the underlying store.
- * @throws TypeError or RangeError naming the option or the store's missing method
- * @see {@link CacheOptions} for bounds
- */
-export function cachedStore(store: Store, options: CacheOptions = {}): Store {
-  checkStore(store);
-  const checked = checkOptions(options, CACHE_OPTIONS);
-  const cache = createRecordCache<KeyRecord>(store, deepFreeze, checked, objectBackend, (record) => record);
-  return {
-    ...methodsOf(store),
-    powers: store.powers,
-    findKey: (digest) => cache.find(digest, itself),
-    close() {
-      cache.close();
-      return store.close();
-    },
-  };
-}
-
-/** Every method of a store, which passes on whatever it is given. */
-function methodsOf(store: Store): Omit<Store, "powers"> {
-  type Method = (...given: readonly unknown[]) => unknown;
-  const methods = STORE_METHODS.map((name) => [name, (...given: unknown[]) => (store[name] as Method)(...given)]);
-  return Object.fromEntries(methods) as Omit<Store, "powers">;
 }

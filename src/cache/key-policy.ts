@@ -4,9 +4,10 @@
  * be left out of the comparison.
  */
 import { createGrants, type Grants, type Query } from "../access/permission-query.js";
-import { type FieldsThat, fieldsThat, KEY_FIELDS } from "../contracts/key-fields.js";
+import { type FieldsThat, KEY_FIELDS } from "../contracts/key-fields.js";
 import type { KeyRecord } from "../contracts/store.js";
 import type { RatelimitResponse } from "../contracts/types.js";
+import { copyFields, ownProperty } from "../lib/check-options.js";
 import { GrowingLru } from "../lib/growing-lru.js";
 import type { LimitKind } from "../ratelimit/applied-limits.js";
 
@@ -68,7 +69,7 @@ function isListed(permissions: readonly string[]): boolean {
 }
 
 /** The fields of a record that are shared as they are. */
-type PolicyField = FieldsThat<{ record: "policy" }>;
+export type PolicyField = FieldsThat<{ record: "policy" }>;
 type PolicyValues = { readonly [K in PolicyField]: KeyRecord[K] };
 
 /** The part of a key that others may share. Immutable, except for what {@link GrantSet} caches. */
@@ -87,7 +88,6 @@ export interface KeyPolicy extends PolicyValues {
 const MAX_POLICIES = 10_000;
 const MAX_NAME_UNITS = 4_000_000;
 
-const POLICY_FIELDS = fieldsThat({ record: "policy" });
 /** The fields that distinguish limits, except their ids. */
 const LIMIT_FIELDS = (Object.keys(KEY_FIELDS.ratelimits.row[0]) as (keyof RatelimitResponse)[]).filter(
   (name): name is keyof LimitKind => name !== "id",
@@ -95,9 +95,9 @@ const LIMIT_FIELDS = (Object.keys(KEY_FIELDS.ratelimits.row[0]) as (keyof Rateli
 
 /**
  * Finds or creates the policy of a record.
- * @param fields the shared fields: those of the table, except in tests
+ * @param fields the shared fields
  */
-export function internPolicies(fields: readonly PolicyField[] = POLICY_FIELDS): (record: KeyRecord) => KeyPolicy {
+export function internPolicies(fields: readonly PolicyField[]): (record: KeyRecord) => KeyPolicy {
   const grantSets = policyCache<GrantSet>();
   const policies = policyCache<KeyPolicy>();
   const grantsOf = (list: string, record: KeyRecord): GrantSet => {
@@ -132,10 +132,7 @@ function toPolicy(fields: readonly PolicyField[], record: KeyRecord, grants: Gra
     autoApply,
   }));
   const onlyLimit = limits.length === 1 && limits[0]?.autoApply === true ? limits[0] : undefined;
-  const policy: object = { grants, limits, onlyLimit };
-  // Absent fields are set too, so that all policies have the same shape.
-  for (const field of fields) (policy as Record<string, unknown>)[field] = record[field];
-  return policy as KeyPolicy;
+  return copyFields({ grants, limits, onlyLimit }, record, fields);
 }
 
 /**
@@ -144,7 +141,7 @@ function toPolicy(fields: readonly PolicyField[], record: KeyRecord, grants: Gra
  */
 function hasSameRest(fields: readonly PolicyField[], policy: KeyPolicy, record: KeyRecord): boolean {
   for (const field of fields) {
-    const [a, b] = [policy[field], record[field]];
+    const [a, b] = [policy[field], ownProperty(record, field)];
     if (a !== b && !isSame(a, b)) return false;
   }
   const [{ limits }, { ratelimits }] = [policy, record];
@@ -174,7 +171,7 @@ const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
 
 /** The text of a policy without its grants, which follow on separate lines; the number of limits says on which. */
 function nameRest(fields: readonly PolicyField[], record: KeyRecord): string {
-  const values = fields.map((field) => nameValue(record[field]));
+  const values = fields.map((field) => nameValue(ownProperty(record, field)));
   const limits = record.ratelimits.map((limit) => LIMIT_FIELDS.map((field) => nameValue(limit[field])).join(" "));
   return [`${limits.length} ${values.join(" ")}`, ...limits].join("\n");
 }

@@ -135,7 +135,7 @@ export const KEY_FIELDS = {
   parentDisabled: { record: "policy", from: "made" },
   unadopted: { record: "find", from: "made" },
   startUnknown: { absent: true, record: "key", from: "made" },
-  ipAllowlists: { record: "rare", from: "made" },
+  ipAllowlists: { usual: NONE, record: "rare", from: "made" },
 } as const satisfies Fields;
 
 type Table = typeof KEY_FIELDS;

@@ -1,18 +1,14 @@
 /**
- * Lifetime of leases: when this process returns them to the store. At the bound, when unused for `ttl`, and on close.
+ * The leases of this process, one a key. They are returned to the store at the bound, when unused for `ttl`, and on
+ * close.
  */
 import { KeystileError } from "../contracts/errors.js";
 import type { KeyRef, Store } from "../contracts/store.js";
-import { NONE } from "../lib/fingerprint-index.js";
+import { newId } from "../lib/hash.js";
 import { startTimer } from "../lib/start-timer.js";
-import {
-  type CreditCount,
-  creditReturns,
-  type CreditReturns,
-  type EndedLease,
-  MAX_IN_FLIGHT,
-} from "./credit-returns.js";
-import { LeaseTable, NO_GENERATION } from "./lease-table.js";
+import { type CreditCount, type CreditReturns, creditReturns, MAX_IN_FLIGHT } from "./credit-returns.js";
+import { Lease, type LeaseOwner, type LeaseSizes } from "./lease.js";
+import type { Spender } from "./spender.js";
 
 /**
  * Work per turn of the event loop when returning unused leases: 1 for examining a lease, {@link RETURN} for returning
@@ -20,206 +16,178 @@ import { LeaseTable, NO_GENERATION } from "./lease-table.js";
  */
 const TURN = 100_000;
 const RETURN = 100;
-/** Leases examined to find one that nobody holds. */
+/** Leases examined to find one that is not drawing. */
 const PROBES = 32;
 
-export interface LeaseManager {
-  /** For spending and reading; leases are added and removed through the manager. */
-  readonly table: LeaseTable;
-  /**
-   * Keeps a key's lease, which is not held yet, from ending until {@link LeaseManager.release}, and begins one if it
-   * has none.
-   * @returns its entry; {@link NONE}: there is no space for another lease
-   */
-  hold(ref: KeyRef): number;
-  /** Lets go of a lease. One that has drawn nothing ends, unless its key was spent from. */
-  release(ref: KeyRef): void;
-  /** The id of an entry's lease in the store. */
-  holderOf(entry: number): string;
-  /**
-   * Ends the lease of a held key, whatever it has drawn, and begins another in its place.
-   * @returns as {@link LeaseManager.end}
-   */
-  renew(entry: number): Promise<void> | undefined;
-  /**
-   * Ends a key's lease, if it has one that nobody holds, and returns its credits to the store.
-   * @returns what resolves once that was tried, whether or not it succeeded; undefined: nothing to wait for
-   */
-  end(ref: KeyRef): Promise<void> | undefined;
-  /** Whether a key may have a lease: it has one, or returns are not blocked. */
-  mayLease(ref: KeyRef): boolean;
-  /** Leases that are ending. */
-  readonly returns: Pick<CreditReturns, "add" | "retry" | "forfeited">;
-  /** Makes {@link LeaseManager.close} wait for `work`. */
-  track(work: Promise<unknown>): void;
-  /**
-   * Waits for what is in flight and returns everything. No work may begin after the call. After `closeTimeout` the
-   * attempts continue in the background while the process lives.
-   * @throws (rejects) KeystileError CREDITS_NOT_RETURNED
-   */
-  close(): Promise<void>;
-}
-
-export interface LeaseManagerOptions {
-  /** Returns the random id of this process, with which the ids of its leases begin. */
-  readonly node: () => string;
+/** See `LeaseOptions`. */
+export interface LeaseBounds extends LeaseSizes {
   /** Most leases kept, ≥ 1. */
   readonly keys: number;
-  /** Milliseconds without use until a lease is returned. */
-  readonly ttl: number;
-  /** Milliseconds that `close` waits. */
+  /** Milliseconds that {@link LeaseManager.close} waits. */
   readonly closeTimeout: number;
 }
 
-export function createLeaseManager(store: Store, { node, keys, ttl, closeTimeout }: LeaseManagerOptions): LeaseManager {
-  const table = new LeaseTable(keys);
-  const returns = creditReturns(store);
-  /** Keys that have a draw in flight. */
-  const held = new Set<KeyRef>();
-  let lastId = 0;
-  const pending = new Set<Promise<void>>();
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  /** Next entry to examine. */
-  let cursor = 0;
+export class LeaseManager implements LeaseOwner {
+  readonly store: Store;
+  readonly exact: Pick<Spender, "spend">;
+  readonly returns: CreditReturns;
+  readonly sizes: LeaseBounds;
+  isClosing = false;
+  readonly #leases = new Map<KeyRef, Lease>();
+  /** Random, created for the first lease: Cloudflare Workers do not allow that while modules load. */
+  #node: string | undefined;
+  #lastId = 0;
+  readonly #inFlight = new Set<Promise<void>>();
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  /** The rest of a round of {@link LeaseManager.#returnUnused}. */
+  #round: Iterator<Lease, undefined> | undefined;
+  /**
+   * The leases to evict, the oldest first. Kept, since a new iterator passes over all that were removed before it finds
+   * the oldest; but not for long, since it holds on to all that the map was since.
+   */
+  #oldest: Iterator<Lease, undefined> | undefined;
 
-  const track = (work: Promise<unknown>): void => {
-    const forget = () => void pending.delete(settled);
+  constructor(store: Store, exact: Pick<Spender, "spend">, sizes: LeaseBounds) {
+    this.store = store;
+    this.exact = exact;
+    this.returns = creditReturns(store);
+    this.sizes = sizes;
+  }
+
+  /** The key's lease, if it has one. */
+  find(ref: KeyRef): Lease | undefined {
+    return this.#leases.get(ref);
+  }
+
+  /** The key's lease to draw for, a new one if it has none; `undefined`: no space, or too many returns wait. */
+  findOrBegin(ref: KeyRef): Lease | undefined {
+    const lease = this.#leases.get(ref);
+    if (lease !== undefined && lease.state !== "empty") return lease;
+    return this.returns.isBlocked() ? undefined : (lease ?? this.#begin(ref));
+  }
+
+  newId(): number {
+    return ++this.#lastId;
+  }
+
+  holderOf(id: number): string {
+    this.#node ??= newId("node");
+    return `${this.#node}.${id}`;
+  }
+
+  forget({ ref }: Lease): void {
+    this.#leases.delete(ref);
+  }
+
+  track(work: Promise<unknown>): void {
+    const forget = () => void this.#inFlight.delete(settled);
     const settled: Promise<void> = work.then(forget, forget);
-    pending.add(settled);
-  };
-  const holderOf = (entry: number): string => `${node()}.${table.id(entry)}`;
-  const toEnded = (entry: number): EndedLease => ({
-    ref: table.ref(entry),
-    holder: holderOf(entry),
-    spent: table.spent(entry),
-    credits: table.withdraw(entry),
-  });
-  const endAt = (entry: number): Promise<void> | undefined => {
-    const ended = toEnded(entry);
-    const isUsed = table.generation(entry) !== NO_GENERATION;
-    table.remove(entry);
-    // One that never drew is unknown to the store.
-    return isUsed ? returns.add(ended) : undefined;
-  };
-  /** The entry of the lease to evict for a new one; {@link NONE}: all that were examined are held. */
-  const oldest = (): number => {
+    this.#inFlight.add(settled);
+  }
+
+  /**
+   * Waits for what is in flight and returns everything. After `closeTimeout` the attempts continue in the background
+   * while the process lives.
+   * @throws (rejects) KeystileError CREDITS_NOT_RETURNED
+   */
+  async close(): Promise<void> {
+    this.isClosing = true;
+    const before = this.returns.forfeited();
+    const drained = this.#drain().then(() => true as const);
+    // A million leases take longer to return than a locked file may hold up a shutdown: only standing still ends the
+    // wait.
+    for (let leasesOut = Infinity, isDone = false; !isDone && this.#outstanding().leases < leasesOut;) {
+      leasesOut = this.#outstanding().leases;
+      isDone = await withinTime(drained, this.sizes.closeTimeout);
+    }
+    const out = this.#outstanding();
+    const { credits, leases } = this.returns.forfeited();
+    const left = { credits: out.credits + credits - before.credits, leases: out.leases + leases - before.leases };
+    if (left.leases > 0 || this.#inFlight.size > 0) throw this.#notReturned(left);
+  }
+
+  #begin(ref: KeyRef): Lease | undefined {
+    if (this.#leases.size >= this.sizes.keys && !this.#evict()) return undefined;
+    if (this.#timer === undefined) this.#schedule(this.sizes.ttl);
+    const lease = new Lease(ref, this);
+    this.#leases.set(ref, lease);
+    return lease;
+  }
+
+  /** Ends the lease begun first. @returns false: all that were examined are drawing */
+  #evict(): boolean {
     for (let probe = 0; probe < PROBES; probe++) {
-      const entry = table.next();
-      if (!held.has(table.ref(entry))) return entry;
+      this.#oldest ??= this.#leases.values();
+      const { done, value: lease } = this.#oldest.next();
+      if (done === true) this.#oldest = undefined;
+      else if (lease.state !== "drawing") {
+        void lease.end();
+        return true;
+      }
     }
-    return NONE;
-  };
-  const begin = (ref: KeyRef): number => {
-    if (table.count >= keys) {
-      const evicted = oldest();
-      if (evicted === NONE) return NONE;
-      void endAt(evicted);
-    }
-    if (timer === undefined) {
-      cursor = 0;
-      schedule(ttl);
-    }
-    return table.add(ref, ++lastId);
-  };
+    return false;
+  }
 
   /** One timer for all leases, and none while there are none. */
-  const schedule = (ms: number): void => {
-    timer = startTimer(returnUnused, ms);
-  };
+  #schedule(ms: number): void {
+    this.#timer = startTimer(() => this.#returnUnused(), ms);
+  }
+
   /**
    * Returns the leases that were unused since the last round. A long round takes several turns, because each return is
-   * a write. While the store takes nothing back, leases stay: 57 bytes each, and useful if their key is used again.
+   * a write. While the store takes nothing back, leases stay: they are useful if their key is used again.
    */
-  const returnUnused = (): void => {
-    for (let work = TURN; work > 0 && cursor < table.capacity && !returns.isBlocked(); work--, cursor++) {
-      if (!table.markIdle(cursor) || held.has(table.ref(cursor))) continue;
-      void endAt(cursor);
+  #returnUnused(): void {
+    this.#timer = undefined;
+    this.#oldest = undefined;
+    this.#round ??= this.#leases.values();
+    for (let work = TURN; work > 0 && !this.returns.isBlocked(); work--) {
+      const { done, value: lease } = this.#round.next();
+      if (done === true) {
+        this.#round = undefined;
+        break;
+      }
+      if (lease.takeUse() || lease.state === "drawing") continue;
+      void lease.end();
       work -= RETURN;
     }
-    timer = undefined;
-    if (table.count === 0) return;
-    if (cursor < table.capacity) return schedule(returns.isBlocked() ? ttl : 0);
-    cursor = 0;
-    schedule(ttl);
-  };
+    if (this.#leases.size === 0) this.#round = undefined;
+    else this.#schedule(this.#round === undefined || this.returns.isBlocked() ? this.sizes.ttl : 0);
+  }
 
   /** Returns everything, as fast as the store takes it. */
-  const drain = async (): Promise<void> => {
-    while (pending.size > 0) await Promise.all(pending);
-    clearTimeout(timer);
-    for (let entry = 0; entry < table.capacity; entry++) {
-      if (!table.has(entry)) continue;
-      void endAt(entry);
-      while (returns.size() >= MAX_IN_FLIGHT) await returns.settled();
-    }
-    while (returns.size() > 0) await returns.settled();
-  };
+  async #drain(): Promise<void> {
+    do {
+      while (this.#inFlight.size > 0) await Promise.all(this.#inFlight);
+      clearTimeout(this.#timer);
+      for (const lease of this.#leases.values()) {
+        void lease.end();
+        while (this.returns.size() >= MAX_IN_FLIGHT) await this.returns.settled();
+      }
+    } while (this.#leases.size > 0);
+    while (this.returns.size() > 0) await this.returns.settled();
+  }
+
   /** Credits in leases or in returns that have not succeeded. */
-  const outstanding = (): CreditCount => {
-    let { credits, leases } = returns.outstanding();
-    for (let entry = 0; entry < table.capacity; entry++) {
-      if (!table.has(entry)) continue;
-      credits += table.inHand(entry);
+  #outstanding(): CreditCount {
+    let { credits, leases } = this.returns.outstanding();
+    for (const { available } of this.#leases.values()) {
+      credits += available;
       leases++;
     }
     return { credits, leases };
-  };
-  const notReturned = ({ credits, leases }: CreditCount): KeystileError => {
-    const cause = returns.lastError();
+  }
+
+  #notReturned({ credits, leases }: CreditCount): KeystileError {
+    const cause = this.returns.lastError();
     return new KeystileError(
       "CREDITS_NOT_RETURNED",
       `the store did not take back ${credits} leased credits (leases: ${leases}, spends in flight: ` +
-        `${pending.size}); they are lost unless a later attempt of this process succeeds, ` +
-        `and reserves come back by themselves after ${ttl} ms`,
+        `${this.#inFlight.size}); they are lost unless a later attempt of this process succeeds, ` +
+        `and reserves come back by themselves after ${this.sizes.ttl} ms`,
       cause === undefined ? {} : { cause },
     );
-  };
-
-  return {
-    table,
-    returns,
-    hold(ref) {
-      const known = table.find(ref);
-      const entry = known === NONE ? begin(ref) : known;
-      if (entry !== NONE) held.add(ref);
-      return entry;
-    },
-    release(ref) {
-      held.delete(ref);
-      const entry = table.find(ref);
-      if (entry !== NONE && table.generation(entry) === NO_GENERATION && table.step(entry) === 0) void endAt(entry);
-    },
-    holderOf,
-    renew(entry) {
-      const ended = toEnded(entry);
-      table.restart(entry, ++lastId);
-      return returns.add(ended);
-    },
-    end(ref) {
-      const entry = table.find(ref);
-      return entry === NONE || held.has(ref) ? undefined : endAt(entry);
-    },
-    mayLease(ref) {
-      if (!returns.isBlocked()) return true;
-      const entry = table.find(ref);
-      return entry !== NONE && (held.has(ref) || table.generation(entry) !== NO_GENERATION);
-    },
-    track,
-    async close() {
-      const before = returns.forfeited();
-      const drained = drain().then(() => true as const);
-      // A million leases take longer to return than a locked file may hold up a shutdown: only standing still ends the
-      // wait.
-      for (let leasesOut = Infinity, isDone = false; !isDone && outstanding().leases < leasesOut;) {
-        leasesOut = outstanding().leases;
-        isDone = await withinTime(drained, closeTimeout);
-      }
-      const out = outstanding();
-      const { credits, leases } = returns.forfeited();
-      const left = { credits: out.credits + credits - before.credits, leases: out.leases + leases - before.leases };
-      if (left.leases > 0 || pending.size > 0) throw notReturned(left);
-    },
-  };
+  }
 }
 
 /**

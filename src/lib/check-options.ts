@@ -89,6 +89,20 @@ export function ownProperty<T extends object, K extends keyof T>(value: T, name:
   return Object.hasOwn(value, name) ? value[name] : undefined;
 }
 
+/**
+ * Copies an object's own properties of these names. Those that it lacks are set to `undefined`, so that all copies have
+ * the same shape, and none comes from a polluted prototype.
+ * @returns `to`
+ */
+export function copyFields<To extends object, From extends object, K extends keyof From>(
+  to: To,
+  from: From,
+  names: readonly K[],
+): To & { readonly [N in Exclude<K, never>]: From[N] } {
+  for (const name of names) (to as { [N in K]?: From[N] | undefined })[name] = ownProperty(from, name);
+  return to as To & { readonly [N in Exclude<K, never>]: From[N] };
+}
+
 /** The error for a name that `known` lacks. It repeats plain names only: any other may be a value in a wrong place. */
 export function unknownOption(path: string, name: string, known: object): TypeError {
   const what = PLAIN_NAME.test(name) ? `${path}.${name} is not an option` : `${path} has a property that is no option`;

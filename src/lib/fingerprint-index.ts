@@ -83,11 +83,6 @@ export class FingerprintIndex {
     return this.#fingerprints[entry * WIDTH + 1] as number;
   }
 
-  /** The third number of the fingerprint of an entry in use. */
-  h2Of(entry: number): number {
-    return this.#fingerprints[entry * WIDTH + 2] as number;
-  }
-
   /** Whether an entry is in use. */
   has(entry: number): boolean {
     return entry < this.#high && this.#slotOf(entry) !== NONE;

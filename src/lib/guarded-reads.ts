@@ -28,8 +28,6 @@ export interface GuardedReadOptions<Row, T> {
   readonly read: (digest: string) => MaybePromise<Row | undefined>;
   /** Makes the value that is kept and returned; called once a read. */
   readonly prepare: (row: Row) => T;
-  /** Misses kept, ≥ 0. */
-  readonly missSize: number;
   /** Milliseconds for which a miss is kept, and for which calls join a read, ≥ 1. */
   readonly missTtl: number;
   /**
@@ -59,18 +57,17 @@ export interface GuardedReads<T> {
   close(): void;
 }
 
+/** Misses kept. */
+const MAX_MISSES = 10_000;
 const MONOTONIC = { now: () => performance.now() };
 
 /** Subscribes to the store at once: each change removes what it concerns, from `found` and from the misses. */
 export function createGuardedReads<Row, T>(
   store: Store,
-  { found, read, prepare, missSize, missTtl, dropMadeOf }: GuardedReadOptions<Row, T>,
+  { found, read, prepare, missTtl, dropMadeOf }: GuardedReadOptions<Row, T>,
 ): GuardedReads<T> {
   // A resolution of 0 keeps lru-cache from setting a timer.
-  const misses =
-    missSize === 0
-      ? undefined
-      : new GrowingLru<true>({ max: missSize, ttl: missTtl, ttlResolution: 0, perf: MONOTONIC });
+  const misses = new GrowingLru<true>({ max: MAX_MISSES, ttl: missTtl, ttlResolution: 0, perf: MONOTONIC });
   /** By digest. As many at most as the store has reads to return. */
   const inFlight = new Map<string, ReadInFlight<T>>();
   /** Rises with every change that the store tells of. */
@@ -81,10 +78,10 @@ export function createGuardedReads<Row, T>(
     generation++;
     if (typeof change === "object" && "digest" in change) {
       found.delete(change.digest);
-      misses?.delete(change.digest);
+      misses.delete(change.digest);
       return;
     }
-    misses?.clear();
+    misses.clear();
     if (change === "created" || isEmpty) return;
     if (typeof change === "object" && dropMadeOf?.(change) !== false) return;
     found.clear();
@@ -94,7 +91,7 @@ export function createGuardedReads<Row, T>(
   const keep = (text: string, digest: string, row: Row | undefined, startGeneration: number): T | undefined => {
     const value = row === undefined ? undefined : prepare(row);
     if (startGeneration !== generation) return value;
-    if (value === undefined) misses?.set(digest, true);
+    if (value === undefined) misses.set(digest, true);
     else {
       found.set(text, digest, value);
       isEmpty = false;
@@ -135,7 +132,7 @@ export function createGuardedReads<Row, T>(
   };
   return {
     read(text, digest) {
-      if (misses?.get(digest) === true) return undefined;
+      if (misses.get(digest) === true) return undefined;
       const joined = inFlight.size === 0 ? undefined : joinable(digest);
       if (joined !== undefined) return join(joined);
       const startGeneration = generation;
@@ -146,7 +143,7 @@ export function createGuardedReads<Row, T>(
       unsubscribe();
       // Equal to no generation, not even itself: reads that are in flight keep nothing.
       generation = NaN;
-      misses?.clear();
+      misses.clear();
       found.clear();
     },
   };

@@ -52,7 +52,9 @@ export interface LimitedKey extends BucketHint {
 }
 
 /** The limits of an identity that apply to one of its keys: a limit of the key replaces one of the same name. */
-export function sharedLimits({ ratelimits, identity, workspaceId }: KeyRecord): readonly AppliedLimit[] | undefined {
+export function sharedLimits(record: KeyRecord): readonly AppliedLimit[] | undefined {
+  const { ratelimits, workspaceId } = record;
+  const identity = ownProperty(record, "identity");
   const shared =
     (identity && ownProperty(identity, "ratelimits"))?.filter(
       ({ name }) => !ratelimits.some((limit) => limit.name === name),

@@ -4,22 +4,19 @@
  * Why the same list of checks: a second copy of them would explain another verification than the one that is made. The
  * limiter and the spender are replaced by ones that read.
  */
-import { namesInQuery } from "../access/permission-query.js";
-import type { CachedKey } from "../cache/cached-key.js";
 import type { LimitCheck, LimitVerdict } from "../contracts/limiter.js";
-import type { V2KeysVerifyKeyRequestBody, VerifyKeyRatelimitData } from "../contracts/types.js";
+import type { V2KeysVerifyKeyRequestBody } from "../contracts/types.js";
 import { KeystileError } from "../contracts/errors.js";
-import type { Spender } from "../credits/exact-spender.js";
+import type { Spender } from "../credits/spender.js";
 import { type Check, checkOptions, text } from "../lib/check-options.js";
-import { applyLimits } from "../ratelimit/applied-limits.js";
 import type { LimitAnswer, LimitTaker } from "../ratelimit/fallback.js";
 import { findKey, findKeyAgain } from "./find-key.js";
 import {
   beginCall,
   CHECKS,
+  type ExplainedCheck,
   MAX_RESTARTS,
   readMeta,
-  type Verification,
   type VerifyContext,
   type VerifyDeps,
 } from "./verify-key.js";
@@ -43,56 +40,6 @@ export interface Explanation {
    * first that fails.
    */
   readonly checks: readonly ExplainedCheck[];
-}
-
-/** What one check finds; it is named after the code of its failure. */
-export type ExplainedCheck =
-  | { readonly code: "DISABLED"; readonly passes: boolean }
-  | {
-      readonly code: "EXPIRED";
-      readonly passes: boolean;
-      /** Last instant at which the key is valid, Unix time in milliseconds; absent: never expires. */
-      readonly expires?: number;
-    }
-  | {
-      readonly code: "FORBIDDEN";
-      readonly passes: boolean;
-      /** Whether the key's API or workspace is disabled. */
-      readonly parentDisabled: boolean;
-      /** Whether the allow-lists of key and API let the client's address pass. */
-      readonly addressAllowed: boolean;
-    }
-  | {
-      readonly code: "INSUFFICIENT_PERMISSIONS";
-      readonly passes: boolean;
-      /**
-       * Permissions that the query names and the key does not have, in the query's order; an `OR` may pass with some.
-       */
-      readonly missing: readonly string[];
-    }
-  | {
-      readonly code: "RATE_LIMITED";
-      readonly passes: boolean;
-      /** The limits that apply, as they stand: `remaining` and `reset` are those before the call. */
-      readonly limits: readonly ExplainedLimit[];
-      /** Milliseconds until the call could pass; absent if it passes, or if waiting does not help. */
-      readonly retryAfter?: number;
-      /** Whether the fallback of a failed limiter was asked. */
-      readonly degraded: boolean;
-    }
-  | {
-      readonly code: "USAGE_EXCEEDED";
-      readonly passes: boolean;
-      /** Credits that the call would take. */
-      readonly cost: number;
-      /** The balance now, due refills included; absent: unlimited. In `leased` mode as this process knows it. */
-      readonly remaining?: number;
-    };
-
-/** One limit of a dry run. */
-export interface ExplainedLimit extends VerifyKeyRatelimitData {
-  /** Tokens that the call would take. */
-  readonly cost: number;
 }
 
 /** The dependencies of a verification that takes nothing, changes nothing and emits nothing. */
@@ -141,35 +88,6 @@ function readingSpender(spender: Spender): Spender {
   };
 }
 
-type Findings = {
-  readonly [C in ExplainedCheck["code"]]: Omit<Extract<ExplainedCheck, { code: C }>, "code" | "passes">;
-};
-
-/** What each check found, read from the call after it ran. */
-const FINDINGS: { readonly [C in keyof Findings]: (call: Verification, key: CachedKey) => Findings[C] } = {
-  DISABLED: () => ({}),
-  EXPIRED: (_, { expires }) => (expires === undefined ? {} : { expires }),
-  FORBIDDEN: ({ clientAddress }, key) => ({
-    parentDisabled: key.parentDisabled,
-    addressAllowed: key.allows(clientAddress),
-  }),
-  INSUFFICIENT_PERMISSIONS: ({ request: { permissions } }, { grants }) => ({
-    missing: permissions === undefined ? [] : namesInQuery(permissions).filter((name) => !grants.covers(name)),
-  }),
-  RATE_LIMITED: ({ limits, request: { ratelimits } }, key) => ({
-    limits: applyLimits(key, ratelimits).map(({ cost }, i) => ({
-      ...(limits?.results[i] as VerifyKeyRatelimitData),
-      cost,
-    })),
-    ...(limits?.retryAfter !== undefined && { retryAfter: limits.retryAfter }),
-    degraded: limits?.degraded === true,
-  }),
-  USAGE_EXCEEDED: ({ request: { cost }, spend }) => ({
-    cost,
-    ...(typeof spend?.remaining === "number" && { remaining: spend.remaining }),
-  }),
-};
-
 const OPTIONS = { clientAddress: () => {}, apiId: text } satisfies Record<keyof ExplainContext, Check>;
 
 /**
@@ -202,11 +120,10 @@ export async function explain(
     if (key === undefined) break;
     await readMeta(call, key);
     const checks: ExplainedCheck[] = [];
-    for (const { code, fails } of CHECKS) {
+    for (const { code, fails, finding } of CHECKS) {
       // As in a verification: whatever is not `false` is a failure.
       const failed: unknown = await fails(call, key);
-      const passes = failed === false;
-      checks.push({ code, passes, ...FINDINGS[code](call, key) } as ExplainedCheck);
+      checks.push({ code, passes: failed === false, ...finding(call, key) } as ExplainedCheck);
     }
     if (call.spend === null) break;
     if (call.spend?.stale !== true) {

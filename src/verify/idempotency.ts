@@ -9,7 +9,7 @@
 import type { Caller } from "../contracts/caller.js";
 import { badRequest, KeystileError } from "../contracts/errors.js";
 import type { OnceBounds, OnceRecord, Spend, Store } from "../contracts/store.js";
-import type { Spender, SpendTarget } from "../credits/exact-spender.js";
+import type { Spender, SpendTarget } from "../credits/spender.js";
 import { type Check, checkOptions, integer } from "../lib/check-options.js";
 import { requirePower } from "../lib/guards/powers.js";
 import { keyedDigest } from "../lib/hash.js";
@@ -56,9 +56,6 @@ export interface IdempotentCall {
   isRepeat: boolean;
 }
 
-/** What the checks see of a key to spend from. */
-type Target = SpendTarget & { readonly hasCredits: boolean };
-
 export interface Idempotency {
   /**
    * Whose key it is, as text.
@@ -74,10 +71,11 @@ export interface Idempotency {
   begin(scope: string, workspaceId: string, request: VerificationRequest, now: number): Promise<IdempotentCall>;
   /**
    * Spends, and records the call if that succeeds.
+   * @param target `undefined`: the key has no balance
    * @returns as {@link Spender.spend}; if the call turns out to be a repeat, nothing is taken
    * @throws KeystileError IDEMPOTENCY_MISMATCH · IDEMPOTENCY_FULL
    */
-  spend(call: IdempotentCall, key: Target, cost: number, now: number): Promise<Spend | undefined>;
+  spend(call: IdempotentCall, target: SpendTarget | undefined, cost: number, now: number): Promise<Spend | undefined>;
   end(call: IdempotentCall): void;
 }
 
@@ -117,8 +115,7 @@ export function createIdempotency(store: Store, spender: Spender, options: Idemp
         throw error;
       }
     },
-    async spend(call, key, cost, now) {
-      const target = key.hasCredits ? key : undefined;
+    async spend(call, target, cost, now) {
       const { outcome, spend } = await spender.spendOnce(target, cost, now, call.record, bounds);
       if (outcome === "mismatch") throw mismatch();
       if (outcome === "full") throw full();

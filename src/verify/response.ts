@@ -25,23 +25,23 @@ export function answerFor(
   credits: number | undefined,
   ratelimits: VerifyKeyRatelimitData[] | undefined,
 ): VerificationResult<unknown> {
-  const { name, expires, rare, grants } = key;
+  const { name, expires, rare, policy } = key;
   const response: V2KeysVerifyKeyResponseData<unknown> = {
     valid: code === "VALID",
     code,
     keyId: key.keyId,
-    enabled: key.enabled,
+    enabled: policy.enabled,
   };
   if (name !== undefined) response.name = name;
   if (meta !== undefined) response.meta = meta;
   if (expires !== undefined) response.expires = expires;
   if (credits !== undefined) response.credits = credits;
   if (queried || code === "FORBIDDEN") {
-    const permissions = grants.copyPermissions();
+    const permissions = policy.grants.copyPermissions();
     if (permissions !== undefined) response.permissions = permissions;
   }
-  if (queried) response.roles = grants.copyRoles();
-  if (rare?.identity !== undefined) response.identity = rare.identity;
+  if (queried) response.roles = policy.grants.copyRoles();
+  if (rare.identity !== undefined) response.identity = rare.identity;
   if (ratelimits !== undefined) response.ratelimits = ratelimits;
   return response as VerificationResult<unknown>;
 }
@@ -71,7 +71,7 @@ export function eventFor(
     keyId,
     apiId: policy.apiId,
     workspaceId: policy.workspaceId,
-    ...(rare?.identity !== undefined && { identityId: rare.identity.id, externalId: rare.identity.externalId }),
+    ...(rare.identity !== undefined && { identityId: rare.identity.id, externalId: rare.identity.externalId }),
     spent: code === "VALID" && policy.hasCredits ? call.cost : 0,
     degraded: call.degraded,
     ...(call.displacedBuckets !== undefined && { displacedBuckets: call.displacedBuckets }),

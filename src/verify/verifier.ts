@@ -6,8 +6,9 @@ import type { Limiter } from "../contracts/limiter.js";
 import type { StandardSchema } from "../contracts/standard-schema.js";
 import type { Store } from "../contracts/store.js";
 import type { JsonObject, V2KeysVerifyKeyRequestBody, VerificationResult } from "../contracts/types.js";
-import { exactSpender, type Spender } from "../credits/exact-spender.js";
-import { defaultStep, leasedSpender, type LeaseOptions } from "../credits/spender.js";
+import { exactSpender } from "../credits/exact-spender.js";
+import { defaultStep, leasedSpender, type LeaseOptions } from "../credits/leased-spender.js";
+import type { Spender } from "../credits/spender.js";
 import {
   callable,
   type Check,

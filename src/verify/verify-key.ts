@@ -1,21 +1,28 @@
 /**
  * A verification: the ordered checks, and the one loop that runs them. Spec §2.2, §3.
  *
- * To add a check, add a line to {@link CHECKS}, and its finding to `explain.ts`. The only way to VALID is to reach the
- * end of the list, so no check can be skipped. A check passes only if it returns exactly `false`.
+ * To add a check, add it to {@link CHECKS}, and nothing elsewhere. The only way to VALID is to reach the end of the
+ * list, so no check can be skipped. A check passes only if it returns exactly `false`.
  *
  * Why no `async`: most results are in memory, and an async function costs 60 ns more per call.
  */
 import { strictCaller } from "../access/check-caller.js";
-import type { Query, QueryCompiler } from "../access/permission-query.js";
+import { namesInQuery, type Query, type QueryCompiler } from "../access/permission-query.js";
 import type { CachedKey } from "../cache/cached-key.js";
 import type { Caller } from "../contracts/caller.js";
 import { KeystileError } from "../contracts/errors.js";
 import type { Spend } from "../contracts/store.js";
-import type { JsonObject, MaybePromise, VerificationCode, VerificationResult } from "../contracts/types.js";
-import type { Spender } from "../credits/exact-spender.js";
+import type {
+  JsonObject,
+  MaybePromise,
+  VerificationCode,
+  VerificationResult,
+  VerifyKeyRatelimitData,
+} from "../contracts/types.js";
+import type { Spender } from "../credits/spender.js";
 import { contextError, isPlainObject, unknownOption } from "../lib/check-options.js";
 import { isThenable } from "../lib/thenable.js";
+import { applyLimits } from "../ratelimit/applied-limits.js";
 import type { LimitTaker } from "../ratelimit/fallback.js";
 import { findKey, findKeyAgain, type KeySources } from "./find-key.js";
 import type { Idempotency, IdempotentCall } from "./idempotency.js";
@@ -105,22 +112,113 @@ export interface Verification extends Viewer {
   once: IdempotentCall | undefined;
 }
 
-/** One check of a key that was found. */
-export interface Check {
-  /** The code of the response if the key fails. */
-  readonly code: Exclude<VerificationCode, "VALID" | "NOT_FOUND">;
-  /** Whether the key fails. A promise only if a limiter or a store returns one. */
-  readonly fails: (call: Verification, key: CachedKey) => MaybePromise<boolean>;
+/** What one check finds, as `explain` returns it. Several checks may have one code. */
+export type ExplainedCheck =
+  | { readonly code: "DISABLED"; readonly passes: boolean }
+  | {
+      readonly code: "EXPIRED";
+      readonly passes: boolean;
+      /** Last instant at which the key is valid, Unix time in milliseconds; absent: never expires. */
+      readonly expires?: number;
+    }
+  | {
+      readonly code: "FORBIDDEN";
+      readonly passes: boolean;
+      /** Whether the key's API or workspace is disabled. */
+      readonly parentDisabled: boolean;
+      /** Whether the allow-lists of key and API let the client's address pass. */
+      readonly addressAllowed: boolean;
+    }
+  | {
+      readonly code: "INSUFFICIENT_PERMISSIONS";
+      readonly passes: boolean;
+      /**
+       * Permissions that the query names and the key does not have, in the query's order; an `OR` may pass with some.
+       */
+      readonly missing: readonly string[];
+    }
+  | {
+      readonly code: "RATE_LIMITED";
+      readonly passes: boolean;
+      /** The limits that apply, as they stand: `remaining` and `reset` are those before the call. */
+      readonly limits: readonly ExplainedLimit[];
+      /** Milliseconds until the call could pass; absent if it passes, or if waiting does not help. */
+      readonly retryAfter?: number;
+      /** Whether the fallback of a failed limiter was asked. */
+      readonly degraded: boolean;
+    }
+  | {
+      readonly code: "USAGE_EXCEEDED";
+      readonly passes: boolean;
+      /** Credits that the call would take. */
+      readonly cost: number;
+      /** The balance now, due refills included; absent: unlimited. In `leased` mode as this process knows it. */
+      readonly remaining?: number;
+    };
+
+/** One limit of a dry run. */
+export interface ExplainedLimit extends VerifyKeyRatelimitData {
+  /** Tokens that the call would take. */
+  readonly cost: number;
 }
+
+/** Of each kind of {@link ExplainedCheck}: the check, and beside its condition what it tells of it. */
+type CheckOf<Explained> = Explained extends ExplainedCheck
+  ? {
+      /** The code of the response if the key fails. */
+      readonly code: Explained["code"];
+      /** Whether the key fails. A promise only if a limiter or a store returns one. */
+      readonly fails: (call: Verification, key: CachedKey) => MaybePromise<boolean>;
+      /** What it found, read from the call after it ran. */
+      readonly finding: (call: Verification, key: CachedKey) => Omit<Explained, "code" | "passes">;
+    }
+  : never;
+/** One check of a key that was found. */
+type Check = CheckOf<ExplainedCheck>;
 
 /** In order: the first one that fails gives the code, and later ones do not run. Only the last two take anything. */
 export const CHECKS: readonly Check[] = [
-  { code: "DISABLED", fails: (_, key) => !key.enabled },
-  { code: "EXPIRED", fails: ({ now }, { expires }) => expires !== undefined && now > expires },
-  { code: "FORBIDDEN", fails: ({ clientAddress }, key) => key.parentDisabled || !key.allows(clientAddress) },
-  { code: "INSUFFICIENT_PERMISSIONS", fails: lacksPermissions },
-  { code: "RATE_LIMITED", fails: exceedsLimits },
-  { code: "USAGE_EXCEEDED", fails: exceedsCredits },
+  { code: "DISABLED", fails: (_, { policy }) => !policy.enabled, finding: () => ({}) },
+  {
+    code: "EXPIRED",
+    fails: ({ now }, { expires }) => expires !== undefined && now > expires,
+    finding: (_, { expires }) => (expires === undefined ? {} : { expires }),
+  },
+  {
+    code: "FORBIDDEN",
+    fails: ({ clientAddress }, key) => key.policy.parentDisabled || !key.allows(clientAddress),
+    finding: ({ clientAddress }, key) => ({
+      parentDisabled: key.policy.parentDisabled,
+      addressAllowed: key.allows(clientAddress),
+    }),
+  },
+  {
+    code: "INSUFFICIENT_PERMISSIONS",
+    fails: lacksPermissions,
+    finding: ({ request: { permissions } }, { policy: { grants } }) => ({
+      missing: permissions === undefined ? [] : namesInQuery(permissions).filter((name) => !grants.covers(name)),
+    }),
+  },
+  {
+    code: "RATE_LIMITED",
+    fails: exceedsLimits,
+    finding: ({ limits, request: { ratelimits } }, key) => ({
+      limits: applyLimits(key, ratelimits).map(({ cost }, i) => ({
+        ...(limits?.results[i] as VerifyKeyRatelimitData),
+        cost,
+      })),
+      ...(limits?.retryAfter !== undefined && { retryAfter: limits.retryAfter }),
+      degraded: limits?.degraded === true,
+    }),
+  },
+  {
+    code: "USAGE_EXCEEDED",
+    fails: exceedsCredits,
+    finding: ({ request: { cost }, spend }) => ({
+      cost,
+      ...(typeof spend?.remaining === "number" && { remaining: spend.remaining }),
+    }),
+  },
 ];
 
 /** What the schema makes of metadata is known to who gave it. */
@@ -210,12 +308,9 @@ function checkFound(call: Verification, finding: Promise<CachedKey | undefined>)
 
 const mayNotVerify = () => new KeystileError("CALLER_FORBIDDEN", "the credential has no permission to verify keys");
 
-function checkKey(call: Verification, key: CachedKey | undefined): MaybePromise<ResponseData> {
-  return key === undefined ? notFound(call) : startChecks(call, key);
-}
-
 /** Metadata that does not fit the program's schema ends the call before anything is taken. */
-function startChecks(call: Verification, key: CachedKey): MaybePromise<ResponseData> {
+function checkKey(call: Verification, key: CachedKey | undefined): MaybePromise<ResponseData> {
+  if (key === undefined) return notFound(call);
   const reading = readMeta(call, key);
   return reading === undefined ? runChecks(call, key, 0) : whenMetaRead(reading, call, key);
 }
@@ -226,7 +321,7 @@ function whenMetaRead(reading: Promise<void>, call: Verification, key: CachedKey
 
 /** Sets `call.meta`: what the program's schema makes of the key's metadata. @throws KeystileError META_INVALID */
 export function readMeta(call: Verification, key: CachedKey): Promise<void> | undefined {
-  const stored = key.rare?.meta;
+  const stored = key.rare.meta;
   call.meta = stored;
   if (stored === undefined || call.deps.readMeta === undefined) return undefined;
   const reading = call.deps.readMeta(stored, key.keyId);
@@ -251,7 +346,7 @@ async function checkOnce(
   const once = await deps.idempotency.begin(scope, key.policy.workspaceId, request, now);
   call.once = once;
   try {
-    return await startChecks(call, key);
+    return await checkKey(call, key);
   } finally {
     deps.idempotency.end(once);
   }
@@ -278,7 +373,7 @@ function finishCheck(failing: Promise<unknown>, call: Verification, key: CachedK
 function lacksPermissions(call: Verification, key: CachedKey): boolean {
   if (call.query === undefined) return false;
   call.queried = true;
-  return !key.grants.satisfies(call.query);
+  return !key.policy.grants.satisfies(call.query);
 }
 
 function exceedsLimits(call: Verification, key: CachedKey): MaybePromise<boolean> {
@@ -301,13 +396,14 @@ function noteLimits(call: Verification, limits: LimitsTaken | undefined): boolea
 function exceedsCredits(call: Verification, key: CachedKey): MaybePromise<boolean> {
   const { once, request } = call;
   if (once !== undefined) return exceedsOnce(call, key, once);
-  return key.hasCredits ? spendCredits(call, key, request.cost) : false;
+  return key.policy.hasCredits ? spendCredits(call, key, request.cost) : false;
 }
 
 /** What was recorded before takes nothing again; anything else is recorded with its spend, or without credits. */
 function exceedsOnce(call: Verification, key: CachedKey, once: IdempotentCall): MaybePromise<boolean> {
-  if (!once.isRepeat) return whenSpent(call, call.deps.idempotency.spend(once, key, call.request.cost, call.now));
-  return key.hasCredits ? spendCredits(call, key, 0) : false;
+  const target = key.policy.hasCredits ? key : undefined;
+  if (!once.isRepeat) return whenSpent(call, call.deps.idempotency.spend(once, target, call.request.cost, call.now));
+  return target === undefined ? false : spendCredits(call, target, 0);
 }
 
 /** @returns true: the credits were not taken */
@@ -327,7 +423,7 @@ function noteSpend(call: Verification, spend: Spend | undefined): boolean {
 
 /** A refusal takes no credits, and reports the current balance. */
 function refuse(call: Verification, key: CachedKey, code: VerificationCode): MaybePromise<ResponseData> {
-  if (call.spend !== undefined || !key.hasCredits) return conclude(call, key, code);
+  if (call.spend !== undefined || !key.policy.hasCredits) return conclude(call, key, code);
   const reading = spendCredits(call, key, 0);
   return typeof reading === "boolean" ? conclude(call, key, code) : whenRead(reading, call, key, code);
 }

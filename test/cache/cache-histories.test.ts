@@ -3,8 +3,10 @@ import { describe, expect, it } from "vitest";
 import { type CacheOptions, createKeyCache, createRecordCache, type RecordCache } from "../../src/cache/key-cache.js";
 import type { Change, KeyRecord, RowChange, Store } from "../../src/contracts/store.js";
 import { memoryStore } from "../../src/stores/memory.js";
+import { sampleRecords } from "../records.js";
 
 const KEYS = 6;
+const SAMPLES = sampleRecords(20);
 const textOf = (n: number) => `text ${n}`;
 const digestOf = (text: string) => text.replace("text", "digest");
 
@@ -38,24 +40,18 @@ function scriptedStore() {
   const recordOf = (n: number): KeyRecord | undefined => {
     const version = versions.get(n);
     if (version === undefined) return undefined;
+    const { grantIds: _, identity: __, ...any } = SAMPLES[(n + version) % SAMPLES.length]!;
     return {
+      ...any,
       ref: n,
       keyId: `key_${n}`,
       workspaceId: "ws",
       apiId: `api_${n % 2}`,
       name: `version ${version}`,
-      enabled: true,
       permissions: [`version.${version % 3}`],
-      roles: [],
       // Of a third of the keys it is not known.
       ...(n % 3 !== 0 && { grantIds: [`role_${n % 2}`, `perm_${n % 2}`].sort() }),
       ...(n % 4 === 1 && { identity: { id: `id_${n % 2}`, externalId: "user", meta: {} } }),
-      ratelimits: [],
-      hasCredits: false,
-      generation: 0,
-      parentDisabled: false,
-      unadopted: false,
-      ipAllowlists: [],
     };
   };
   const store: Store = {
@@ -95,7 +91,7 @@ interface Found {
 function ofKeys(store: Store, options: CacheOptions): RecordCache<Found> {
   const cache = createKeyCache(store, options);
   const toFound = (key: Awaited<ReturnType<typeof cache.find>>) =>
-    key && { keyId: key.keyId, name: key.name, names: key.grants.copyPermissions() ?? [] };
+    key && { keyId: key.keyId, name: key.name, names: key.policy.grants.copyPermissions() ?? [] };
   return {
     ...cache,
     find(text, digest, now) {
@@ -108,7 +104,7 @@ function ofKeys(store: Store, options: CacheOptions): RecordCache<Found> {
 const ofRecords = (store: Store, options: CacheOptions): RecordCache<Found> =>
   createRecordCache(store, ({ keyId, name, permissions }) => ({ keyId, name, names: [...permissions] }), options);
 
-const OPTIONS: readonly CacheOptions[] = [{ size: 100 }, { size: 2, missSize: 1 }, { size: 3, ttl: 1e9, missSize: 0 }];
+const OPTIONS: readonly CacheOptions[] = [{ size: 100 }, { size: 2 }, { size: 3, ttl: 1e9 }];
 const CACHES = [
   ["keys", ofKeys],
   ["records", ofRecords],

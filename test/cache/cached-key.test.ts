@@ -1,34 +1,107 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { compileQuery, createQueryCompiler } from "../../src/access/permission-query.js";
-import { createPreparer } from "../../src/cache/cached-key.js";
+import { type CachedKey, createPreparer } from "../../src/cache/cached-key.js";
 import { internPolicies, memoizeByListIdentity } from "../../src/cache/key-policy.js";
-import { fieldsThat, KEY_FIELDS, type KeyField } from "../../src/contracts/key-fields.js";
+import { fieldsThat, KEY_FIELDS, type KeyField, type RecordPart } from "../../src/contracts/key-fields.js";
 import type { KeyRecord } from "../../src/contracts/store.js";
+import type { Identity } from "../../src/contracts/types.js";
 import { deepFreeze } from "../../src/lib/deep-freeze.js";
+import { createAllowlist } from "../../src/lib/ip-ranges.js";
+import { clampIdentity } from "../../src/ratelimit/applied-limits.js";
+import { plainRecord, records } from "../records.js";
 
-const record = (permissions: readonly string[], roles: readonly string[] = []): KeyRecord => ({
-  ref: "k",
-  keyId: "k",
-  workspaceId: "ws",
-  apiId: "api",
-  enabled: true,
-  permissions,
-  roles,
-  ratelimits: [],
-  hasCredits: false,
-  generation: 0,
-  parentDisabled: false,
-  unadopted: false,
-  ipAllowlists: [],
+const record = (permissions: readonly string[], roles: readonly string[] = []): KeyRecord =>
+  plainRecord({ permissions, roles });
+
+/** The part of a cached key that keeps a field, by the part that the table gives it to. */
+const PARTS = {
+  key: (key) => key,
+  policy: ({ policy }) => policy,
+  rare: ({ rare }) => rare,
+} satisfies Partial<Record<RecordPart, (key: CachedKey) => object>> as Partial<
+  Record<RecordPart, (key: CachedKey) => object>
+>;
+
+describe("createPreparer: one key", () => {
+  it("keeps every field of its record, in the part that the table says", () => {
+    const prepare = createPreparer();
+    fc.assert(
+      fc.property(records, (one) => {
+        const key = prepare(one);
+        for (const [name, { record: part, usual }] of Object.entries<KeyField>(KEY_FIELDS)) {
+          const place = part && PARTS[part];
+          if (place === undefined) continue;
+          const given = one[name as keyof KeyRecord] ?? usual;
+          const right =
+            name === "ref"
+              ? (one.account?.ref ?? one.ref)
+              : name === "identity"
+                ? given && clampIdentity(given as Identity)
+                : given;
+          expect((place(key) as Record<string, unknown>)[name], name).toEqual(right);
+        }
+        const { permissions, roles, ratelimits } = one;
+        expect([key.policy.grants.copyPermissions(), key.policy.grants.copyRoles()]).toEqual([permissions, roles]);
+        const shared = (one.identity?.ratelimits ?? []).filter(
+          ({ name }) => !ratelimits.some((own) => own.name === name),
+        );
+        const limits = key.limits.named.map(({ id, name, limit, duration, autoApply }) => ({
+          id,
+          name,
+          limit,
+          duration,
+          autoApply,
+        }));
+        expect(limits).toEqual([...ratelimits, ...shared]);
+        const addresses = [undefined, "192.0.2.1", "192.0.2.2"];
+        const allows = one.ipAllowlists.length === 0 ? () => true : createAllowlist(one.ipAllowlists);
+        expect(addresses.map((address) => key.allows(address))).toEqual(addresses.map(allows));
+      }),
+    );
+  });
+
+  it("takes nothing from a polluted prototype that its record lacks", () => {
+    const absent = fieldsThat({ absent: true }).filter((name) => (KEY_FIELDS[name] as KeyField).record !== undefined);
+    const clean = createPreparer()(plainRecord());
+    for (const name of absent) {
+      Object.defineProperty(Object.prototype, name, {
+        value: { id: "x", ref: "x", ratelimits: [] },
+        configurable: true,
+        writable: true,
+      });
+      try {
+        const key = createPreparer()(plainRecord());
+        for (const place of [key, key.policy, key.rare])
+          expect(
+            Object.hasOwn(place, name) ? (place as unknown as Record<string, unknown>)[name] : undefined,
+            name,
+          ).toBeUndefined();
+        expect(key.ref).toBe(clean.ref);
+        expect(key.bucketOwner).toBe(clean.keyId);
+        expect(key.rare.shared).toBeUndefined();
+      } finally {
+        delete (Object.prototype as Record<string, unknown>)[name];
+      }
+    }
+  });
+
+  it("what results show of it is frozen all the way down", () => {
+    const { rare } = createPreparer()(
+      plainRecord({ meta: { a: { b: [1] } }, identity: { id: "id_1", externalId: "user", meta: { a: {} } } }),
+    );
+    const { meta, identity } = rare as unknown as { meta: { a: { b: unknown } }; identity: { meta: { a: unknown } } };
+    for (const part of [meta, meta.a, meta.a.b, identity, identity.meta, identity.meta.a])
+      expect(Object.isFrozen(part)).toBe(true);
+  });
 });
 
 describe("createPreparer: what keys share", () => {
   it("keys with the same permissions and roles share what is derived of them", () => {
     const prepare = createPreparer();
     for (const [permissions, roles] of [[["a", "b"]], [["a"], ["r"]], [["a b"]], [[]]] as const) {
-      expect(prepare(record(permissions, roles)).grants).toBe(
-        prepare(record([...permissions], roles && [...roles])).grants,
+      expect(prepare(record(permissions, roles)).policy.grants).toBe(
+        prepare(record([...permissions], roles && [...roles])).policy.grants,
       );
     }
   });
@@ -48,14 +121,14 @@ describe("createPreparer: what keys share", () => {
       record([""]),
       record([]),
       record([], [""]),
-    ].map((one) => prepare(one).grants);
+    ].map((one) => prepare(one).policy.grants);
     expect(new Set(different).size).toBe(different.length);
     const query = createQueryCompiler()("a");
     expect(different.map((grants) => grants.satisfies(query)).indexOf(false)).toBe(1);
   });
 
   it("of the last query its mark is kept, and not the query, which nobody else may hold any more", () => {
-    const { grants } = createPreparer()(record(["a"]));
+    const { grants } = createPreparer()(record(["a"])).policy;
     const mark = Symbol();
     let asked = 0;
     const ask = (of: symbol, answer: boolean) => grants.satisfies({ mark: of, satisfiedBy: () => (asked++, answer) });
@@ -76,7 +149,7 @@ describe("createPreparer: what keys share", () => {
     const named = prepare(record(['"a"', "1", "1000", "true"], ["r"]));
     expect(named.policy).not.toBe(limited.policy);
     expect(named.policy.limits).toEqual([]);
-    expect(named.grants.copyRoles()).toEqual(["r"]);
+    expect(named.policy.grants.copyRoles()).toEqual(["r"]);
   });
 
   it("keys whose lists are the same objects share what those with equal lists do, and no more (property)", () => {
@@ -194,9 +267,9 @@ describe("createPreparer: what keys share", () => {
   it("lists that are not frozen may change, and are read each time", () => {
     const prepare = createPreparer();
     const permissions = ["a"];
-    expect(prepare(record(permissions)).grants.copyPermissions()).toEqual(["a"]);
+    expect(prepare(record(permissions)).policy.grants.copyPermissions()).toEqual(["a"]);
     permissions.push("b");
-    expect(prepare(record(permissions)).grants.copyPermissions()).toEqual(["a", "b"]);
+    expect(prepare(record(permissions)).policy.grants.copyPermissions()).toEqual(["a", "b"]);
   });
 
   it("long lists are held while they are few, and are let go together", () => {
@@ -229,7 +302,7 @@ describe("createPreparer: what keys share", () => {
     const prepare = createPreparer();
     const lists = deepFreeze(Array.from({ length: 200 }, (_, n) => [`p.${n}`]));
     for (let round = 0; round < 2; round++) {
-      for (const list of lists) expect(prepare(record(list, lists[0])).grants.copyPermissions()).toEqual(list);
+      for (const list of lists) expect(prepare(record(list, lists[0])).policy.grants.copyPermissions()).toEqual(list);
     }
   });
 
@@ -244,6 +317,6 @@ describe("createPreparer: what keys share", () => {
     fill(10_000);
     const again = prepare(record(["long"]));
     expect(again.policy).not.toBe(first[0]!.policy);
-    expect(again.grants).not.toBe(first[0]!.grants);
+    expect(again.policy.grants).not.toBe(first[0]!.policy.grants);
   });
 });

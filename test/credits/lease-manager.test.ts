@@ -1,10 +1,10 @@
 /** When leases go back, seen through the spender. */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import type { Store } from "../../src/contracts/store.js";
-import { createLeaseManager } from "../../src/credits/lease-manager.js";
-import { NONE } from "../../src/lib/fingerprint-index.js";
+import type { KeyRef, Store } from "../../src/contracts/store.js";
+import { exactSpender } from "../../src/credits/exact-spender.js";
+import { LeaseManager } from "../../src/credits/lease-manager.js";
 import { memoryStore } from "../../src/stores/memory.js";
-import { eagerSpender, accountOf, opened, slow, storeError, account as toAccount } from "./support.js";
+import { eagerSpender, accountOf, gate, opened, settled, slow, storeError, account as toAccount } from "./support.js";
 
 describe("leasedSpender: at the bound", () => {
   it("for one more key the one leased longest is given back", async () => {
@@ -50,103 +50,120 @@ describe("leasedSpender: at the bound", () => {
   });
 });
 
-describe("createLeaseManager", () => {
-  /** A manager, and the ends that its store is told of. */
+describe("LeaseManager", () => {
+  /** A manager, ways to lease, and the ends that its store is told of. */
   function managed(keys = 2) {
     const ended: unknown[][] = [];
+    const { pass, open } = gate();
+    const state = { isGated: false, failure: undefined as Error | undefined };
     const store: Store = {
       ...memoryStore(),
-      returnCredits: (ref, { holder, spent }) => void ended.push([ref, holder, spent]),
-    };
-    const manager = createLeaseManager(store, { node: () => "node_1", keys, ttl: 1_000, closeTimeout: 0 });
-    const drawn = (entry: number, credits: number) => {
-      manager.table.deposit(entry, credits);
-      manager.table.refresh(entry, 1, 0);
-    };
-    return { manager, ended, drawn };
-  }
-
-  it("a lease that a draw holds does not end meanwhile, and afterwards only if it has drawn nothing", () => {
-    const { manager, ended, drawn } = managed();
-    const entry = manager.hold(7);
-    drawn(entry, 5);
-    void manager.end(7);
-    expect([ended, manager.table.find(7)]).toEqual([[], entry]);
-    manager.release(7);
-    expect(manager.table.find(7)).toBe(entry);
-    void manager.end(7);
-    expect([ended, manager.table.find(7)]).toEqual([[[7, "node_1.1", 0]], NONE]);
-    // One that never drew is unknown to the store.
-    manager.hold(8);
-    manager.release(8);
-    expect([ended.length, manager.table.find(8)]).toEqual([1, NONE]);
-  });
-
-  it("at the bound a lease that is held is not evicted; where all are held there is no space", () => {
-    const { manager, ended, drawn } = managed(2);
-    for (const ref of [1, 2]) drawn(manager.hold(ref), 5);
-    expect([manager.hold(3), ended]).toEqual([NONE, []]);
-    manager.release(2);
-    expect(manager.hold(3)).not.toBe(NONE);
-    expect(ended).toEqual([[2, "node_1.2", 0]]);
-    expect(manager.table.find(1)).not.toBe(NONE);
-  });
-
-  it("a key without a lease has none to end", () => {
-    const { manager, ended, drawn } = managed();
-    drawn(manager.hold(7), 5);
-    for (const act of [manager.end, manager.release]) act(99);
-    expect([ended, manager.table.count]).toEqual([[], 1]);
-  });
-
-  it("looks at 32 leases to find one to evict; the next that needs one looks on from there", () => {
-    const { manager, ended, drawn } = managed(40);
-    for (let ref = 1; ref <= 40; ref++) drawn(manager.hold(ref), 5);
-    for (let ref = 33; ref <= 40; ref++) manager.release(ref);
-    expect([manager.hold(99), ended]).toEqual([NONE, []]);
-    expect([manager.hold(99) === NONE, ended]).toEqual([false, [[33, "node_1.33", 0]]]);
-  });
-
-  it("while a thousand returns wait, only keys may lease that have a lease, or a draw in flight", () => {
-    let isBusy = true;
-    const store: Store = {
-      ...memoryStore(),
-      returnCredits() {
-        if (isBusy) throw storeError();
+      async drawCredits(_ref, { cost }) {
+        if (state.isGated) await pass();
+        return { drawn: Math.max(cost, 5), generation: 1, remaining: 100 };
+      },
+      returnCredits(ref, { holder, spent }) {
+        if (state.failure !== undefined) throw state.failure;
+        ended.push([ref, holder.replace(/^node_\w+/, "node"), spent]);
       },
     };
-    const options = { node: () => "node_1", keys: 10, ttl: 1_000, closeTimeout: 0 };
-    const manager = createLeaseManager(store, options);
-    manager.table.refresh(manager.hold(1), 1, 0);
-    manager.release(1);
-    // Spent from once, and not leased.
-    manager.table.noteStep(manager.hold(2), 1);
-    manager.release(2);
-    manager.hold(3);
-    const may = () => [1, 2, 3, 4].map((ref) => manager.mayLease(ref));
+    const sizes = { size: 5, step: 5, firstStep: 5, ttl: 1_000, keys, closeTimeout: 0 };
+    const manager = new LeaseManager(store, exactSpender(store), sizes);
+    const draw = (ref: KeyRef, cost = 1) =>
+      manager.findOrBegin(ref)?.draw(toAccount({ ref, generation: 1 }), cost, 0) ??
+      Promise.reject(new Error("no space"));
+    return { manager, ended, state, open, draw };
+  }
+
+  it("a lease that is drawing does not end meanwhile, and ends afterwards if it has drawn nothing", async () => {
+    const { manager, ended, state, open, draw } = managed();
+    state.isGated = true;
+    const drawing = draw(7);
+    const lease = manager.find(7)!;
+    expect([lease.state, lease.end(), lease.state, ended]).toEqual(["drawing", undefined, "drawing", []]);
+    await open();
+    await drawing;
+    expect([lease.state, lease.available, manager.find(7) === lease]).toEqual(["open", 4, true]);
+    void lease.end();
+    void lease.end();
+    expect([lease.state, lease.available, manager.find(7), ended]).toEqual(["ended", 0, undefined, [[7, "node.1", 1]]]);
+    // One that never drew is unknown to the store.
+    await manager.findOrBegin(8)!.withdraw(() => undefined);
+    await settled();
+    expect([ended.length, manager.find(8)]).toEqual([1, undefined]);
+  });
+
+  it("an ended lease has nothing for those who remember it, whatever the cost", async () => {
+    const { manager, draw } = managed();
+    await draw(7);
+    const lease = manager.find(7)!;
+    expect(lease.take(1, 0)).toEqual({ ok: true, remaining: 104 });
+    void lease.end();
+    expect([lease.take(1, 0), lease.take(0, 1)]).toEqual([undefined, undefined]);
+    expect(manager.findOrBegin(7)).not.toBe(lease);
+  });
+
+  it("at the bound a lease that is drawing is not evicted; where all are there is no space", async () => {
+    const { manager, ended, state, open, draw } = managed(2);
+    await draw(1);
+    await draw(2);
+    state.isGated = true;
+    const drawing = [1, 2].map((ref) => draw(ref, 9));
+    expect([manager.findOrBegin(3), ended]).toEqual([undefined, []]);
+    await open();
+    await Promise.all(drawing);
+    expect(manager.findOrBegin(3)?.state).toBe("empty");
+    expect(ended).toEqual([[1, "node.1", 10]]);
+    expect(manager.find(2)?.state).toBe("open");
+  });
+
+  it("looks at 32 leases to find one to evict; the next that needs one looks on from there", async () => {
+    const { manager, ended, state, draw } = managed(40);
+    for (let ref = 1; ref <= 40; ref++) await draw(ref);
+    state.isGated = true;
+    for (let ref = 1; ref <= 32; ref++) void draw(ref, 9);
+    expect([manager.findOrBegin(99), ended]).toEqual([undefined, []]);
+    expect([manager.findOrBegin(99)?.state, ended]).toEqual(["empty", [[33, "node.33", 1]]]);
+  });
+
+  it("at the bound who came first has its turn first, and a newcomer waits a whole round", async () => {
+    const { ended, draw } = managed(3);
+    for (const ref of [10, 11, 12, 13, 14, 15, 16, 17]) await draw(ref);
+    expect(ended.map(([ref]) => ref)).toEqual([10, 11, 12, 13, 14]);
+  });
+
+  it("while a thousand returns wait, only keys may draw that have a lease, or a draw in flight", async () => {
+    const { manager, state, draw } = managed(10);
+    state.failure = storeError();
+    await draw(1);
+    expect(manager.findOrBegin(2)?.state).toBe("empty");
+    state.isGated = true;
+    void draw(3);
+    const may = () => [1, 2, 3, 4].map((ref) => manager.findOrBegin(ref) !== undefined);
     for (let i = 0; i < 1_000; i++) {
       expect(may()).toEqual([true, true, true, true]);
       void manager.returns.add({ ref: 5, holder: `node_1.${i + 10}`, spent: 0, credits: 1 });
     }
     expect(may()).toEqual([true, false, true, false]);
-    isBusy = false;
+    state.failure = undefined;
     manager.returns.retry(5);
     expect(may()).toEqual([true, true, true, true]);
   });
 
-  it("renews a held lease: its end tells what it spent, and the next has another id and nothing of it", async () => {
-    const { manager, ended, drawn } = managed();
-    const entry = manager.hold(7);
-    drawn(entry, 5);
-    manager.table.take(entry, 7, 1, 2);
-    void manager.renew(entry);
-    expect(ended).toEqual([[7, "node_1.1", 2]]);
-    const { table } = manager;
-    expect([manager.holderOf(entry), table.inHand(entry), table.spent(entry)]).toEqual(["node_1.2", 0, 0]);
-    drawn(entry, 3);
-    manager.release(7);
-    await manager.close();
-    expect(ended.slice(1)).toEqual([[7, "node_1.2", 0]]);
+  it.each<KeyRef[]>([
+    [7, 8],
+    ["seven", "eight"],
+    [7, "7"],
+    [0.5, 1.5],
+    [0, 2 ** 32],
+    ["__proto__", ""],
+  ])("a key has its own lease: %s and %s", async (one, two) => {
+    const { manager, draw } = managed();
+    await draw(one);
+    expect(manager.find(two)).toBeUndefined();
+    await draw(two);
+    await draw(two);
+    expect([manager.find(one)?.available, manager.find(two)?.available]).toEqual([4, 3]);
   });
 });
 

@@ -4,8 +4,9 @@
  */
 import { describe, expect, it } from "vitest";
 import type { OnceRecord, Store } from "../../src/contracts/store.js";
-import { exactSpender, type SpendTarget } from "../../src/credits/exact-spender.js";
-import { leasedSpender } from "../../src/credits/spender.js";
+import { exactSpender } from "../../src/credits/exact-spender.js";
+import type { SpendTarget } from "../../src/credits/spender.js";
+import { leasedSpender } from "../../src/credits/leased-spender.js";
 import { account, eagerSpender, gate, opened, setBalance, settled } from "./support.js";
 
 const BOUNDS = { maxRecords: 10, maxPerWorkspace: 10 };

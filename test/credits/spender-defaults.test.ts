@@ -1,7 +1,7 @@
 /** What a leased spender does when it is told nothing: sizes and times of LeaseOptions. */
 import { afterEach, describe, expect, it, vi } from "vitest";
 import type { Store } from "../../src/contracts/store.js";
-import { leasedSpender } from "../../src/credits/spender.js";
+import { leasedSpender } from "../../src/credits/leased-spender.js";
 import { memoryStore } from "../../src/stores/memory.js";
 import { createVerifier } from "../../src/verify/verifier.js";
 import { account, eagerSpender, opened, slow } from "./support.js";

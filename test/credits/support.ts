@@ -2,8 +2,8 @@
 import { expect } from "vitest";
 import { KeystileError, type KeystileErrorCode } from "../../src/contracts/errors.js";
 import type { DrawRequest, KeyRecord, LeaseReturn, Store } from "../../src/contracts/store.js";
-import type { Spender, SpendTarget } from "../../src/credits/exact-spender.js";
-import { defaultStep, type LeaseOptions, leasedSpender } from "../../src/credits/spender.js";
+import type { Spender, SpendTarget } from "../../src/credits/spender.js";
+import { defaultStep, type LeaseOptions, leasedSpender } from "../../src/credits/leased-spender.js";
 import { memoryStore } from "../../src/stores/memory.js";
 import { keyRow } from "../stores/suite.js";
 
@@ -39,10 +39,7 @@ export const account = ({ ref, generation, refill }: Pick<KeyRecord, "ref" | "ge
   ref,
   generation,
   refill,
-  lease: 0,
-  leasedAt(lease: number) {
-    this.lease = lease;
-  },
+  lease: undefined as object | undefined,
 });
 
 /** A leased spender whose first draw of a key is a whole step, as those of a key in steady use are. */

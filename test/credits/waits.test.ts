@@ -6,7 +6,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Spend, Store } from "../../src/contracts/store.js";
 import { runs } from "../runs.js";
-import { leasedSpender } from "../../src/credits/spender.js";
+import { leasedSpender } from "../../src/credits/leased-spender.js";
 import { account, accountOf, eagerSpender, gate, hindered, opened, settled, storeError } from "./support.js";
 
 const CALLS = 64;

@@ -40,7 +40,7 @@ interface Kind {
   readonly options?: VerifierOptions;
   /** Of the key, beside its permission. */
   readonly key?: object;
-  /** Of the verifications before the one that is counted; default: as many as bring its key to the hot tier. */
+  /** Of the verifications before the one that is counted; default: 20. */
   readonly before?: number;
   /** The last of them is in the turn of the one that is counted, and in its millisecond. */
   readonly isLater?: boolean;

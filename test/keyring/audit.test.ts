@@ -1,7 +1,7 @@
 /** The audit trail: each change that an operation has written makes an entry, and no entry holds a secret. */
 import { describe, expect, it } from "vitest";
 import { createHash } from "node:crypto";
-import { cachedStore } from "../../src/cache/key-cache.js";
+import { cachedStore } from "../cache/cached-store.js";
 import type { AuditEntry } from "../../src/contracts/audit.js";
 import type { Caller } from "../../src/contracts/caller.js";
 import type { Store } from "../../src/contracts/store.js";

@@ -164,7 +164,7 @@ function startNode(store: Store, clock: () => number, rolled: Dice): Node {
     {
       clock,
       credits: { mode: "leased", size, ttl: TTL, ...(half && { step }) },
-      cache: { size: 8, missSize: 8 },
+      cache: { size: 8 },
     },
   );
   return { verifier, step, crash: () => void (state.crashed = true) };

@@ -59,11 +59,11 @@ export async function openHand(bed: Bed, world: World): Promise<Hand> {
     ),
     judges: [
       {
-        verifier: createVerifier(store, { clock, cache: { size: 64, missSize: 16 } }),
+        verifier: createVerifier(store, { clock, cache: { size: 64 } }),
         model: { limiter: modelLimiter(), workspace: undefined },
       },
       {
-        verifier: createVerifier(store, { clock, workspaceId: first.id, cache: { size: 3, missSize: 2 } }),
+        verifier: createVerifier(store, { clock, workspaceId: first.id, cache: { size: 3 } }),
         model: { limiter: modelLimiter(), workspace: first },
       },
     ],

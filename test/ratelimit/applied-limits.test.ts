@@ -10,6 +10,7 @@ import {
   toRatelimitData,
   toRatelimitResponse,
 } from "../../src/ratelimit/applied-limits.js";
+import { plainRecord } from "../records.js";
 
 const limit = (name: string, over: Partial<RatelimitResponse> = {}): RatelimitResponse => ({
   id: `rl_${name}`,
@@ -19,22 +20,8 @@ const limit = (name: string, over: Partial<RatelimitResponse> = {}): RatelimitRe
   autoApply: true,
   ...over,
 });
-const record = (own: RatelimitResponse[], shared: RatelimitResponse[] = []): KeyRecord => ({
-  ref: 1,
-  keyId: "key_1",
-  workspaceId: "ws",
-  apiId: "api",
-  enabled: true,
-  permissions: [],
-  roles: [],
-  identity: { id: "id_1", externalId: "user", ratelimits: shared },
-  ratelimits: own,
-  hasCredits: false,
-  generation: 0,
-  parentDisabled: false,
-  unadopted: false,
-  ipAllowlists: [],
-});
+const record = (own: RatelimitResponse[], shared: RatelimitResponse[] = []): KeyRecord =>
+  plainRecord({ identity: { id: "id_1", externalId: "user", ratelimits: shared }, ratelimits: own });
 const ask = (name: string, over: { cost?: number; limit?: number; duration?: number } = {}) => ({
   name,
   cost: 1,

@@ -45,7 +45,7 @@ export async function rehearseFailures(
   const disabled = await keyring.createKey({ apiId, enabled: false });
   const plain = await keyring.createKey({ apiId, permissions: ["docs.*"] });
   const failing = failingStore(real, rolled);
-  const small = { cache: { size: 4, missSize: 2 } };
+  const small = { cache: { size: 4 } };
   const leased = credits.mode === "leased" ? { ...credits, ttl: TTL } : credits;
   const verifier = createVerifier(between(failing.store), { clock, credits: leased, ...small });
 

@@ -35,7 +35,7 @@ export async function rehearseFills(
       version: 0,
     })),
   );
-  const verifier = createVerifier(between(slowly(real, turns)), { cache: { size: 3, missSize: 2 } });
+  const verifier = createVerifier(between(slowly(real, turns)), { cache: { size: 3 } });
   const totals = { stale: 0, judged: 0 };
 
   const read = async (): Promise<void> => {

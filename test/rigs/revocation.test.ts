@@ -14,7 +14,7 @@ describe("a revocation in another process", () => {
   });
 
   it("is known as soon where nothing is remembered, and the finds of a turn share a transaction", async () => {
-    const nothing = { size: 1, missSize: 0 };
+    const nothing = { size: 1 };
     expect(await runRevocations(100, "turn", nothing)).toMatchObject({ changes: 200, stale: 0 });
     expect(await runLongTurns(40, "turn", nothing)).toEqual({ stale: 0 });
   });

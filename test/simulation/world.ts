@@ -159,7 +159,7 @@ export class World {
     const options: VerifierOptions = {
       clock: client.clock,
       credits: mode.mode === "leased" && !handle.powers.reserves ? { ...mode, size: step } : mode,
-      cache: { size: cacheSize, missSize: 4 },
+      cache: { size: cacheSize },
       // The longest that can be set: deadlines of limiters are in real time, and must not end a call before the
       // scheduler does.
       ...(sharesLimiter && { limiter, limiterTimeout: 600_000 }),

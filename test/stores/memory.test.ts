@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { cachedStore } from "../../src/cache/key-cache.js";
+import { cachedStore } from "../cache/cached-store.js";
 import type { Change, Store } from "../../src/contracts/store.js";
 import { createKeyring } from "../../src/keyring/keyring.js";
 import { digestKey } from "../../src/lib/hash.js";
@@ -8,7 +8,7 @@ import { keyRow, sharedStoreSuite, storeSuite } from "./suite.js";
 
 storeSuite("memory", memoryStore);
 storeSuite("memory through the cache", () => cachedStore(memoryStore()));
-storeSuite("memory through two caches", () => cachedStore(cachedStore(memoryStore(), { missSize: 0 })));
+storeSuite("memory through two caches", () => cachedStore(cachedStore(memoryStore(), { size: 3 })));
 
 describe("memoryStore: listeners", () => {
   it("clause 15: one that throws keeps the change from nobody, and its fault rises by itself", async () => {

@@ -15,7 +15,7 @@ const NAMES: readonly (readonly [name: RegExp, instead: string])[] = [
   [/^(LATELY|wasSeen|believed|whatIsTrue)$/, "seenRecently, fresh, current"],
   [/^(catchUp|askInTime)$/, "pollChanges, poll"],
   [/^(told|hasTold|tellAll)$/, "notified"],
-  [/^(LeaseBook|LeaseKeeper|takeHeld|IN_HAND|BEYOND)$/, "LeaseTable, LeaseManager, takeLeased"],
+  [/^(LeaseBook|LeaseKeeper|takeHeld|IN_HAND|BEYOND)$/, "Lease, LeaseManager, take"],
   [/^(strain|homeless)$/, "utilization, rejectedForCapacity"],
   [/^(MOST|LEAST|FEW)(_|$)/, "MAX_… or MIN_… with a noun"],
   [/(^p|P)atiently$/, "…WithRetry"],

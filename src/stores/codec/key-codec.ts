@@ -90,7 +90,9 @@ export function encodeBody(row: KeyRow): string {
   for (const { field, name, usual, isFlag, isList } of BODY) {
     // Own properties only: values from a polluted prototype must not be written.
     const value = Object.hasOwn(row, field) ? row[field] : undefined;
-    if (value === undefined || value === usual || (isList && (value as readonly unknown[]).length === 0)) continue;
+    if (value === undefined || value === usual) continue;
+    // The empty list is left out where it is the default. Where the list may be absent, it says something else.
+    if (isList && usual !== undefined && (value as readonly unknown[]).length === 0) continue;
     body[name] = isFlag ? true : value;
   }
   return JSON.stringify(body);

@@ -3,7 +3,7 @@ import Database from "better-sqlite3";
 import { describe, expect, it } from "vitest";
 import type { Store, StorePowers } from "../../../src/contracts/store.js";
 import { createAuthenticator } from "../../../src/access/authenticate.js";
-import { cachedStore } from "../../../src/cache/key-cache.js";
+import { cachedStore } from "../../cache/cached-store.js";
 import { createKeyring, createRatelimits, createVerifier, memoryStore } from "../../../src/index.js";
 import { guardStore } from "../../../src/lib/guards/guard-store.js";
 import { readPowers, requirePower, withoutIdempotency, withoutLeases } from "../../../src/lib/guards/powers.js";

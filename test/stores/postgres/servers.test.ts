@@ -5,7 +5,7 @@
 import pg from "pg";
 import postgres from "postgres";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { cachedStore } from "../../../src/cache/key-cache.js";
+import { cachedStore } from "../../cache/cached-store.js";
 import type { Store } from "../../../src/contracts/store.js";
 import { createKeyring } from "../../../src/keyring/keyring.js";
 import { type PostgresClient, postgresStore, type PostgresStoreOptions } from "../../../src/stores/postgres/index.js";

@@ -2,7 +2,7 @@
  * Two SQLite stores on one file, before the suite of stores that processes share; writer threads:
  * `writer-thread.test.ts`.
  */
-import { cachedStore } from "../../../src/cache/key-cache.js";
+import { cachedStore } from "../../cache/cached-store.js";
 import { sqliteStore, type SqliteStoreOptions } from "../../../src/stores/sqlite/index.js";
 import { sharedStoreSuite } from "../suite.js";
 import { emptyFiles } from "./support.js";

@@ -3,7 +3,7 @@
  * two handles: `shared-store.test.ts`; with a writer thread: `writer-thread.test.ts`.
  */
 import Database from "better-sqlite3";
-import { cachedStore } from "../../../src/cache/key-cache.js";
+import { cachedStore } from "../../cache/cached-store.js";
 import type { Store } from "../../../src/contracts/store.js";
 import { sqliteStore } from "../../../src/stores/sqlite/index.js";
 import { storeSuite } from "../suite.js";

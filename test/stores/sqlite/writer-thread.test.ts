@@ -1,5 +1,5 @@
 /** The SQLite store with a writer thread before the suites of every store. Slow: each test starts a thread or two. */
-import { cachedStore } from "../../../src/cache/key-cache.js";
+import { cachedStore } from "../../cache/cached-store.js";
 import { sqliteStore } from "../../../src/stores/sqlite/index.js";
 import { buildWriter } from "../../rigs/workers.js";
 import { PATIENT } from "../../rigs/workers/patience.js";

@@ -1,6 +1,6 @@
 import Database from "better-sqlite3";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { cachedStore } from "../../../../src/cache/key-cache.js";
+import { cachedStore } from "../../../cache/cached-store.js";
 import type { Change } from "../../../../src/contracts/store.js";
 import { createChangePolling } from "../../../../src/stores/sqlite/changes/change-polling.js";
 import { sqliteStore, type SqliteStoreOptions } from "../../../../src/stores/sqlite/index.js";

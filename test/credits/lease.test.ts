@@ -4,6 +4,7 @@
 import { describe, expect, it } from "vitest";
 import type { Store } from "../../src/contracts/store.js";
 import type { Refill } from "../../src/contracts/types.js";
+import { Lease } from "../../src/credits/lease.js";
 import { account, accountOf, removeKey, setBalance, settled, watched } from "./support.js";
 
 const DAY = 86_400_000;
@@ -79,22 +80,25 @@ describe("a key's first spend: exact, with the default of firstStep", () => {
     expect(await balance()).toBe(90);
   });
 
-  it("a key without a lease is given no place of one", async () => {
+  it("a key without a lease remembers none", async () => {
     const { spend, one } = await watched(5);
     expect(await spend(0)).toEqual({ ok: true, remaining: 5 });
     expect(await spend(6)).toEqual({ ok: false, remaining: 5 });
-    expect(one.lease).toBe(0);
+    expect(one.lease).toBeUndefined();
   });
 });
 
 describe("a lease that is there", () => {
-  it("is remembered by every account that spends from it", async () => {
+  it("is remembered by every account that spends from it, and by who spent last no longer than it lasts", async () => {
     const { store, spender } = await watched(100, SMALL, 2);
-    for (const n of [1, 2]) await spender.spend(await accountOf(store, n), 1, 0);
+    const [one, two] = [await accountOf(store, 1), await accountOf(store, 2)];
+    for (const account of [one, two]) await spender.spend(account, 1, 0);
     const fresh = await accountOf(store, 2);
     expect(spender.spend(fresh, 1, 0)).toEqual({ ok: true, remaining: 98 });
-    expect(fresh.lease).toBe(1);
+    expect(fresh.lease).toBeInstanceOf(Lease);
+    expect([fresh.lease === two.lease, two.lease === one.lease]).toEqual([true, false]);
     await spender.close();
+    expect([one.lease, fresh.lease]).toEqual([undefined, undefined]);
   });
 
   it("ends with the first call that knows of a balance set since, also where that costs nothing", async () => {
