@@ -123,17 +123,23 @@ export class CachedKey implements SpendTarget, LimitedKey, ValuesOf<FieldsThat<{
     return bucketOf(this.bucketOwner, (this.policy.onlyLimit as LimitKind).name);
   }
 
-  /** All its limits, as lists. */
+  /**
+   * All its limits, as lists. Those of a key with one limit are made anew for each call: kept, they take 480 bytes of
+   * every key as soon as a limiter is given that does not use hints.
+   */
   get limits(): Limits {
+    if (this.#limits !== undefined) return this.#limits;
     const { bucketOwner, workspaceId, shard, policy, limitIds, rare } = this;
-    return (this.#limits ??= toLimits(
+    const limits = toLimits(
       bucketOwner,
       workspaceId,
       shard,
       policy.limits,
       typeof limitIds === "string" ? [limitIds] : limitIds,
       rare.shared,
-    ));
+    );
+    if (this.onlyLimit === undefined) this.#limits = limits;
+    return limits;
   }
 
   foundAt(row: number, h0: number, h1: number): void {
