@@ -126,8 +126,8 @@ const CATALOGUE = {
  * - `STORE_FILE_LINKED`: the file has several names (hard links), or is mounted by itself: processes that open it
  *   under another name would not share its log. Keep one name, and mount its folder.
  * - `STORE_FAILED`: any other store failure; a write may or may not have been made.
- * - `OVERLOADED`: from a server: the caller's workspace, or all together, hold as much as they may, and no space came free
- *   within `admissionTimeout`; nothing was done. `Retry-After` gives the seconds to wait.
+ * - `OVERLOADED`: from a server: the caller's workspace, or all together, hold as much as they may, and no space came
+ *   free within `admissionTimeout`; nothing was done. `Retry-After` gives the seconds to wait.
  * - `NOT_READY`: from a server: `GET /ready` found that the store cannot be relied on; `onError` gets what was found.
  * - `META_INVALID`: the stored metadata of a key does not fit the schema given to `createVerifier`; nothing was taken.
  * - `DRIVER_MISSING`: better-sqlite3 is not installed; `detail` gives the command to run.

@@ -15,8 +15,8 @@ export interface Incoming {
   /** Set if what arrived is not a valid request: the error to respond with. */
   readonly fault?: Error;
   /**
-   * The body, if it is short and all of it has arrived; otherwise, or if it is refused, `undefined`. Absent on hosts that
-   * cannot know.
+   * The body, if it is short and all of it has arrived; otherwise, or if it is refused, `undefined`. Absent on hosts
+   * that cannot know.
    */
   bodyIfBuffered?(): Uint8Array | undefined;
   /**

@@ -70,8 +70,8 @@ export interface ServiceOptions extends AuditOptions {
   /**
    * Bytes that all requests of this process may hold together, 100_663_296…17_179_869_184, default 256 MiB: bodies that
    * arrive or wait, their values, pages that are made, and answers that are not read yet. A workspace may hold as much
-   * as it leaves free, callers without a valid credential together a sixteenth of all. What does not fit waits, and then
-   * gets a 503.
+   * as it leaves free, callers without a valid credential together a sixteenth of all. What does not fit waits, and
+   * then gets a 503.
    */
   readonly memoryBudget?: number;
   /** Milliseconds that a request waits for space in the budget, 1…60_000, default 2_000. */
@@ -133,8 +133,8 @@ export function admissionBounds({ memoryBudget, admissionTimeout }: ServiceOptio
 }
 
 /**
- * @throws TypeError or RangeError naming the option, also where one body could not fit the budget beside a workspace that
- *   holds all it may
+ * @throws TypeError or RangeError naming the option, also where one body could not fit the budget beside a workspace
+ *   that holds all it may
  */
 export function checkServiceOptions(options: ServiceOptions, more: OptionChecks = {}): void {
   checkOptions(options, { ...SERVICE_OPTIONS, ...more });

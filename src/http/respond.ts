@@ -1,6 +1,7 @@
 /**
- * Handles one request, in this order: route (404, 405), caller (401), request limit of the workspace (429), any grant of
- * the action (403), body (415, 413, 400), operation (spec §4, §5, §7). It waits for space wherever it holds more (503).
+ * Handles one request, in this order: route (404, 405), caller (401), request limit of the workspace (429), any grant
+ * of the action (403), body (415, 413, 400), operation (spec §4, §5, §7). It waits for space wherever it holds more
+ * (503).
  */
 import type { AuthenticatedCaller, Authenticator } from "../access/authenticate.js";
 import { strictCaller } from "../access/check-caller.js";
@@ -105,7 +106,8 @@ async function perform(
   }
   if (!operation.mayAny(caller)) throw forbidden(operation.permissions);
   checkContentType(incoming.header);
-  // Read before the turn if it is short: caller and key are then looked up together, so the store polls for changes once.
+  // Read before the turn if it is short: caller and key are then looked up together, so the store polls for changes
+  // once.
   const buffered = incoming.bodyIfBuffered?.();
   const bytes = buffered ?? (await incoming.readBody(context.bodyBound(operation), hold));
   const isShort = isShortJson(bytes);

@@ -40,7 +40,8 @@ export interface Row {
   /** Does something that calls it. @returns what became of it: `in` if somebody was let in */
   readonly run: (callback: Callback) => Promise<string>;
   /**
-   * What becomes of it whatever the callback does; `in`: it only listens. Default: anything but `in`, an error included.
+   * What becomes of it whatever the callback does; `in`: it only listens. Default: anything but `in`, an error
+   * included.
    */
   readonly always?: RegExp;
   /** The package never calls it. */

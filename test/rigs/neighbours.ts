@@ -96,8 +96,9 @@ export const MAX_GROWTH = 512;
  */
 export const MAX_KEPT = 128;
 /**
- * Milliseconds, of an undisturbed host. Where others use it too, the server's thread waits for a processor and so do the
- * neighbour's timers: the bound gives way by the kernel's own figures of the first and by what is measured of the second.
+ * Milliseconds, of an undisturbed host. Where others use it too, the server's thread waits for a processor and so do
+ * the neighbour's timers: the bound gives way by the kernel's own figures of the first and by what is measured of the
+ * second.
  */
 const MAX_P99 = 50;
 /** What a neighbour's 99th percentile may be on the host as it was. */

@@ -25,7 +25,9 @@ function exportedText(path: string): string {
   return [text, ...wholes.map(([, file]) => exportedText(posix.join(posix.dirname(path), `${file!}.ts`)))].join("\n");
 }
 
-/** @returns `Interface.member` for each, and the names of the options that must be functions where options are checked */
+/**
+ * @returns `Interface.member` for each, and the names of the options that must be functions where options are checked
+ */
 export function findCallbacks(): { readonly callbacks: readonly string[]; readonly checked: ReadonlySet<string> } {
   const paths = readSources()
     .map(({ path }) => path)

@@ -1,6 +1,6 @@
 /**
- * What requests may hold: every byte that a caller causes is reserved before it is held, in one budget of the process of
- * which each workspace has its fair share, and callers without a credential a small one together. What does not fit
+ * What requests may hold: every byte that a caller causes is reserved before it is held, in one budget of the process
+ * of which each workspace has its fair share, and callers without a credential a small one together. What does not fit
  * waits, unparsed, and is then refused with 503. Nothing that was admitted is ended for another's sake.
  *
  * A request holds what its host has of it when it arrives; its body, in a buffer that grows; the text and the values of
@@ -42,7 +42,9 @@ const REQUEST_BYTES = 8_192;
 const READ_AHEAD_BYTES = 65_536;
 /** A page while it is made: its rows, their responses, and its text of at most 4 MiB. */
 export const PAGE_BYTES = 16 * MIB;
-/** Of what is free, the part that arriving bodies may hold as much as: the values of those that have come must fit too. */
+/**
+ * Of what is free, the part that arriving bodies may hold as much as: the values of those that have come must fit too.
+ */
 const PART_OF_BODIES = 1 / 2;
 /** Credentials whose workspace is remembered. */
 const MAX_RECOGNIZED = 10_000;

@@ -1,7 +1,7 @@
 /**
- * The turns of the event loop, shared by all requests: those that arrived in one turn go on together at its end, so that
- * they share one poll for changes and one commit of the store; but no longer than a few milliseconds, a few of each
- * account after the other. The rest goes on in the next turn.
+ * The turns of the event loop, shared by all requests: those that arrived in one turn go on together at its end, so
+ * that they share one poll for changes and one commit of the store; but no longer than a few milliseconds, a few of
+ * each account after the other. The rest goes on in the next turn.
  *
  * Measured with 32 connections and an SQLite file: 29 µs of CPU time per verification, 66 where each goes on by itself.
  */

@@ -51,7 +51,9 @@ interface ConnectionState {
   isEnding: boolean;
   /** Whether an answer waited to be read when connections were looked at last. */
   isTimed: boolean;
-  /** Whether more may be read of it. Reading the body of an earlier request resumes a socket, and Node does so itself. */
+  /**
+   * Whether more may be read of it. Reading the body of an earlier request resumes a socket, and Node does so itself.
+   */
   isReading: boolean;
   readonly address: Address;
 }
@@ -87,7 +89,9 @@ export const CONNECTION_BOUNDS: ConnectionBounds = Object.freeze({
 
 /** The connections of a server. */
 export interface Connections {
-  /** A connection was accepted; it, or one that is idle, is closed if there are too many. @param address that is counted */
+  /**
+   * A connection was accepted; it, or one that is idle, is closed if there are too many. @param address that is counted
+   */
   open(socket: Connection, address: string | undefined): void;
   /** Registers a request, and has it served in its turn. */
   begin(socket: Connection, request: Arriving, hold: Hold, serve: (slot: RequestSlot) => void): void;
@@ -282,7 +286,9 @@ export function createConnections(
 
 /** Connections of one address after which what they brought counts half. */
 const MAX_RESUMED = 32;
-/** Requests that arrive together in a few milliseconds, and connections that are read of in one turn if each brings one. */
+/**
+ * Requests that arrive together in a few milliseconds, and connections that are read of in one turn if each brings one.
+ */
 const REQUESTS_PER_TURN = 100;
 const CONNECTIONS_PER_TURN = 16;
 /** What the first connection of an address is expected to bring. */

@@ -37,8 +37,8 @@ export interface NodeResponse {
 }
 
 /**
- * Bytes of a body that nobody wants, and milliseconds, for which it is still read and dropped before the connection ends:
- * closed at once, the client's system would drop the error before the client reads it.
+ * Bytes of a body that nobody wants, and milliseconds, for which it is still read and dropped before the connection
+ * ends: closed at once, the client's system would drop the error before the client reads it.
  */
 const DISCARDED_BYTES = 11_534_336;
 const DISCARD_MS = 4_000;
@@ -96,8 +96,8 @@ const wrongHost = (): Error =>
   badRequest([{ location: "headers.Host", message: "must be there once", fix: "send one Host header" }]);
 
 /**
- * Writes the response in one piece. A 413, and one that is written before the whole body has arrived, ends the connection,
- * once the rest was read and dropped.
+ * Writes the response in one piece. A 413, and one that is written before the whole body has arrived, ends the
+ * connection, once the rest was read and dropped.
  * @param more further headers: alternating names and values
  */
 export function send(

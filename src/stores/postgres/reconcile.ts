@@ -1,10 +1,10 @@
 /**
- * Proves the accounts of a database, key by key, and the counts of idempotency records. It writes and locks nothing: each
- * statement is one moment, in which every transaction is there as a whole or not at all.
+ * Proves the accounts of a database, key by key, and the counts of idempotency records. It writes and locks nothing:
+ * each statement is one moment, in which every transaction is there as a whole or not at all.
  *
- * Slices are bounded by rows, and everything beside a row is looked up by an index: as subqueries of one value, which the
- * planner cannot turn into a scan of the whole table. The records of one workspace are counted by one statement, since
- * their number and the count change together; its share bounds them.
+ * Slices are bounded by rows, and everything beside a row is looked up by an index: as subqueries of one value, which
+ * the planner cannot turn into a scan of the whole table. The records of one workspace are counted by one statement,
+ * since their number and the count change together; its share bounds them.
  */
 import { MAX_BALANCE } from "../../credits/account.js";
 import { createFindings, type Findings, type Reconciliation } from "../reconciliation.js";

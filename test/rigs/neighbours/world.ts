@@ -5,7 +5,9 @@ import { EVERYTHING } from "../../http/support.js";
 
 /** Ids and keys, for the attacker and the neighbour. */
 export interface World {
-  /** Of the workspace that attacks: root keys with every right and with none, a key that is valid, and what it may name. */
+  /**
+   * Of the workspace that attacks: root keys with every right and with none, a key that is valid, and what it may name.
+   */
   readonly allRights: string;
   readonly noRights: string;
   readonly key: string;

@@ -1,4 +1,6 @@
-/** A client that behaves: a call every 5 ms, three of four on connections that stay and one on a connection of its own. */
+/**
+ * A client that behaves: a call every 5 ms, three of four on connections that stay and one on a connection of its own.
+ */
 import { once } from "node:events";
 import { Agent, request } from "node:http";
 import { connect, createServer } from "node:net";
@@ -98,7 +100,9 @@ function send(
   });
 }
 
-/** Calls in turn, without waiting for the call before: while a server stands still, all calls of that time wait for it. */
+/**
+ * Calls in turn, without waiting for the call before: while a server stands still, all calls of that time wait for it.
+ */
 async function keepCalling(): Promise<void> {
   const agent = new Agent({ keepAlive: true });
   const calls = new Set<Promise<void>>();
