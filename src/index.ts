@@ -28,7 +28,6 @@ export type * from "./keyring/schemas/responses.js";
 export type * from "./keyring/schemas/service-requests.js";
 export type { QueueOptions } from "./lib/event-queue.js";
 export type { StoreGuardOptions } from "./lib/guards/guard-store.js";
-export { hasKeyChecksum } from "./lib/hash.js";
 export type { MigrationAlgorithms } from "./lib/migration-hashes.js";
 export { memoryLimiter, type MemoryLimiter, type MemoryLimiterOptions } from "./ratelimit/memory/limiter.js";
 export { memoryStore } from "./stores/memory.js";
