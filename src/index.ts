@@ -41,7 +41,7 @@ export {
 export type { IdempotencyOptions } from "./verify/idempotency.js";
 export type { OutcomeEvent, OutcomeOptions } from "./verify/outcome-events.js";
 export { parsePermissionQuery, type PermissionQuery } from "./verify/parse-permission-query.js";
-export { retryAfter } from "./verify/retry-after.js";
+export { retryAfter } from "./verify/result-retry-after.js";
 export {
   createVerifier,
   type CreditsOptions,
