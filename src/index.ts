@@ -28,7 +28,6 @@ export type * from "./keyring/schemas/responses.js";
 export type * from "./keyring/schemas/service-requests.js";
 export type { QueueOptions } from "./lib/event-queue.js";
 export type { StoreGuardOptions } from "./lib/guards/guard-store.js";
-export { hasKeyChecksum } from "./lib/hash.js";
 export type { MigrationAlgorithms } from "./lib/migration-hashes.js";
 export { memoryLimiter, type MemoryLimiter, type MemoryLimiterOptions } from "./ratelimit/memory/limiter.js";
 export { memoryStore } from "./stores/memory.js";
@@ -36,7 +35,7 @@ export { explain, type ExplainContext, type Explanation } from "./verify/explain
 export type { IdempotencyOptions } from "./verify/idempotency.js";
 export type { OutcomeEvent, OutcomeOptions } from "./verify/outcome-events.js";
 export { parsePermissionQuery, type PermissionQuery } from "./verify/parse-permission-query.js";
-export { retryAfter } from "./verify/retry-after.js";
+export { retryAfter } from "./verify/result-retry-after.js";
 export {
   createVerifier,
   type CreditsOptions,

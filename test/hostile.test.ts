@@ -12,7 +12,6 @@ import type { Store } from "../src/contracts/store.js";
 import {
   createKeyring,
   createVerifier,
-  hasKeyChecksum,
   type Keyring,
   memoryStore,
   type V2KeysVerifyKeyRequestBody,
@@ -20,6 +19,7 @@ import {
 } from "../src/index.js";
 import { sqliteStore } from "../src/stores/sqlite/index.js";
 import { faultsOfAnswer, faultsOfError } from "./answer-schema.js";
+import { hasKeyChecksum } from "./key-checksum.js";
 import { dice } from "./model/dice.js";
 import { counting, failure, limit, NOON } from "./spec/support.js";
 

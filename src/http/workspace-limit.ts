@@ -4,7 +4,7 @@ import type { MaybePromise } from "../contracts/types.js";
 import { checkOptions, integer } from "../lib/check-options.js";
 import { LIMITER_OPTIONS, withFallback } from "../ratelimit/fallback.js";
 import { memoryLimiter } from "../ratelimit/memory/limiter.js";
-import { waitFor } from "../ratelimit/retry-after.js";
+import { waitFor } from "../ratelimit/wait-time.js";
 
 /** Request limit per workspace: `options.requestLimit` of the service. */
 export interface RequestLimitOptions {

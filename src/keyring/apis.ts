@@ -4,7 +4,7 @@ import type { ApiRow } from "../contracts/store.js";
 import { type Context, updateWithRetry } from "./context.js";
 import { insertNamed, writeRows } from "./create-row.js";
 import { readPage } from "./list-page.js";
-import { type Mutable, ownedRow, requireApi, setField } from "./rows.js";
+import { ownedRow, requireApi, setField } from "./rows.js";
 import * as schemas from "./schemas/keys.js";
 import { parse } from "./schemas/parse.js";
 import type * as R from "./schemas/requests.js";
@@ -15,6 +15,7 @@ import type {
   V2ApisCreateApiResponseData,
   V2ApisGetApiResponseData,
 } from "./schemas/responses.js";
+import type { Mutable } from "../lib/mutable.js";
 
 /** @throws KeystileError BAD_REQUEST · CONFLICT: the given id exists, or belonged to an API that was deleted */
 export async function createApi(context: Context, body: R.CreateApiRequestBody): Promise<V2ApisCreateApiResponseData> {

@@ -7,6 +7,7 @@ import { drop } from "../lib/callbacks.js";
 import type { EventQueue } from "../lib/event-queue.js";
 import { hasIdForm, newId } from "../lib/hash.js";
 import type { Algorithms } from "../lib/migration-hashes.js";
+import { afterInput } from "../lib/after-input.js";
 
 /** Built once by `createKeyring`. */
 export interface Context {
@@ -135,9 +136,9 @@ export function createTurns(): Turns {
  * turn of the event loop. Eight long requests that took turns by it took one, of 300 ms.
  */
 export function pause(milliseconds: number): Promise<void> {
-  const afterInput = Reflect.get(globalThis, "setImmediate") as ((act: () => void) => unknown) | undefined;
   return new Promise((resolve) => {
-    if (milliseconds === 0 && typeof afterInput === "function") afterInput(resolve);
+    const immediate = milliseconds === 0 ? afterInput() : undefined;
+    if (immediate !== undefined) immediate(resolve);
     else setTimeout(resolve, milliseconds);
   });
 }

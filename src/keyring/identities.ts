@@ -10,12 +10,13 @@ import { toIdentityResponse } from "./keys/key-response.js";
 import { toLimitRows } from "./keys/new-key.js";
 import { readPage } from "./list-page.js";
 import { IDENTITY, readReservedIds } from "./rbac/resolve-names.js";
-import { type Mutable, ownedRow, requireNamed, setField } from "./rows.js";
+import { ownedRow, requireNamed, setField } from "./rows.js";
 import * as schemas from "./schemas/keys.js";
 import { parse } from "./schemas/parse.js";
 import type * as R from "./schemas/requests.js";
 import type { EmptyResponse, Page, V2IdentitiesCreateIdentityResponseData } from "./schemas/responses.js";
 import { createSearch } from "./search.js";
+import type { Mutable } from "../lib/mutable.js";
 
 const WHAT = "An identity with this externalId";
 

@@ -4,10 +4,11 @@
  */
 import type { RootKeyRow } from "../contracts/store.js";
 import { digestKey, newKey, ROOT_KEY_PREFIX } from "../lib/hash.js";
+import type { Mutable } from "../lib/mutable.js";
 import { type Context, updateWithRetry } from "./context.js";
 import { insertNamed, writeRows } from "./create-row.js";
 import { readPage } from "./list-page.js";
-import { type Mutable, notFound, ownedRow, requireNamed, setField } from "./rows.js";
+import { notFound, ownedRow, requireNamed, setField } from "./rows.js";
 import { parse } from "./schemas/parse.js";
 import type { ListRequestBody } from "./schemas/requests.js";
 import type { CreateRootKeyResponseData, EmptyResponse, Page, RootKeyData } from "./schemas/responses.js";

@@ -4,9 +4,6 @@ import type { ApiRow, KeyRow, NamedTable, OwnedRow, Rows, Table } from "../contr
 import { NAME_OF } from "../lib/row-name.js";
 import type { Context } from "./context.js";
 
-/** A type whose fields may be set while a new row is built. */
-export type Mutable<T> = { -readonly [K in keyof T]: T[K] };
-
 /** The same 404 for rows that never existed, were deleted or belong to another workspace. */
 export function notFound(what: string): KeystileError {
   return new KeystileError("NOT_FOUND", `${what} was not found`);

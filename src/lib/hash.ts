@@ -114,15 +114,6 @@ export function startOf(text: string): string {
   return /^[!-~]+$/.test(start) && text.length - start.length >= MIN_SECRET ? start : UNKNOWN_START;
 }
 
-/**
- * Whether a text ends in the checksum that new keys have, for secret scanners. Other texts may pass by chance, and
- * imported keys need not pass.
- */
-export function hasKeyChecksum(text: string): boolean {
-  const cut = text.length - CHECKSUM_LENGTH;
-  return cut > 0 && checksum(text.slice(0, cut)) === text.slice(cut);
-}
-
 /** Prefix of root keys, so that people and scanners can tell them from other keys. */
 export const ROOT_KEY_PREFIX = "root";
 

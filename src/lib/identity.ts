@@ -1,8 +1,7 @@
 /** An identity as a verification returns it. */
 import type { IdentityRow } from "../contracts/store.js";
 import type { Identity } from "../contracts/types.js";
-
-type Mutable<T> = { -readonly [K in keyof T]: T[K] };
+import type { Mutable } from "./mutable.js";
 
 /** An identity as answers show it (spec §2.2). */
 export function toIdentity(row: IdentityRow): Identity {

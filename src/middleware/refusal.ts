@@ -1,6 +1,6 @@
 /** Refusals: what a client is told, as status, headers and a problem+json body (RFC 6750, RFC 9457). */
 import type { V2KeysVerifyKeyResponseData } from "../contracts/types.js";
-import { retryAfter } from "../verify/retry-after.js";
+import { retryAfter } from "../verify/result-retry-after.js";
 import { ratelimitFields, toSeconds } from "./ratelimit-fields.js";
 
 interface Kind {

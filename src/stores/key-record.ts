@@ -3,6 +3,7 @@ import { fieldsThat } from "../contracts/key-fields.js";
 import type { ApiRow, IdentityRow, KeyRecord, KeyRef, KeyRow, RoleRow } from "../contracts/store.js";
 import { UNKNOWN_START } from "../lib/hash.js";
 import { toIdentity } from "../lib/identity.js";
+import type { Mutable } from "../lib/mutable.js";
 
 /** The rows a key refers to, looked up by the store; deleted ones are absent. */
 export interface Related {
@@ -13,8 +14,6 @@ export interface Related {
   /** The permission's slug. */
   permission(id: string): string | undefined;
 }
-
-type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
 /** Names of a key's roles, and of its permissions (direct and through roles); sorted, without duplicates. */
 export interface GrantedNames {

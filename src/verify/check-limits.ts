@@ -9,7 +9,7 @@ import {
   toRatelimitData,
 } from "../ratelimit/applied-limits.js";
 import type { LimitTaker, LimitAnswer } from "../ratelimit/fallback.js";
-import { retryAfterOf, waitFor } from "../ratelimit/retry-after.js";
+import { retryAfterOf, waitFor } from "../ratelimit/wait-time.js";
 
 /** The result of a call's limits. */
 export interface LimitsTaken {

@@ -33,7 +33,7 @@ import { type OutcomeEvent, redact } from "./outcome-events.js";
 import type { MetaRead } from "./read-meta.js";
 import { readRequest, type VerificationRequest } from "./request.js";
 import { answerFor, answerNotFound, eventFor } from "./response.js";
-import { keepRetryAfter } from "./retry-after.js";
+import { keepRetryAfter } from "./result-retry-after.js";
 
 /** What the program knows about a request besides its body. */
 export interface VerifyContext {

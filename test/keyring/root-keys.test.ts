@@ -2,10 +2,10 @@ import { createHash } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import { createAuthenticator } from "../../src/access/authenticate.js";
 import { createKeyring } from "../../src/keyring/keyring.js";
-import { hasKeyChecksum } from "../../src/lib/hash.js";
 import { memoryStore } from "../../src/stores/memory.js";
 import { sqliteStore } from "../../src/stores/sqlite/index.js";
 import { createVerifier } from "../../src/verify/verifier.js";
+import { hasKeyChecksum } from "../key-checksum.js";
 import { failure, fault, NOON, problems, world } from "./support.js";
 
 const ALL = ["api.*.verify_key", "svc:v1:ws_default:keyspaces/*#create_key"];

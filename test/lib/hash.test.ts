@@ -3,7 +3,8 @@ import { createHash } from "node:crypto";
 import { fileURLToPath } from "node:url";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { digestKey, digestText, hasIdForm, hasKeyChecksum, newId, newKey, shortDigest } from "../../src/lib/hash.js";
+import { digestKey, digestText, hasIdForm, newId, newKey, shortDigest } from "../../src/lib/hash.js";
+import { hasKeyChecksum } from "../key-checksum.js";
 
 const text = fc.string({ unit: "grapheme", maxLength: 600 }).filter((value) => value.isWellFormed());
 

@@ -15,7 +15,7 @@ const FOLDERS = {
       ...["applied-limits.test.ts", "fallback.test.ts", "memory"].map((name) => `test/ratelimit/${name}`),
       "test/spec/limits.test.ts",
       "test/spec/fair-shares.test.ts",
-      "test/verify/retry-after.test.ts",
+      "test/verify/result-retry-after.test.ts",
     ],
   },
   redis: { faults: ["src/ratelimit/redis/**/*.ts"], tests: ["test/ratelimit/redis"] },

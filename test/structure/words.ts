@@ -21,7 +21,7 @@ const NAMES: readonly (readonly [name: RegExp, instead: string])[] = [
   [/(^p|P)atiently$/, "…WithRetry"],
   [/^(createPace|Pace|isAlone|saveAlone|carryOver)$/, "group commit, compareAndSet, checkpoint"],
   [/^(OpenBalance|moveOn|SmallRows|RowMemory)$/, "CachedBalance, mergeRecent, EntityTables, BoundedMap"],
-  [/^(obey|isPlainlyRight|gaveWay)$/, "handle, fastAccept, yielded"],
+  [/^(obey|gaveWay)$/, "handle, yielded"],
   [/^(CreditWish|requireHiddenKey|bodyAtHand)$/, "CreditPatch, requireKeyIncludingDeleted, bodyIfBuffered"],
   [/^(Desk|Circumstances|Fillers|harmless)$/, "ServiceContext, RequestContext, stripControlChars"],
   [/^LAST_(MOMENT|INSTANT)$/, "MAX_DATE_MS"],

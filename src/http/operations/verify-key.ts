@@ -1,10 +1,6 @@
-/**
- * Operation `keys.verifyKey` (spec §4.1). The schema here is for documentation: `src/verify/request.ts` validates
- * requests, hand-written for speed, and a test checks that the two agree.
- */
+/** Operation `keys.verifyKey` (spec §4.1). */
 import { compileQuery } from "../../access/permission-query.js";
-import type { JsonSchema } from "../../keyring/schemas/json-schema.js";
-import { readRequest } from "../../verify/request.js";
+import { readRequest, REQUEST_SCHEMA } from "../../verify/request.js";
 import { readIdempotencyKey } from "../idempotency-key.js";
 import { keyForms, requireAnyGrant } from "./access.js";
 import { explain } from "./fields.js";
@@ -12,61 +8,15 @@ import { bodyBytesOf, bodyShapeOf } from "./largest-body.js";
 import type { Operation } from "./operation.js";
 import * as answer from "./responses.js";
 
-const count: JsonSchema = { type: "integer", format: "int64", minimum: 0, maximum: Number.MAX_SAFE_INTEGER };
-
-const ratelimit: JsonSchema = {
-  type: "object",
-  properties: {
-    name: { type: "string", minLength: 3, maxLength: 255, description: "A limit of the key or its identity." },
-    cost: { ...count, default: 1 },
-    limit: { ...count, description: "Overrides the tokens of a window." },
-    duration: { ...count, description: "Overrides the window, milliseconds." },
-  },
-  required: ["name"],
-  additionalProperties: false,
-};
-
-const cost: JsonSchema = { ...count, maximum: 1_000_000_000_000 };
-
-const request: JsonSchema = {
-  type: "object",
-  properties: {
-    key: { type: "string", minLength: 1, maxLength: 512, description: "The key exactly as the user sent it." },
-    tags: { type: "array", maxItems: 20, items: { type: "string", minLength: 1, maxLength: 512 } },
-    permissions: {
-      type: "string",
-      minLength: 1,
-      maxLength: 1_000,
-      description: "A permission query: names, AND, OR and parentheses, such as `documents.read AND (a OR b)`.",
-    },
-    credits: {
-      type: "object",
-      properties: { cost },
-      required: ["cost"],
-      additionalProperties: false,
-      description: "Absent: a cost of 1.",
-    },
-    ratelimits: {
-      type: "array",
-      maxItems: 1_000,
-      items: ratelimit,
-      description: "Limits to check besides the automatic ones.",
-    },
-    migrationId: { type: "string", maxLength: 256, description: "Where a key unknown so far may have been imported." },
-  },
-  required: ["key"],
-  additionalProperties: false,
-};
-
 const access = { action: "verify_key", type: "api", permissions: keyForms("verify_key") } as const;
 
 /** Every outcome is a 200. The verifier decides whether the caller may see the key (spec §4.1-3, §4.1-4). */
 export const verifyKey: Operation = {
   name: "keys.verifyKey",
   summary: "Verifies a key: permissions, rate limits and credits in one call. Every outcome is a 200.",
-  request: explain(request),
-  bodyBytes: bodyBytesOf(request),
-  bodyShape: bodyShapeOf(request),
+  request: explain(REQUEST_SCHEMA),
+  bodyBytes: bodyBytesOf(REQUEST_SCHEMA),
+  bodyShape: bodyShapeOf(REQUEST_SCHEMA),
   answer: explain(answer.verification),
   isList: false,
   permissions: access.permissions,

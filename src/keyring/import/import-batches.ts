@@ -6,7 +6,6 @@ import * as schemas from "../schemas/keys.js";
 import type { FailedKey, V2KeysMigrateKeysRequestBody } from "../schemas/migration-requests.js";
 import { MAX_PROBLEMS, UNREADABLE } from "../../lib/problems.js";
 import { readBody, type Schema, validate } from "../schemas/parse.js";
-import { fastAccept } from "./fast-validate.js";
 
 type Batch = readonly V2KeysMigrateKeyData[];
 
@@ -160,7 +159,7 @@ function validateOne(
     return undefined;
   }
   const schema: Schema<V2KeysMigrateKeyData> = extraFields ? schemas.importedKey : schemas.migratedKey;
-  const key = fastAccept(copy) ? copy : validate(schema, copy, `body.keys[${index}]`, problems);
+  const key = validate(schema, copy, `body.keys[${index}]`, problems);
   if (key !== undefined) keys.push(key);
   return copy;
 }

@@ -4,7 +4,8 @@
  */
 import type { KeyRow, Write } from "../../contracts/store.js";
 import type { Context } from "../context.js";
-import { type Mutable, setField } from "../rows.js";
+import { setField } from "../rows.js";
+import type { Mutable } from "../../lib/mutable.js";
 
 const LINKS = ["rerolledFrom", "rerolledTo"] as const;
 

@@ -2,7 +2,8 @@
 import type { CountedBalance, CreditChange, KeyRow } from "../../contracts/store.js";
 import type { Refill } from "../../contracts/types.js";
 import { boundaryOf, periodOf } from "../../credits/refill-calendar.js";
-import { type Mutable, setField } from "../rows.js";
+import { setField } from "../rows.js";
+import type { Mutable } from "../../lib/mutable.js";
 
 /** A requested change: absent fields are unchanged, `null` clears (`remaining` null: unlimited). */
 export interface CreditPatch {

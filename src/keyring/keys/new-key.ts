@@ -6,8 +6,9 @@ import type { KeyRow, NewKey } from "../../contracts/store.js";
 import type { KeyCreditsData, RatelimitRequest, RatelimitResponse } from "../../contracts/types.js";
 import { periodOf } from "../../credits/refill-calendar.js";
 import type { Context } from "../context.js";
-import { type Mutable, setField } from "../rows.js";
+import { setField } from "../rows.js";
 import type { GivenKeyFields } from "../schemas/requests.js";
+import type { Mutable } from "../../lib/mutable.js";
 
 /** The fields of a key that requests to create or import one have in common. */
 export interface KeyFields extends GivenKeyFields {

@@ -2,9 +2,10 @@
 import type { KeyRow, Write } from "../../contracts/store.js";
 import { MAX_DATE_MS } from "../../lib/check-options.js";
 import { digestKey, newKey } from "../../lib/hash.js";
+import type { Mutable } from "../../lib/mutable.js";
 import { type Context, updateWithRetry } from "../context.js";
 import { writeRows } from "../create-row.js";
-import { type Mutable, requireKey } from "../rows.js";
+import { requireKey } from "../rows.js";
 import * as schemas from "../schemas/keys.js";
 import { parse } from "../schemas/parse.js";
 import type { V2KeysRerollKeyRequestBody } from "../schemas/requests.js";

@@ -11,7 +11,7 @@ import { requireMeta } from "../meta.js";
 import { writeRows } from "../create-row.js";
 import { ensureNames, idsOf, requireRoles } from "../rbac/resolve-names.js";
 import { requireShowable, requireVerifiable } from "../rbac/showable.js";
-import { type Mutable, requireKey, requireKeyIncludingDeleted, setField } from "../rows.js";
+import { requireKey, requireKeyIncludingDeleted, setField } from "../rows.js";
 import { CLEARABLE, SETTABLE } from "../schemas/key-names.js";
 import * as schemas from "../schemas/keys.js";
 import { parse } from "../schemas/parse.js";
@@ -21,6 +21,7 @@ import { othersOfAccount, unlink } from "./account-keys.js";
 import { changeCredits, type CreditPatch, refillCursorOf } from "./credit-change.js";
 import { toLimitRows } from "./new-key.js";
 import { readBalances } from "./read-balances.js";
+import type { Mutable } from "../../lib/mutable.js";
 
 /**
  * Changes a key. Permissions and the identity are created when they do not exist.

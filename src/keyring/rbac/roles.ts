@@ -1,10 +1,11 @@
 /** Creates, reads, lists and deletes roles, and sets their permissions: the operations `permissions.*Role*`. */
 import type { PermissionRow, RoleRow } from "../../contracts/store.js";
 import { hasIdForm } from "../../lib/hash.js";
+import type { Mutable } from "../../lib/mutable.js";
 import { type Context, updateWithRetry } from "../context.js";
 import { insertNamed, taken, writeRows } from "../create-row.js";
 import { readPage } from "../list-page.js";
-import { type Mutable, ownedRow, requireNamed, setField } from "../rows.js";
+import { ownedRow, requireNamed, setField } from "../rows.js";
 import * as schemas from "../schemas/keys.js";
 import { parse } from "../schemas/parse.js";
 import type * as R from "../schemas/requests.js";

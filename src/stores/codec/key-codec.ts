@@ -2,6 +2,7 @@
 import { KEY_FIELDS, type KeyField } from "../../contracts/key-fields.js";
 import type { ApiRow, IdentityRow, KeyRow } from "../../contracts/store.js";
 import { ownProperty } from "../../lib/check-options.js";
+import type { Mutable } from "../../lib/mutable.js";
 import { type Check, checkOf, invalid, isObject, readGrants, readIdentityBody, readName } from "./read-body.js";
 
 /** A key joined with its identity, if any: what a find reads. Numbers are as the driver returns them. */
@@ -30,8 +31,6 @@ export interface FullKeyRaw extends KeyRaw {
   readonly foreignDigest: string | null;
   readonly lastUsedAt: number | bigint | string | null;
 }
-
-type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
 /** Fields with their own column. All others are in the body. */
 const COLUMNS = [

@@ -8,7 +8,7 @@ export type { MaybePromise } from "../../contracts/types.js";
 export type { SqliteBackup } from "./backup/make-backup.js";
 export type { BackupOptions, BackupProgress } from "./backup/start-backup.js";
 export type { SqliteHandle, SqliteRunResult, SqliteStatement } from "./connection/handle.js";
-export type { HealthOptions, SqliteHealth } from "./connection/health.js";
+export type { SqliteHealth } from "./connection/health.js";
 export {
   sqliteLimiter,
   type SqliteLimiter,

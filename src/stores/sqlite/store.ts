@@ -18,7 +18,7 @@ import { type CounterSet, createCounters } from "./connection/counters.js";
 import { toStoreError } from "./connection/errors.js";
 import { createGuardedWork } from "./connection/guarded-work.js";
 import { isInFile, type SqliteHandle } from "./connection/handle.js";
-import { createHealth, type HealthOptions, type SqliteHealth } from "./connection/health.js";
+import { createHealth, type SqliteHealth } from "./connection/health.js";
 import { connect, type Connection, DRIVER_BUSY_TIMEOUT } from "./connection/open.js";
 import { createBusyRetry } from "./connection/retry-busy.js";
 import { watchSchema } from "./connection/schema.js";
@@ -47,7 +47,7 @@ export interface SqliteStore extends Store {
   /** The path of the database, absolute and without symbolic links; empty: it is in memory. */
   readonly path: string;
   /** Examines file and connection. Reads the disk: not for every request. */
-  health(options?: HealthOptions): SqliteHealth;
+  health(): SqliteHealth;
   /**
    * Copies the whole database to a new file while processes verify and change keys. A thread makes the copy, with a
    * connection of its own; the `-wal` grows by what is written meanwhile. `keystile restore` puts it in place.
@@ -178,7 +178,7 @@ function wire(connection: Connection, settings: SqliteSettings): WriterStore {
   const spending = createSpending(accounts, createOnceTable(handle), group);
   const leases = losses.ofLeases(spending);
   const examine = createHealth(connection, settings, counters);
-  const health = shared.before((given?: HealthOptions) => retryWhileBusy(() => examine(given), DRIVER_BUSY_TIMEOUT));
+  const health = shared.before(() => retryWhileBusy(examine, DRIVER_BUSY_TIMEOUT));
   const finish = shared.before(connection.close);
   const startBackup = createBackup(connection, settings);
 
@@ -275,9 +275,9 @@ function wire(connection: Connection, settings: SqliteSettings): WriterStore {
         return reads.retry(cause, () => polling.pollChanges());
       }
     },
-    health(options) {
+    health() {
       assertOpen();
-      return health(options);
+      return health();
     },
     async backup(path, options) {
       assertOpen();

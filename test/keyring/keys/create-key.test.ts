@@ -1,9 +1,9 @@
 import { createHash } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import { createKeyring } from "../../../src/keyring/keyring.js";
-import { hasKeyChecksum } from "../../../src/lib/hash.js";
 import { memoryStore } from "../../../src/stores/memory.js";
 import { createVerifier } from "../../../src/verify/verifier.js";
+import { hasKeyChecksum } from "../../key-checksum.js";
 import { changed, failure, fault, limit, problems, world } from "../support.js";
 
 describe("createKey: a new key", () => {

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { NewKey } from "../../../src/contracts/store.js";
 import { encodeKey, encodeKeys } from "../../../src/stores/codec/encoded-keys.js";
-import { packKeys, unpackKeys } from "../../../src/stores/sqlite/keys/packed-keys.js";
+import { packKeys, unpackKeys } from "../../../src/stores/sqlite/keys/keys-in-transfer.js";
 import { encodeBody, encodeGrants } from "../../../src/stores/codec/key-codec.js";
 import { keyRow } from "../suite.js";
 

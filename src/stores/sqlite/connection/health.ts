@@ -4,8 +4,8 @@ import { isKeystileError } from "../../../contracts/errors.js";
 import type { StoreHealth } from "../../../contracts/health.js";
 import type { SqliteStoreOptions } from "../options.js";
 import { type CounterSet, sumOf } from "./counters.js";
-import { isBusy, resultName, toStoreError } from "./errors.js";
-import { readPragma, select } from "./handle.js";
+import { isBusy, toStoreError } from "./errors.js";
+import { readPragma } from "./handle.js";
 import type { Connection } from "./open.js";
 import { SCHEMA_VERSION, schemaVersion } from "./schema.js";
 
@@ -15,12 +15,6 @@ export interface SqliteHealth extends StoreHealth {
   readonly journalMode: string;
   readonly synchronous: "off" | "normal" | "full" | "extra";
   readonly schemaVersion: number;
-}
-
-/** Options of `health`. */
-export interface HealthOptions {
-  /** Also let SQLite check the whole file: seconds for a million keys, and it blocks the event loop. Default false. */
-  readonly quickCheck?: boolean;
 }
 
 /** SQLite's numbers for `synchronous`. */
@@ -35,11 +29,11 @@ export function createHealth(
   { handle, file }: Pick<Connection, "handle" | "file">,
   { durability }: Required<SqliteStoreOptions>,
   counters: CounterSet,
-): (options?: HealthOptions) => SqliteHealth {
+): () => SqliteHealth {
   const minLevel = durability === "power" ? 2 : 1;
   const countRounds = createRoundCounter(readLog(file.path).round);
 
-  return ({ quickCheck = false } = {}) => {
+  return () => {
     const problems: string[] = [];
     const warnings: string[] = [];
     try {
@@ -61,7 +55,6 @@ export function createHealth(
         `the log has ${bytes} bytes and grows: a reader that stays at an old state, in any process, keeps it from being ` +
           "begun anew; end that reader's transaction or its process",
       );
-    if (quickCheck) problems.push(...findDamage());
     return {
       ok: problems.length === 0,
       problems,
@@ -93,18 +86,6 @@ export function createHealth(
     if (version !== SCHEMA_VERSION)
       problems.push(`the tables have version ${version}, this keystile knows ${SCHEMA_VERSION}`);
     return { journalMode, synchronous, schemaVersion: version };
-  }
-
-  function findDamage(): string[] {
-    try {
-      const found = select<Record<string, string>>(handle, "PRAGMA quick_check(10)").all();
-      const texts = found.flatMap((row) => Object.values(row));
-      return texts.length === 1 && texts[0] === "ok" ? [] : texts.map((text) => `damaged: ${text}`);
-    } catch (cause) {
-      const { message } = toStoreError(cause);
-      // A read that failed says nothing about what is on the disk.
-      return [resultName(cause) === "IOERR" ? `the check could not read the file: ${message}` : `damaged: ${message}`];
-    }
   }
 }
 

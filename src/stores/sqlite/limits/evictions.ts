@@ -7,7 +7,7 @@
  * anything else.
  */
 import { utilization } from "../../../ratelimit/memory/bucket.js";
-import { type BucketRows, ID_BOUND, type StoredBucket } from "./bucket-rows.js";
+import { type BucketRows, ID_BOUND, type StoredBucket } from "./stored-buckets.js";
 import type { Totals } from "./totals.js";
 
 /** Buckets examined of each kind to find one to evict, and where one that refuses would go. */

@@ -17,7 +17,7 @@ import {
   verdictOf,
 } from "../../../ratelimit/memory/bucket.js";
 import { type Handle, select } from "../connection/handle.js";
-import { createBucketRows, ID_BOUND, type StoredBucket } from "./bucket-rows.js";
+import { createBucketRows, ID_BOUND, type StoredBucket } from "./stored-buckets.js";
 import { createEvictions } from "./evictions.js";
 import { createTotals } from "./totals.js";
 

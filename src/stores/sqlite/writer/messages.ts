@@ -9,7 +9,7 @@ import {
 import type { Spend, Store } from "../../../contracts/store.js";
 import type { BackupOrder, SqliteBackup } from "../backup/make-backup.js";
 import type { Counters } from "../connection/counters.js";
-import type { PackedKeys } from "../keys/packed-keys.js";
+import type { PackedKeys } from "../keys/keys-in-transfer.js";
 import type { SqliteStoreOptions } from "../options.js";
 
 /** Data that the thread is started with. */

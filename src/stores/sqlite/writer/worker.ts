@@ -7,7 +7,7 @@ import { parentPort, workerData } from "node:worker_threads";
 import type { AuditEntry } from "../../../contracts/audit.js";
 import type { Store } from "../../../contracts/store.js";
 import { makeBackup } from "../backup/make-backup.js";
-import { type PackedKeys, unpackKeys } from "../keys/packed-keys.js";
+import { type PackedKeys, unpackKeys } from "../keys/keys-in-transfer.js";
 import { writerStore, type WriterStore } from "../store.js";
 import {
   type BackupData,

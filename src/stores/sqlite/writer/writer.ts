@@ -20,7 +20,7 @@ import { assertSpend } from "../../../credits/account.js";
 import { type CounterSet, keepCounts } from "../connection/counters.js";
 import { afterDelayIfAlive, afterTurn } from "../connection/transaction.js";
 import { encodeKeys } from "../../codec/encoded-keys.js";
-import { packKeys } from "../keys/packed-keys.js";
+import { packKeys } from "../keys/keys-in-transfer.js";
 import type { SqliteStoreOptions } from "../options.js";
 import {
   RESPONSE_WIDTH,

@@ -9,7 +9,7 @@ import {
   retryAfter,
   type VerifierOptions,
 } from "../../src/index.js";
-import { retryAfterOf, waitFor } from "../../src/ratelimit/retry-after.js";
+import { retryAfterOf, waitFor } from "../../src/ratelimit/wait-time.js";
 import { runs } from "../runs.js";
 
 const START = 1_700_000_000_000;

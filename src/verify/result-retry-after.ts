@@ -1,7 +1,7 @@
 /** The retry time of a RATE_LIMITED result, kept beside the result because its properties are specified exactly. */
 import type { V2KeysVerifyKeyRequestBody, V2KeysVerifyKeyResponseData } from "../contracts/types.js";
 import { limitNameInResult } from "../ratelimit/applied-limits.js";
-import { retryAfterOf } from "../ratelimit/retry-after.js";
+import { retryAfterOf } from "../ratelimit/wait-time.js";
 
 const retryTimes = new WeakMap<V2KeysVerifyKeyResponseData<unknown>, number | undefined>();
 
