@@ -127,13 +127,21 @@ describe.skipIf(noPostgres !== undefined)("the command line with PostgreSQL", ()
     const address = await server.newDatabase();
     const database = new URL(address).pathname.slice(1);
     const pool = new pg.Pool({ connectionString: address, max: 2 });
-    const query = pool.query.bind(pool) as (...given: unknown[]) => unknown;
+    // Statements go out on the connections of the pool.
+    const connect = pool.connect.bind(pool) as () => Promise<pg.PoolClient>;
     const failing = Object.assign(pool, {
-      async query(...given: unknown[]) {
-        if (!JSON.stringify(given).includes("SELECT kind, pg_catalog.count")) return query(...given);
-        const listening = "SELECT 1 FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND datname = current_database()";
-        while ((await server.sql(listening, database)).length === 0) await wait(10);
-        throw Object.assign(new Error("refused"), { code: "42501" });
+      async connect() {
+        const client = await connect();
+        const query = client.query.bind(client) as (...given: unknown[]) => unknown;
+        return Object.assign(client, {
+          async query(...given: unknown[]) {
+            if (!JSON.stringify(given).includes("SELECT kind, pg_catalog.count")) return query(...given);
+            const listening =
+              "SELECT 1 FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND datname = current_database()";
+            while ((await server.sql(listening, database)).length === 0) await wait(10);
+            throw Object.assign(new Error("refused"), { code: "42501" });
+          },
+        });
       },
     });
     const copying = copyDatabase(file, failing, { schema: "keystile", onProgress: () => undefined });

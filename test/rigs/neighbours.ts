@@ -92,9 +92,10 @@ export const isCaught = ({ problems }: NeighboursReport, { caughtBy }: Control):
 export const MAX_GROWTH = 512;
 /**
  * MiB above the baseline that may stay after a collection: the collector keeps some pages of its heap, and the C
- * library those between others in use. A leak of what was sent would be gigabytes.
+ * library gives blocks back only above a size that grows with the largest freed one: 150 MiB were seen to stay of 1 MiB
+ * bodies. A leak of what was sent would be gigabytes.
  */
-export const MAX_KEPT = 128;
+export const MAX_KEPT = 256;
 /**
  * Milliseconds, of an undisturbed host. Where others use it too, the server's thread waits for a processor and so do
  * the neighbour's timers: the bound gives way by the kernel's own figures of the first and by what is measured of the
