@@ -1,4 +1,5 @@
 import { existsSync, statfsSync } from "node:fs";
+import { availableParallelism } from "node:os";
 import { defineConfig } from "vitest/config";
 
 /** What needs the packed package: built, packed and installed first. */
@@ -13,20 +14,29 @@ export const LONG = [
   "test/{bench,docs,docstrings,structure,secrets,secrets-sqlite}.test.ts",
 ];
 
-/** What starts processes, waits for real time or counts what the compiler does: one file at a time. */
-export const SLOW = [
+/** What starts processes and servers, and mostly waits for them: a file for each processor. Not what is {@link SLOW}. */
+export const SERVED = [
   "test/rigs/**/*.test.ts",
-  "test/ratelimit/redis/{suite,cluster,failures,remembered}.test.ts",
-  "test/service/**/*.test.ts",
-  "test/hot-path/**/*.test.ts",
+  "test/ratelimit/redis/{suite,cluster,remembered}.test.ts",
+  "test/service/{console,deploy,docs-page,docs,end-to-end,pictures,pipes,playground}.test.ts",
   "test/cli/commands/{serve,migrate-keys}.test.ts",
   "test/cli/{serve-redis,postgres}.test.ts",
+  "test/credits/locked-file.test.ts",
+  "test/stores/sqlite/writer-thread.test.ts",
+  "test/stores/sqlite/connection/foreign-log.test.ts",
+  "test/stores/postgres/{changes,servers,strangers}.test.ts",
+];
+
+/** What measures time, or counts what the compiler does: one file at a time, and nothing beside it. */
+export const SLOW = [
+  "test/ratelimit/redis/failures.test.ts",
+  "test/service/first-start.test.ts",
+  "test/rigs/{failures,flood,neighbours,once,postgres-faults,postgres-revocation,postgres-stalls,revocation,turns}.test.ts",
+  "test/hot-path/**/*.test.ts",
   "test/http/early.test.ts",
   "test/http/node/*.test.ts",
-  "test/credits/locked-file.test.ts",
-  "test/stores/sqlite/{waiting,writer-thread}.test.ts",
-  "test/stores/sqlite/connection/foreign-log.test.ts",
-  "test/stores/postgres/{changes,load,outage,servers,stalls,strangers}.test.ts",
+  "test/stores/sqlite/waiting.test.ts",
+  "test/stores/postgres/{load,outage,stalls}.test.ts",
 ];
 
 /** What replaces the globals for timers: it shares no process, in which timers of other files may still run. */
@@ -42,6 +52,9 @@ const temporary = (): Record<string, string> => {
   const { bavail, bsize } = statfsSync(memory);
   return bavail * bsize >= 1024 ** 3 ? { TMPDIR: memory } : {};
 };
+
+/** Of what mostly waits. */
+const WORKERS = availableParallelism();
 
 /**
  * `npm test` runs `fast` and `simulation`, with a part of each property's runs. `npm run test:all` and `npm run coverage` set the mode
@@ -64,7 +77,7 @@ export default defineConfig(({ mode }) => {
             name: "fast",
             env: { ...runs, ...temporary() },
             include: ["test/**/*.test.ts"],
-            exclude: [...LONG, ...SLOW, ...PACKAGE, ...SIMULATION],
+            exclude: [...LONG, ...SERVED, ...SLOW, ...PACKAGE, ...SIMULATION],
             // No module of src keeps state, so files may share a process: half the time goes into starting one for each.
             isolate: false,
             maxWorkers: "100%",
@@ -80,7 +93,18 @@ export default defineConfig(({ mode }) => {
           },
         },
         {
-          test: { ...every, name: "long", env: runs, include: LONG, maxWorkers: "100%", sequence: { groupOrder: 1 } },
+          test: { ...every, name: "long", env: runs, include: LONG, maxWorkers: WORKERS, sequence: { groupOrder: 1 } },
+        },
+        {
+          test: {
+            ...every,
+            name: "served",
+            env: runs,
+            include: SERVED,
+            exclude: SLOW,
+            maxWorkers: WORKERS,
+            sequence: { groupOrder: 1 },
+          },
         },
         {
           test: { ...every, name: "slow", env: runs, include: SLOW, maxWorkers: 1, sequence: { groupOrder: 2 } },

@@ -1,4 +1,4 @@
-/** What the permission-query parser returns. Types only: the generated declarations refer to them. Spec §2.1. */
+/** What the permission-query parser returns. Types only: the generated declarations refer to them. Contract 2.1. */
 
 /** A parsed query: one name, or two queries joined. As deep as the text nests or chains. */
 export type QueryNode = PermissionNode | OperatorNode;

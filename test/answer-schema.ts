@@ -1,5 +1,6 @@
 /**
- * Says where an answer or an error departs from the specification. Spec §2.2, §2.4, rulings A5, A6, hostile input A193.
+ * Says where an answer or an error departs from the specification. Contract 2.2, 2.4, rulings A5, A6, hostile input
+ * A193.
  */
 import type { KeystileError } from "../src/contracts/errors.js";
 
@@ -116,7 +117,7 @@ export function faultsOfAnswer(answer: object, asked: { readonly permissions?: u
 
 const LOCATION = /^(body|path|query)(\.[A-Za-z_$][\w$]*|\[\d+\])*$/;
 
-/** Everything in an error that spec §2.4 does not allow. */
+/** Everything in an error that contract 2.4 does not allow. */
 export function faultsOfError({ title, detail, status, type, errors }: KeystileError): string[] {
   const faults: string[] = [];
   for (const [name, value] of Object.entries({ title, detail, type }))

@@ -21,7 +21,6 @@ const SHARED = [
   "large",
   "latencies",
   "lines",
-  "quickstart",
   "run",
   "stores",
   "table",

@@ -10,6 +10,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createKeyring, createVerifier } from "../src/index.js";
 import { postgresStore } from "../src/stores/postgres/index.js";
 import { sqliteStore } from "../src/stores/sqlite/index.js";
+import { CHECKS } from "../src/verify/verify-key.js";
 import { noPostgres, startPostgres, type TestPostgres } from "./servers/postgres.js";
 import { noRedis, startRedis, type TestRedis } from "./servers/redis.js";
 import { anchorsOf, linksIn } from "./structure/links.js";
@@ -22,7 +23,6 @@ const PAGES = ["README.md", ...inDocs.map((name) => `docs/${name}`)];
 /** Pieces of programs that are run or counted elsewhere. */
 const PIECES: Readonly<Record<string, readonly string[]>> = {
   "docs/middleware.md": ["express", "hono", "fastify", "web", "nest", "trpc"],
-  "docs/choosing.md": ["keystile-express", "keystile-hono", "unkey-hono", "better-auth-hono"],
 };
 
 describe("docs: examples", () => {
@@ -76,8 +76,8 @@ describe("docs: examples", () => {
       runsAsItSays(block, { DATABASE_URL: await postgres?.newDatabase(), REDIS_URL: redis?.url }),
   );
 
-  it("choosing: the lines of each program are as many as the table says", () => {
-    const text = read("docs/choosing.md");
+  it("benchmarks: the lines of each program for a guarded route are as many as the table says", () => {
+    const text = read("bench/README.md");
     const counted = new Map(
       blocksOf(text).map(({ mark, code }) => [mark, code.split("\n").filter((line) => line.trim() !== "").length]),
     );
@@ -92,8 +92,8 @@ describe("docs: examples", () => {
     }
   });
 
-  it("choosing: our own programs type-check, and guard", async () => {
-    for (const { mark, line, code } of blocksOf(read("docs/choosing.md"))) {
+  it("benchmarks: our own programs for a guarded route type-check, and guard", async () => {
+    for (const { mark, line, code } of blocksOf(read("bench/README.md"))) {
       if (!mark.startsWith("keystile-")) continue;
       const serve = mark.endsWith("hono") ? HONO : EXPRESS;
       const block = { mark: "run", line, code: code + serve };
@@ -168,6 +168,8 @@ describe("docs: questions in SQL", () => {
         credits: { remaining: 50, refill: { interval: "daily", amount: 5 } },
       });
       await keyring.createKey({ apiId, expires: Date.now() + 100 * day });
+      const rotated = await keyring.createKey({ apiId });
+      await keyring.rerollKey({ keyId: rotated.keyId, expiration: day });
       const verifier = createVerifier(store);
       expect((await verifier.verify({ key })).code).toBe("VALID");
       await verifier.close();
@@ -201,6 +203,8 @@ describe("docs: questions in SQL", () => {
         credits: { remaining: 50 },
       });
       await keyring.createKey({ apiId, expires: Date.now() + 100 * day });
+      const rotated = await keyring.createKey({ apiId });
+      await keyring.rerollKey({ keyId: rotated.keyId, expiration: day });
       await store.close();
 
       const text = read("docs/sql.md");
@@ -244,6 +248,13 @@ describe("docs: pages", () => {
   it("finds links, and anchors as GitHub makes them", () => {
     expect(linksIn("[a](b.md#c) ![d](e.svg) `[no](x)` <https://h>\n```\n[no](y)\n```\n")).toEqual(["b.md#c", "e.svg"]);
     expect([...anchorsOf("# A `b`, c\n```\n# no\n```\n## A b c")]).toEqual(["a-b-c", "a-b-c-1"]);
+  });
+
+  it("the diagram of the checks has them in their order, and VALID at its end", () => {
+    const [, diagram = ""] = /```mermaid\n(.*?)```/s.exec(read("docs/verification.md")) ?? [];
+    const refusals = [...diagram.matchAll(/-- no --> ([A-Z_]+)$/gm)].map(([, code]) => code);
+    expect(refusals).toEqual(["NOT_FOUND", ...CHECKS.map(({ code }) => code)]);
+    expect(diagram.trim()).toMatch(/ VALID$/);
   });
 
   it("docs/README.md and llms.txt list every page", () => {

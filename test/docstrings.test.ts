@@ -70,7 +70,7 @@ describe("docstrings: what an editor shows", () => {
     expect(silentMembers(/\/src\//, ts.isMethodSignature)).toEqual([]);
   });
 
-  it("spec §8: every property of a request and of an answer says its unit or bound", () => {
+  it("contract 8: every property of a request and of an answer says its unit or bound", () => {
     // Said at the type itself: the two sides of a union, and totals that its docstring counts.
     const atTheType = ["V2KeysUpdateCreditsRequestBody.keyId", "V2KeysUpdateCreditsRequestBody.operation"];
     const totals = ["MigrationTotals.migrated", "MigrationTotals.failed"];

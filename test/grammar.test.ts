@@ -1,4 +1,4 @@
-/** The permission-query grammar: what it accepts, the tree it answers, where it stops. Spec §2.1, rulings B1, B2. */
+/** The permission-query grammar: what it accepts, the tree it answers, where it stops. Contract 2.1, rulings B1, B2. */
 import { readFileSync } from "node:fs";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";

@@ -65,7 +65,7 @@ describe("module scope: what is made there draws nothing, sets no timer and wait
     expect(draw).not.toHaveBeenCalled();
   });
 
-  it("the first request draws, and no later one: the tables of tags and pairs are filled once each", async () => {
+  it("the first request draws, and no later one: the table of fingerprints is filled once", async () => {
     const store = memoryStore();
     const keyring = createKeyring(store);
     const { apiId } = await keyring.createApi({ name: "documents" });
@@ -78,7 +78,7 @@ describe("module scope: what is made there draws nothing, sets no timer and wait
       expect(await verifier.verify({ key })).toMatchObject({ code: "VALID" });
       drawn.push(draw.mock.calls.length);
     }
-    expect(drawn[0]).toBeGreaterThan(2);
+    expect(drawn[0]).toBeGreaterThan(0);
     expect(drawn).toEqual([drawn[0], drawn[0], drawn[0]]);
     await verifier.close();
   });

@@ -5,6 +5,7 @@
 import fc from "fast-check";
 import { type FieldsThat, fieldsThat, KEY_FIELDS, type KeyField, type Shape } from "../src/contracts/key-fields.js";
 import type { KeyRecord, KeyRow } from "../src/contracts/store.js";
+import type { Refill } from "../src/contracts/types.js";
 
 const id = (prefix: string): fc.Arbitrary<string> => fc.nat(9).map((n) => `${prefix}_${n}`);
 const texts = fc.oneof(fc.constantFrom("", "a", "línea\n", "__proto__"), fc.string({ unit: "binary", maxLength: 40 }));
@@ -54,6 +55,10 @@ const MADE = {
       ratelimits: [{ id: "rl_shared", name: "shared", limit: 1, duration: 1_000, autoApply: true }],
     },
   ),
+  hasCredits: SHAPES.flag as fc.Arbitrary<boolean>,
+  creditsFrom: fc.constant("identity" as const),
+  refill: SHAPES.refill as fc.Arbitrary<Refill>,
+  generation: SHAPES.count as fc.Arbitrary<number>,
   account: fc.record({ ref: fc.nat(), id: id("key") }),
   parentDisabled: fc.boolean(),
   unadopted: fc.boolean(),

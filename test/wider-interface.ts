@@ -1,6 +1,6 @@
 /**
  * What the operations of the wider interface name for each, as data: its statuses and the permissions of its caller.
- * Spec §4.1 agrees.
+ * Contract 4.1 agrees.
  */
 
 /** One operation as the document has it. */
@@ -26,8 +26,9 @@ const operation = (permissions: readonly string[], ...more: readonly number[]): 
   permissions,
 });
 
-/** All but `liveness`, which takes no caller, and `analytics.getVerifications`, which is out of scope. */
+/** All but `liveness`, which takes no caller. The grants of `analytics.getVerifications` are those of its own. */
 export const DOCUMENT: Readonly<Record<string, DocumentedOperation>> = {
+  "analytics.getVerifications": operation(ofApi("read_analytics"), 422),
   "apis.createApi": operation(["api.*.create_api"]),
   "apis.deleteApi": operation(ofApi("delete_api"), 404, 412),
   "apis.getApi": operation(ofApi("read_api"), 404),

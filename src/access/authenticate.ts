@@ -1,7 +1,8 @@
-/** Authentication: from an Authorization header to a Caller, by a root key or a proxy token. Spec §5. */
+/** Authentication: from an Authorization header to a Caller, by a root key or a proxy token. Contract 5. */
 import type { Caller } from "../contracts/caller.js";
 import { KeystileError } from "../contracts/errors.js";
 import type { RootKeyRow, Store } from "../contracts/store.js";
+import type { MaybePromise } from "../contracts/types.js";
 import {
   callable,
   type Check,
@@ -46,18 +47,13 @@ export interface Authenticator {
    * Authenticates the sender of an `Authorization` header.
    * @param authorization every value of the header: in Node `request.headersDistinct.authorization` (`request.headers`
    *   hides a second one), for a web `Request` `request.headers.get("authorization")` (which joins them)
-   * @param earlier what this resolved to before for the same request, to authenticate it again: all is checked as of
-   *   now, but its proxy token counts as one use. An authenticator that wraps this one passes on the object itself
    * @throws (rejects) KeystileError 401: AUTH_MISSING: no header, or an empty one · AUTH_MALFORMED: not a single
    *   `Bearer <token>` in visible ASCII · AUTH_KEY_NOT_FOUND: an unknown, disabled, expired or deleted root key, or an
    *   ordinary key, without saying which · AUTH_TOKEN_INVALID: an invalid proxy token. STORE_… when the store failed:
    *   never a caller
    * @remarks about 1 µs (a digest and a map look-up) for a cached root key; about 0.1 ms for a proxy token
    */
-  authenticate(
-    authorization: string | readonly string[] | null | undefined,
-    earlier?: AuthenticatedCaller,
-  ): Promise<AuthenticatedCaller>;
+  authenticate(authorization: string | readonly string[] | null | undefined): Promise<AuthenticatedCaller>;
   /** Unsubscribes from the store. */
   close(): void;
 }
@@ -80,11 +76,43 @@ const MAX_HEADER = "Bearer ".length + MAX_TOKEN;
 const BEARER = /^[ \t]*bearer +([!-+\--~]+)[ \t]*$/i;
 const EMPTY = /^[ \t]*$/;
 
+/** A root key that is in force. */
+export interface ActiveRootKey {
+  readonly caller: AuthenticatedCaller;
+  /** As granted. */
+  readonly permissions: readonly string[];
+}
+
 /** A cached root key. */
-interface KnownRootKey {
+interface KnownRootKey extends ActiveRootKey {
   readonly enabled: boolean;
   readonly expires: number | undefined;
-  readonly caller: AuthenticatedCaller;
+}
+
+/** Root keys that are in force, by their digest. */
+export interface RootKeys {
+  /** @returns undefined: unknown, disabled, expired or deleted */
+  find(digest: string): MaybePromise<ActiveRootKey | undefined>;
+  /** Unsubscribes from the store. */
+  close(): void;
+}
+
+/** Options of {@link createRootKeys}. */
+export type RootKeysOptions = Pick<AuthenticatorOptions, "scheme" | "rootKeys" | "clock">;
+
+/** @param store guarded */
+export function createRootKeys(store: Store, options: RootKeysOptions): RootKeys {
+  const { scheme = DEFAULT_SCHEME, rootKeys = 10_000 } = options;
+  const clock = guardClock(options.clock ?? Date.now);
+  const cache = createRootKeyCache(store, (row) => toKnown(row, scheme), rootKeys);
+  return {
+    find(digest) {
+      const now = clock();
+      const found = cache.find(digest);
+      return found instanceof Promise ? found.then((known) => inForce(known, now)) : inForce(found, now);
+    },
+    close: cache.close,
+  };
 }
 
 /**
@@ -93,53 +121,49 @@ interface KnownRootKey {
  * Why root keys of a disabled workspace still authenticate: its administration goes on, so that it can be enabled
  * again. Verifications of its keys resolve as FORBIDDEN.
  * @throws TypeError or RangeError naming the option, including a proxy key that is too weak
- * @see spec §5
+ * @see contract 5
  */
 export function createAuthenticator(given: Store, options: AuthenticatorOptions = {}): Authenticator {
   checkStore(given);
   const settings = checkOptions(options, AUTHENTICATOR_OPTIONS);
-  const { proxyTokens, scheme = DEFAULT_SCHEME, rootKeys = 10_000 } = settings;
+  const { proxyTokens, scheme = DEFAULT_SCHEME } = settings;
   const store = guardStore(given, settings.storeTimeout);
   const clock = guardClock(settings.clock ?? Date.now);
   const verifyToken = proxyTokens === undefined ? undefined : createProxyTokenVerifier(proxyTokens);
-  const cache = createRootKeyCache(store, (row) => toKnown(row, scheme), rootKeys);
-  /** The tokens that were accepted, as long as somebody holds the caller. */
-  const tokens = new WeakMap<AuthenticatedCaller, string>();
+  const rootKeys = createRootKeys(store, settings);
 
-  const byToken = async (token: string, earlier: AuthenticatedCaller | undefined): Promise<AuthenticatedCaller> => {
-    const isAgain = earlier !== undefined && tokens.get(earlier) === token;
-    const claims = await verifyToken?.(token, clock(), isAgain ? "again" : "first");
+  const byToken = async (token: string): Promise<AuthenticatedCaller> => {
+    const claims = await verifyToken?.(token, clock());
     if (claims === undefined) throw new KeystileError("AUTH_TOKEN_INVALID", "the token is not valid, or no longer");
     const { subject, workspaceId, permissions } = claims;
-    const caller: AuthenticatedCaller = Object.freeze({
+    return Object.freeze({
       kind: "proxyToken",
       id: subject,
       workspaceId,
       ...createCallerGrants(permissions, workspaceId, scheme),
     });
-    tokens.set(caller, token);
-    return caller;
   };
   const byRootKey = async (key: string): Promise<AuthenticatedCaller> => {
     if (key.length > MAX_KEY_LENGTH) throw malformed();
-    const now = clock();
     // Await only a promise: each await costs as much as a look-up.
     const digest = digestKey(key);
-    const found = cache.find(typeof digest === "string" ? digest : await digest);
-    const known = found instanceof Promise ? await found : found;
-    if (known === undefined || !known.enabled || (known.expires !== undefined && now > known.expires)) {
-      throw new KeystileError("AUTH_KEY_NOT_FOUND", "the root key was not found");
-    }
-    return known.caller;
+    const found = rootKeys.find(typeof digest === "string" ? digest : await digest);
+    const active = found instanceof Promise ? await found : found;
+    if (active === undefined) throw new KeystileError("AUTH_KEY_NOT_FOUND", "the root key was not found");
+    return active.caller;
   };
   return Object.freeze({
-    async authenticate(authorization: string | readonly string[] | null | undefined, earlier?: AuthenticatedCaller) {
+    async authenticate(authorization: string | readonly string[] | null | undefined) {
       const token = readBearer(authorization);
       // Only the form decides: a credential is never tried as both.
-      return isTokenShaped(token) ? byToken(token, earlier) : byRootKey(token);
+      return isTokenShaped(token) ? byToken(token) : byRootKey(token);
     },
-    close: cache.close,
+    close: rootKeys.close,
   });
+}
+
+function inForce(known: KnownRootKey | undefined, now: number): ActiveRootKey | undefined {
+  return known?.enabled === true && (known.expires === undefined || now <= known.expires) ? known : undefined;
 }
 
 /** The token of a single header `Bearer <token>`. */
@@ -168,5 +192,5 @@ function toKnown(row: RootKeyRow, scheme: string): KnownRootKey {
     workspaceId,
     ...createCallerGrants(permissions, workspaceId, scheme),
   } as const);
-  return { enabled, expires, caller };
+  return { enabled, expires, caller, permissions };
 }

@@ -1,4 +1,4 @@
-/** Validation of a caller that the program supplies. Spec §4.1-3, §4.1-4. */
+/** Validation of a caller that the program supplies. Contract 4.1-3, 4.1-4. */
 import type { Caller, Resource } from "../contracts/caller.js";
 import { drop } from "../lib/callbacks.js";
 import { methods, word } from "../lib/check-options.js";

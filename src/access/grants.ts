@@ -1,4 +1,4 @@
-/** What a credential may do: both permission forms of spec §5.4 with their wildcards. */
+/** What a credential may do: both permission forms of contract 5.4 with their wildcards. */
 import type { Caller, Resource } from "../contracts/caller.js";
 
 /** The default scheme of resource-name permissions. */
@@ -14,6 +14,7 @@ const ROOTS: Readonly<Record<ResourceType, string>> = {
   ratelimit: "namespaces",
   rbac: "rbac",
   identity: "identities",
+  workspace: "workspace",
 };
 const TYPES = Object.keys(ROOTS) as ResourceType[];
 
@@ -84,7 +85,7 @@ interface Reach {
  * @param workspaceId the credential's workspace
  * @returns `may`: whether a grant covers the action on this resource (without an id, only a grant for all does);
  *   `mayAny`: on any resource of the type
- * @see spec §5.4, §4.1 · O(total length) once; then a question is two map look-ups, and more where ids are named
+ * @see contract 5.4, 4.1 · O(total length) once; then a question is two map look-ups, and more where ids are named
  */
 export function createCallerGrants(
   permissions: readonly string[],

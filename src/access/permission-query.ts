@@ -1,4 +1,4 @@
-/** Permission queries: parsing, evaluation against a key's grants, and wildcards. Spec §2.1, §2.3. */
+/** Permission queries: parsing, evaluation against a key's grants, and wildcards. Contract 2.1, 2.3. */
 import type { QueryNode } from "../../grammar/permission-query-ast.js";
 import { type Expectation, SyntaxError as GrammarError, parse } from "../../grammar/permission-query.js";
 import { badRequest } from "../contracts/errors.js";
@@ -33,7 +33,7 @@ export interface Query {
  * @param permissions names as granted, in any order. A segment that is exactly `*` stands for one segment, or for one
  *   or more if it is the last. Segments are separated by `.` and may be empty; `doc*` and `**` are ordinary text. The
  *   list is read once
- * @see spec §2.3 · O(total length); permissions with wildcards are sorted at the first look-up that needs them
+ * @see contract 2.3 · O(total length); permissions with wildcards are sorted at the first look-up that needs them
  */
 export function createGrants(permissions: readonly string[]): Grants {
   const exact = new Set(permissions);
@@ -143,7 +143,7 @@ function matches(pattern: string, from: number, name: string, position: number):
  * Compiles a permission query.
  * @param text 1–1_000 characters, checked by the caller
  * @throws KeystileError PERMISSIONS_QUERY_SYNTAX with one problem at `body.permissions`
- * @see spec §2.1, §4.1-5 · O(length), about 2.5 µs for three names; {@link createQueryCompiler} caches
+ * @see contract 2.1, 4.1-5 · O(length), about 2.5 µs for three names; {@link createQueryCompiler} caches
  */
 export function compileQuery(text: string): Query {
   const first = link(parseQuery(text), true, false);
@@ -157,18 +157,15 @@ export function compileQuery(text: string): Query {
   };
 }
 
-/**
- * The permissions that a query names, in its order, each once.
- * @throws KeystileError PERMISSIONS_QUERY_SYNTAX with one problem at `body.permissions`
- */
-export function namesInQuery(text: string): readonly string[] {
+/** The permissions that a query names, in its order, each once. */
+export function namesInQuery(tree: QueryNode): readonly string[] {
   const names = new Set<string>();
   const collect = (node: QueryNode): void => {
     if (node.kind === "permission") return void names.add(node.name);
     collect(node.left);
     collect(node.right);
   };
-  collect(parseQuery(text));
+  collect(tree);
   return [...names];
 }
 
@@ -228,7 +225,11 @@ function flatten(name: string): string {
   return copy as string;
 }
 
-function parseQuery(text: string): QueryNode {
+/**
+ * The tree of a query.
+ * @throws KeystileError PERMISSIONS_QUERY_SYNTAX with one problem at `body.permissions`
+ */
+export function parseQuery(text: string): QueryNode {
   try {
     return parse(text);
   } catch (error) {

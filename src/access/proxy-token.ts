@@ -1,11 +1,12 @@
 /**
- * Proxy tokens: the short-lived JWTs of a dashboard's server. Spec §1, §5.
+ * Proxy tokens: the short-lived JWTs of a dashboard's server. Contract 1, 5.
  *
  * Why the checks besides `jwtVerify`: jose accepts duplicate names, padded or non-canonical base64url, a byte order
  * mark, unknown headers, fractional times, any lifetime and any size; and its clock tolerance also extends `exp`.
  */
 import { base64url, errors, type JWTVerifyOptions, jwtVerify, SignJWT } from "jose";
 import { callable, type Check, checkOptions, guardClock, integer, text, word } from "../lib/check-options.js";
+import { isObject } from "../lib/copy-json.js";
 import { newId } from "../lib/hash.js";
 import { hasRepeatedName } from "./duplicate-names.js";
 import { type ProxyTokenKey, readProxyKeys, type ReadyKey } from "./proxy-keys.js";
@@ -31,12 +32,6 @@ export interface ProxyTokenOptions {
    * Default: `JWT` or none.
    */
   readonly typ?: string;
-  /**
-   * Accept each token for one request only: how many token ids (`jti`, then required) are remembered, 1…1_000_000,
-   * each until its token expires. When the list is full, new tokens are rejected: choose more than are issued in one
-   * lifetime. Each authenticator has its own list, in memory. Absent: a token may be reused until it expires.
-   */
-  readonly replayListSize?: number;
 }
 
 /** The claims of a proxy token. */
@@ -44,7 +39,7 @@ export interface ProxyTokenClaims {
   /** `sub`: the user, 1–255 characters. */
   readonly subject: string;
   readonly workspaceId: string;
-  /** `perms`: grants in either form of spec §5.4. */
+  /** `perms`: grants in either form of contract 5.4. */
   readonly permissions: readonly string[];
 }
 
@@ -78,17 +73,15 @@ export function isTokenShaped(credential: string): boolean {
 
 /**
  * Creates a verifier of proxy tokens.
- * @returns a function that tells the claims; `undefined` for an invalid token, whatever the reason. Its `use` is
- *   `again` for the token of a request that was accepted before: all is then checked but whether its id was used
+ * @returns a function that tells the claims; `undefined` for an invalid token, whatever the reason
  * @throws TypeError or RangeError naming the option, including a key that is too weak
  * @remarks about 0.1 ms for each key tried: those of the token's algorithm, and of its `kid` if it has one
  */
 export function createProxyTokenVerifier(
   options: ProxyTokenOptions,
   path = "options.proxyTokens",
-): (token: string, now: number, use?: "first" | "again") => Promise<ProxyTokenClaims | undefined> {
-  const { issuer, audience, workspaceClaim, keys, typ, replayListSize } = readOptions(options, path);
-  const isFirstUse = replayListSize === undefined ? () => true : createReplayList(replayListSize);
+): (token: string, now: number) => Promise<ProxyTokenClaims | undefined> {
+  const { issuer, audience, workspaceClaim, keys, typ } = readOptions(options, path);
   const expected = {
     issuer,
     audience,
@@ -96,7 +89,7 @@ export function createProxyTokenVerifier(
     maxTokenAge: MAX_LIFETIME,
     requiredClaims: ["exp", "sub", workspaceClaim],
   };
-  return async (token, now, use = "first") => {
+  return async (token, now) => {
     const parts = token.length > MAX_TOKEN ? [] : token.split(".");
     const header = parts.length === 3 && parts.every(isCanonical) ? readHeader(parts[0] as string) : undefined;
     if (header === undefined) return undefined;
@@ -109,8 +102,7 @@ export function createProxyTokenVerifier(
       const isOther = key.kid !== undefined && header.kid !== undefined && key.kid !== header.kid;
       if (isOther || !(await isVerified(token, key, rules))) continue;
       const payload = readJson(parts[1] as string);
-      const claims = payload && readClaims(payload, workspaceClaim, now);
-      return claims && (use === "again" || isFirstUse(claims, now)) ? claims.bearer : undefined;
+      return payload && readClaims(payload, workspaceClaim, now);
     }
     return undefined;
   };
@@ -146,14 +138,7 @@ export async function signProxyToken(claims: ProxyTokenClaims, options: SignProx
 
 function readOptions(options: ProxyTokenOptions, path: string) {
   const keys = () => undefined;
-  const checks = {
-    issuer: text,
-    audience: text,
-    keys,
-    workspaceClaim: word,
-    typ: text,
-    replayListSize: integer(1, 1_000_000),
-  };
+  const checks = { issuer: text, audience: text, keys, workspaceClaim: word, typ: text };
   checkOptions(options, checks satisfies Record<keyof ProxyTokenOptions, Check>, path);
   const { workspaceClaim = "workspaceId" } = options;
   for (const name of ["issuer", "audience"] as const)
@@ -195,26 +180,18 @@ function readJson(part: string): Readonly<Record<string, unknown>> | undefined {
   try {
     const json = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(base64url.decode(part));
     const value: unknown = JSON.parse(json);
-    const isObject = typeof value === "object" && value !== null && !Array.isArray(value) && !hasRepeatedName(json);
-    return isObject ? (value as Record<string, unknown>) : undefined;
+    return isObject(value) && !hasRepeatedName(json) ? value : undefined;
   } catch {
     return undefined;
   }
 }
 
-interface AcceptedClaims {
-  readonly bearer: ProxyTokenClaims;
-  readonly jti: unknown;
-  /** Milliseconds. */
-  readonly end: number;
-}
-
 /** The checks that jose does not make. Times are whole seconds: `exp` in milliseconds would be 50,000 years ahead. */
 function readClaims(
-  { aud, sub, exp, iat, nbf = iat, jti, perms = [], ...claims }: Readonly<Record<string, unknown>>,
+  { aud, sub, exp, iat, nbf = iat, perms = [], ...claims }: Readonly<Record<string, unknown>>,
   workspaceClaim: string,
   now: number,
-): AcceptedClaims | undefined {
+): ProxyTokenClaims | undefined {
   const workspaceId = claims[workspaceClaim];
   if (Array.isArray(aud) && !aud.every(isText)) return undefined;
   if (!isText(sub) || sub === "" || sub.length > 255 || !isText(workspaceId) || !WORKSPACE.test(workspaceId))
@@ -222,26 +199,7 @@ function readClaims(
   if (!isSeconds(exp) || !isSeconds(iat) || !isSeconds(nbf)) return undefined;
   if (exp <= iat || exp - iat > MAX_LIFETIME || now >= exp * 1_000) return undefined;
   if (!Array.isArray(perms) || perms.length > MAX_PERMISSIONS || !perms.every(isText)) return undefined;
-  return { bearer: { subject: sub, workspaceId, permissions: perms }, jti, end: exp * 1_000 };
-}
-
-/** Remembers the ids of accepted tokens until they expire; while it is full, it rejects new ones. */
-function createReplayList(size: number): (claims: AcceptedClaims, now: number) => boolean {
-  const ends = new Map<string, number>();
-  let forgottenUntil = 0;
-  return ({ jti, end }, now) => {
-    // Oldest first: a token that expires later than those after it delays their removal by at most five minutes.
-    for (const [usedId, ended] of ends) {
-      if (ended > now) break;
-      ends.delete(usedId);
-      forgottenUntil = Math.max(forgottenUntil, ended);
-    }
-    // If the clock steps back, tokens whose ids were forgotten must not become valid again.
-    if (!isText(jti) || jti === "" || jti.length > 255 || ends.has(jti) || ends.size >= size || end <= forgottenUntil)
-      return false;
-    ends.set(jti, end);
-    return true;
-  };
+  return { subject: sub, workspaceId, permissions: perms };
 }
 
 function isSeconds(value: unknown): value is number {

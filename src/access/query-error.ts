@@ -42,7 +42,9 @@ export function explainQuery(text: string, fault: QueryFault): ValidationProblem
 
 function problem(found: string, position: number, expected: string, fix: string | undefined): ValidationProblem {
   const message = `found ${found} at position ${position}, expected ${expected}`;
-  return fix === undefined ? { location: LOCATION, message } : { location: LOCATION, message, fix };
+  const shown: ValidationProblem = { location: LOCATION, message, ...(fix !== undefined && { fix }) };
+  // Not enumerable: what a client of the interface is sent has three properties.
+  return Object.defineProperty(shown, "position", { value: position });
 }
 
 /** Position of the first character that no query may contain, or -1. */

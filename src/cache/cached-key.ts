@@ -6,20 +6,18 @@
  */
 import { type FieldsThat, fieldsThat, KEY_FIELDS, type KeyField, type RecordPart } from "../contracts/key-fields.js";
 import type { KeyRecord } from "../contracts/store.js";
-import type { Identity, Refill } from "../contracts/types.js";
+import type { Identity, RatelimitResponse, Refill } from "../contracts/types.js";
 import type { SpendTarget } from "../credits/spender.js";
 import { copyFields, ownProperty } from "../lib/check-options.js";
 import { deepFreeze } from "../lib/deep-freeze.js";
 import { createAllowlist } from "../lib/ip-ranges.js";
 import {
   type AppliedLimit,
-  bucketOf,
   clampIdentity,
   type LimitedKey,
   type LimitKind,
-  type Limits,
   sharedLimits,
-  toLimits,
+  toApplied,
 } from "../ratelimit/applied-limits.js";
 import { internPolicies, type KeyPolicy } from "./key-policy.js";
 
@@ -47,20 +45,19 @@ export interface RareFields extends ValuesOf<FieldsThat<{ record: "rare" }>> {
 
 /**
  * The cached form of a key. Flat and small, since over many keys most of the time of a verification is waiting for
- * memory: so it is itself the spend target, and the hint of its only limit's bucket.
+ * memory: so it is itself the spend target, and the place of its only limit's bucket.
  */
 export class CachedKey implements SpendTarget, LimitedKey, ValuesOf<FieldsThat<{ record: "key" }>> {
   readonly policy: KeyPolicy;
   readonly rare: RareFields;
-  /** Of the key's limits: the id of the only one, or a list. */
-  readonly limitIds: string | readonly string[];
   lease: object | undefined = undefined;
-  /** Hint: where the bucket of its only limit was found last. */
-  row = -1;
-  h0 = 0;
-  h1 = 0;
+  rows: object | undefined = undefined;
+  row = 0;
+  rowVersion = 0;
   /** Minute of Unix time in which its use was noted last. */
   usedMinute = 0;
+  /** Hint: where it was counted last. */
+  cell = -1;
   // Set by the loop over the table, which leaves none out.
   declare readonly ref: KeyRecord["ref"];
   declare readonly keyId: KeyRecord["keyId"];
@@ -68,28 +65,23 @@ export class CachedKey implements SpendTarget, LimitedKey, ValuesOf<FieldsThat<{
   declare readonly expires: KeyRecord["expires"];
   declare readonly generation: KeyRecord["generation"];
   declare readonly startUnknown: KeyRecord["startUnknown"];
-  #limits: Limits | undefined = undefined;
+  /** Of a key with one limit its id: few calls need it as a list. */
+  readonly #limits: string | readonly AppliedLimit[];
 
   constructor(policy: KeyPolicy, rare: RareFields, record: KeyRecord) {
     this.policy = policy;
     this.rare = rare;
-    const { ratelimits } = record;
-    this.limitIds = ratelimits.length === 1 ? (ratelimits[0] as { id: string }).id : ratelimits.map(({ id }) => id);
     copyFields(this, record, FIELDS.key);
     // Only credits are spent by ref.
     if (rare.account !== undefined) this.ref = rare.account.ref;
+    const { ratelimits } = record;
+    const [only] = ratelimits;
+    const isOnly = ratelimits.length === 1 && rare.shared === undefined;
+    this.#limits = isOnly ? (only as RatelimitResponse).id : this.#limitsOf(ratelimits);
   }
 
   get refill(): Refill | undefined {
     return this.policy.refill;
-  }
-
-  get onlyLimit(): LimitKind | undefined {
-    return this.rare.shared === undefined ? this.policy.onlyLimit : undefined;
-  }
-
-  get onlyLimitId(): string {
-    return this.limitIds as string;
   }
 
   get workspaceId(): string {
@@ -102,6 +94,11 @@ export class CachedKey implements SpendTarget, LimitedKey, ValuesOf<FieldsThat<{
 
   get grantIds(): readonly string[] | undefined {
     return this.policy.grantIds;
+  }
+
+  /** The account that its credits come from; absent: they are unlimited. */
+  get account(): KeyRecord["ref"] | undefined {
+    return this.policy.hasCredits ? this.ref : undefined;
   }
 
   get identity(): Identity | undefined {
@@ -118,34 +115,29 @@ export class CachedKey implements SpendTarget, LimitedKey, ValuesOf<FieldsThat<{
     return this.rare.identity?.id ?? this.bucketOwner;
   }
 
-  /** The bucket of the only limit. */
-  get bucket(): string {
-    return bucketOf(this.bucketOwner, (this.policy.onlyLimit as LimitKind).name);
+  get onlyLimit(): LimitKind | undefined {
+    return this.rare.shared === undefined ? this.policy.onlyLimit : undefined;
   }
 
-  /**
-   * All its limits, as lists. Those of a key with one limit are made anew for each call: kept, they take 480 bytes of
-   * every key as soon as a limiter is given that does not use hints.
-   */
-  get limits(): Limits {
-    if (this.#limits !== undefined) return this.#limits;
-    const { bucketOwner, workspaceId, shard, policy, limitIds, rare } = this;
-    const limits = toLimits(
-      bucketOwner,
-      workspaceId,
-      shard,
-      policy.limits,
-      typeof limitIds === "string" ? [limitIds] : limitIds,
-      rare.shared,
+  get onlyLimitId(): string {
+    return this.#limits as string;
+  }
+
+  get limits(): readonly AppliedLimit[] {
+    const limits = this.#limits;
+    if (typeof limits !== "string") return limits;
+    const { bucketOwner, workspaceId, shard, policy } = this;
+    return [toApplied(bucketOwner, workspaceId, shard, policy.limits[0] as LimitKind, limits, this)];
+  }
+
+  /** With names of the policy, which keys share. */
+  #limitsOf(ratelimits: readonly RatelimitResponse[]): readonly AppliedLimit[] {
+    const { bucketOwner, workspaceId, shard, policy, rare } = this;
+    const own = policy.limits.map((kind, i) =>
+      toApplied(bucketOwner, workspaceId, shard, kind, (ratelimits[i] as RatelimitResponse).id),
     );
-    if (this.onlyLimit === undefined) this.#limits = limits;
-    return limits;
-  }
-
-  foundAt(row: number, h0: number, h1: number): void {
-    this.row = row;
-    this.h0 = h0;
-    this.h1 = h1;
+    if (rare.shared !== undefined) return [...own, ...rare.shared];
+    return own.length === 0 ? NO_LIMITS : own;
   }
 
   usedIn(minute: number): void {
@@ -157,6 +149,8 @@ export class CachedKey implements SpendTarget, LimitedKey, ValuesOf<FieldsThat<{
     return this.rare.allows === undefined || this.rare.allows(address);
   }
 }
+
+const NO_LIMITS: readonly AppliedLimit[] = Object.freeze([]);
 
 /** Prepares records; those with the same policy share it. */
 export function createPreparer(): (record: KeyRecord) => CachedKey {

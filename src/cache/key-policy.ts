@@ -77,7 +77,7 @@ export interface KeyPolicy extends PolicyValues {
   readonly grants: GrantSet;
   /** The key's limits, without their ids. */
   readonly limits: readonly LimitKind[];
-  /** The only one of them, if every call takes from it. */
+  /** The only one of them, if it is automatic. */
   readonly onlyLimit: LimitKind | undefined;
 }
 
@@ -159,14 +159,15 @@ function isOfKind(a: LimitKind, b: LimitKind): boolean {
 /** Whether two values are deeply equal. */
 function isSame(a: unknown, b: unknown): boolean {
   if (a === b) return true;
-  if (!isObject(a) || !isObject(b) || Array.isArray(a) !== Array.isArray(b)) return false;
+  if (!isComposite(a) || !isComposite(b) || Array.isArray(a) !== Array.isArray(b)) return false;
   const names = Object.keys(a);
   return (
     names.length === Object.keys(b).length && names.every((name) => Object.hasOwn(b, name) && isSame(a[name], b[name]))
   );
 }
 
-const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
+/** Whether it is an object or an array. */
+const isComposite = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === "object" && value !== null;
 
 /** The text of a policy without its grants, which follow on separate lines; the number of limits says on which. */
@@ -179,7 +180,7 @@ function nameRest(fields: readonly PolicyField[], record: KeyRecord): string {
 /** A text that is unique to the value. JSON alone is not enough: it writes NaN and absent items as null. */
 function nameValue(value: unknown): string {
   if (typeof value === "string") return JSON.stringify(value);
-  if (!isObject(value)) return String(value);
+  if (!isComposite(value)) return String(value);
   const parts = Object.entries(value).map(([name, part]) => `${JSON.stringify(name)}:${nameValue(part)}`);
   return Array.isArray(value) ? `[${parts.join()}]` : `{${parts.join()}}`;
 }

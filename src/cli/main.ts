@@ -1,12 +1,16 @@
-/** `main(argv, io)`: the command line as a function (spec §4.2). Commands are in `commands/`. */
+/** `main(argv, io)`: the command line as a function (contract 4.2). Commands are in `commands/`. */
 import { createRequire } from "node:module";
 import { Command, CommanderError } from "commander";
+import { addAnalyticsCommand } from "./commands/analytics.js";
 import { addApiCommand } from "./commands/api.js";
-import { addApisCommands } from "./commands/apis.js";
+import { addApisCommand } from "./commands/apis.js";
 import { addBackupCommands } from "./commands/backup.js";
+import { addConsoleCommand } from "./commands/console.js";
 import { addCopyCommand } from "./commands/copy.js";
+import { addDemoCommand } from "./commands/demo.js";
 import { addDoctorCommand } from "./commands/doctor.js";
 import { addImportCommand } from "./commands/import.js";
+import { addKeysCommand } from "./commands/keys.js";
 import { addMigrationsCommand } from "./commands/migrations.js";
 import { addNamespacesCommand } from "./commands/namespaces.js";
 import { addRootKeysCommand } from "./commands/root-keys.js";
@@ -25,10 +29,12 @@ Exit codes:
   3  the server, the network or the database failed, or the server refused the root key
 
 Examples:
+  $ keystile demo
   $ keystile serve --db keys.db
   $ keystile serve --store postgres://keystile@db.internal/app --limiter redis://redis.internal
   $ keystile api keys create-key --api-id api_… --name "first key"
   $ keystile api keys verify-key --key sk_… --permissions "documents.read AND billing.view"
+  $ keystile console --db keys.db
   $ keystile doctor --db keys.db`;
 
 /**
@@ -53,15 +59,19 @@ export async function main(argv: readonly string[], io: Io): Promise<ExitCode> {
     .addHelpText("after", wrapped(EXIT_CODES));
   addApiCommand(program, io, result);
   addServeCommand(program, io);
+  addConsoleCommand(program, io);
   addMigrationsCommand(program, io);
   addImportCommand(program, io, result);
   addRootKeysCommand(program, io);
   addNamespacesCommand(program, io);
-  addApisCommands(program, io);
+  addApisCommand(program, io);
+  addKeysCommand(program, io);
+  addAnalyticsCommand(program, io);
   addBackupCommands(program, io, result);
   addDoctorCommand(program, io, result);
   addCopyCommand(program, io, result);
   addSchemaCommand(program, io);
+  addDemoCommand(program, io, result);
   try {
     await program.parseAsync(argv, { from: "user" });
   } catch (error) {

@@ -24,3 +24,30 @@ export interface AuditEntry {
   /** How many rows were made, changed or removed; of an import: keys. */
   readonly count: number;
 }
+
+/** Which entries of the audit trail: those of a slice of it that are all of these. */
+export interface AuditQuery {
+  readonly workspaceId: string;
+  /** Only entries that name one of these. keystile passes at most 1,000. */
+  readonly ids?: readonly string[];
+  readonly actor?: string;
+  readonly operation?: string;
+  /** Unix time in milliseconds: from here on, */
+  readonly from?: number;
+  /** and before this. */
+  readonly to?: number;
+  /** Begin before the entry of this number; absent: with the newest. */
+  readonly before?: number;
+  /** Look at no more entries than this, of any workspace, ≥ 1. */
+  readonly among: number;
+  /** At most this many entries, ≥ 1. */
+  readonly limit: number;
+}
+
+/** Entries that were found, newest first, and where the next slice begins. */
+export interface AuditSlice {
+  /** Each with its number: higher than those of the entries before it. */
+  readonly entries: readonly (AuditEntry & { readonly number: number })[];
+  /** `before` of the next slice; absent: there are no older entries. */
+  readonly next?: number;
+}

@@ -1,8 +1,9 @@
-/** What an authenticated caller may do. Types only. Spec §4.1-3, §4.1-4, §5.4. */
+/** What an authenticated caller may do. Types only. Contract 4.1-3, 4.1-4, 5.4. */
 
 /** The resource that an action applies to. */
 export interface Resource {
-  readonly type: "api" | "ratelimit" | "rbac" | "identity";
+  /** `workspace`: what belongs to none of the others, such as root keys and the audit trail. */
+  readonly type: "api" | "ratelimit" | "rbac" | "identity" | "workspace";
   /**
    * Id of the API (its keyspace has the same id) or of the namespace. Absent: only a grant for all resources of the
    * type covers it.

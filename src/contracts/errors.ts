@@ -1,6 +1,6 @@
-/** Errors: one catalogue of codes and one error class. Spec §2.4, §7. No message ever contains a secret. */
+/** Errors: one catalogue of codes and one error class. Contract 2.4, 7. No message ever contains a secret. */
 
-/** One problem with a request. Spec §2.4. */
+/** One problem with a request. Contract 2.4. */
 export interface ValidationProblem {
   /** JSON path, such as `body.ratelimits[1].name`. */
   readonly location: string;
@@ -8,6 +8,8 @@ export interface ValidationProblem {
   readonly message: string;
   /** How to fix it, where that is obvious. */
   readonly fix?: string;
+  /** Of a permission query: where in it, in characters from 0; its length, if it ends too early. Not enumerable. */
+  readonly position?: number;
 }
 
 interface Kind {
@@ -38,11 +40,13 @@ const CATALOGUE = {
   PAYLOAD_TOO_LARGE: kind(413, "Content Too Large", "user/bad_request/payload_too_large"),
   UNSUPPORTED_MEDIA_TYPE: kind(415, "Unsupported Media Type", "user/bad_request/unsupported_media_type"),
   IDEMPOTENCY_MISMATCH: kind(422, "Unprocessable Content", "user/bad_request/idempotency_mismatch"),
+  ANALYTICS_TOO_LARGE: kind(422, "Unprocessable Content", "user/unprocessable_entity/analytics_too_large"),
   TOO_MANY_REQUESTS: kind(429, "Too Many Requests", "user/too_many_requests"),
   HEADERS_TOO_LARGE: kind(431, "Request Header Fields Too Large", "user/bad_request/headers_too_large"),
   INTERNAL: kind(500, "Internal Server Error", "application/internal"),
   VERIFIER_CLOSED: kind(500, "Internal Server Error", "application/verifier_closed"),
   CREDITS_NOT_RETURNED: kind(500, "Internal Server Error", "application/credits_not_returned"),
+  RESERVATIONS_FULL: kind(503, "Service Unavailable", "application/reservations_full"),
   IDEMPOTENCY_FULL: kind(503, "Service Unavailable", "application/idempotency_full"),
   LIMITER_UNAVAILABLE: kind(503, "Service Unavailable", "application/limiter_unavailable"),
   STORE_BUSY: kind(503, "Service Unavailable", "application/store_busy"),
@@ -65,7 +69,7 @@ const CATALOGUE = {
 } as const satisfies Record<string, Kind>;
 
 /**
- * Stable codes of {@link KeystileError}. Spec §7.
+ * Stable codes of {@link KeystileError}. Contract 7.
  *
  * 400; `errors` lists each problem and its location:
  * - `BAD_REQUEST`: the request violates its schema, or names a rate limit or an algorithm that does not exist.
@@ -79,7 +83,7 @@ const CATALOGUE = {
  * - `AUTH_TOKEN_INVALID`: the proxy token's signature, times or claims are not valid.
  *
  * 403 to 431:
- * - `CALLER_FORBIDDEN`: the caller lacks the permission for this (spec §4.1-4, §5.4).
+ * - `CALLER_FORBIDDEN`: the caller lacks the permission for this (contract 4.1-4, 5.4).
  * - `PROTECTED_RESOURCE`: a resource that may not be changed this way, as the specification defines it. keystile itself
  *   refuses nothing with it; a client may meet it from another service with this interface.
  * - `NOT_FOUND`: the resource is unknown, deleted or not visible to the caller. The error does not say which. From a
@@ -88,11 +92,13 @@ const CATALOGUE = {
  * - `REQUEST_TIMEOUT`: from a server: the request did not arrive in time.
  * - `CONFLICT`: the name, or the given id, is already in use; of a backup: the file is already there.
  * - `KEY_LIMIT_REACHED`: from `forOwner`: the owner has as many keys as its ceiling allows.
- * - `IDEMPOTENCY_IN_FLIGHT`: a call with this idempotency key has not ended yet; repeat yours once it has.
+ * - `IDEMPOTENCY_IN_FLIGHT`: a call with this idempotency key has not ended yet; repeat yours once it has. From
+ *   `reserve` also: its reservation outlived the record of the call and is still open.
  * - `PAYLOAD_TOO_LARGE`: from a server: the body is larger than allowed: by default 128 KiB, and 1 MiB for operations
  *   whose longest legal body is longer.
  * - `UNSUPPORTED_MEDIA_TYPE`: from a server: the body is not plain `application/json` in UTF-8.
  * - `IDEMPOTENCY_MISMATCH`: the idempotency key was used with another body; take a new one for a new request.
+ * - `ANALYTICS_TOO_LARGE`: a query would read more counts, or take longer, than it may; narrow its times or filters.
  * - `TOO_MANY_REQUESTS`: from a server: the workspace has used up its request limit; `Retry-After` gives the seconds to
  *   wait.
  * - `HEADERS_TOO_LARGE`: from a server: the headers are larger than allowed.
@@ -102,6 +108,8 @@ const CATALOGUE = {
  * - `VERIFIER_CLOSED`: the verifier was closed.
  * - `CREDITS_NOT_RETURNED`: from `close()`: the store did not take back leased credits in time, or failed doing so;
  *   `detail` says how many.
+ * - `RESERVATIONS_FULL`: from `reserve`: the balance has 1,000 open reservations, or as many credits in
+ *   them as a number can hold; settle some. No credits were taken; rate-limit tokens may have been.
  * - `IDEMPOTENCY_FULL`: the store, or the workspace's share of it, has no space for another idempotency key. No credits
  *   were taken; rate-limit tokens may have been.
  * - `LIMITER_UNAVAILABLE`: the limiter failed or timed out with `onLimiterFailure: "deny"`, or a memory limiter was
@@ -130,12 +138,14 @@ const CATALOGUE = {
  *   free within `admissionTimeout`; nothing was done. `Retry-After` gives the seconds to wait.
  * - `NOT_READY`: from a server: `GET /ready` found that the store cannot be relied on; `onError` gets what was found.
  * - `META_INVALID`: the stored metadata of a key does not fit the schema given to `createVerifier`; nothing was taken.
- * - `DRIVER_MISSING`: better-sqlite3 is not installed; `detail` gives the command to run.
- * - `DRIVER_UNSUPPORTED`: this better-sqlite3 does not run here, or does not load; `detail` gives the command to run.
+ * - `DRIVER_MISSING`: better-sqlite3 is not installed, and this runtime has no node:sqlite, as Node before 22.13;
+ *   `detail` gives the command to run.
+ * - `DRIVER_UNSUPPORTED`: better-sqlite3 does not run here, or does not load, and there is no node:sqlite either;
+ *   `detail` gives the command to run.
  */
 export type KeystileErrorCode = keyof typeof CATALOGUE;
 
-/** One problem type, for documentation. Spec §2.4, §7. */
+/** One problem type, for documentation. Contract 2.4, 7. */
 export interface ProblemType extends Kind {
   /** The stable code; each has its own problem type. */
   readonly code: KeystileErrorCode;
@@ -153,7 +163,7 @@ const BRAND = Symbol.for("keystile.KeystileError");
  * The error class of keystile: a caller's mistake (status 400–431), or something that is not the fault of the request
  * (500, 503). The outcome of a verification is never an error. Detect it with {@link isKeystileError}, which also works
  * across two loaded copies of the package.
- * @see spec §2.4, §7
+ * @see contract 2.4, 7
  */
 export class KeystileError extends Error {
   /** Stable code for programs to compare. */

@@ -4,14 +4,19 @@
  */
 import type { MaybePromise } from "./types.js";
 
-/** A schema of any library that follows Standard Schema, version 1; `Output` is what it makes of a value. */
-export interface StandardSchema<Output = unknown> {
+/**
+ * A schema of any library that follows Standard Schema, version 1; `Output` is what it makes of a value, `Input` what
+ * it is made of.
+ */
+export interface StandardSchema<Output = unknown, Input = unknown> {
   /** The interface of the specification. */
   readonly "~standard": {
     /** Of the specification. */
     readonly version: 1;
     /** Name of the library. */
     readonly vendor: string;
+    /** The types, for the compiler alone. */
+    readonly types?: { readonly input: Input; readonly output: Output } | undefined;
     /** Validates a value, and returns what becomes of it, or what is wrong. */
     readonly validate: (value: unknown) => MaybePromise<SchemaResult<Output>>;
   };

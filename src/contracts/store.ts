@@ -1,5 +1,5 @@
 /**
- * The Store port: what keystile needs from the database that holds the keys. Types only. Spec §2.
+ * The Store port: what keystile needs from the database that holds the keys. Types only. Contract 2.
  *
  * Why two halves: *finding* a key returns what rarely changes and may be cached; *spending* handles what changes with
  * every call. Every rule of administration is in `keyring/`, so a store holds rows, names and balances and follows only
@@ -63,9 +63,51 @@
  *     passes at most 1,000 uses. Power `usage`.
  * 25. A store with the power `audit` keeps the entries that `write` and `insertKeys` are given, in the step that makes
  *     the change, and only if it is made: of `insertKeys` with the number of keys that were inserted as `count`, and
- *     none if that is 0. It may drop the oldest beyond a bound.
+ *     none if that is 0. It may drop the oldest beyond a bound. Each has a number, higher than those before it, and
+ *     `readAudit` finds them from the highest on.
+ * 26. An identity may have an account, which ends with it. A key draws on the identity's account if that has credits,
+ *     and the key has neither a balance of its own nor `creditsFrom: "none"`: its record then has the `hasCredits`, the
+ *     `refill` and the `generation` of the identity, and the identity's account as `account.ref`. All that clauses 5 to
+ *     7, 13, 14 and 23 say of a balance holds of the identity's. Removing an identity that has credits is a `conflict`
+ *     while an enabled key draws on it, unless the key or its API is deleted.
+ * 27. A reservation is a spend that is decided later: `reserveCredits` takes its cost as a spend does, and
+ *     `settleCredits` keeps a part of it as spent and returns the rest, once. One that was not settled returns as the
+ *     reserve of a lease does: it is `expired` from `until` on, and `voided` once the balance is set. How it ended is
+ *     known until an hour after `until`; of one whose account is gone it is not. An account has at most 1,000 that are
+ *     open; another is refused as `full`, and one under the id of an open one as `open`. The `KeyRef` of the account is
+ *     the same in every process. Power `reservations`.
+ * 28. `countOutcomes` adds a flush to the counts of each level that the store keeps, all or nothing, once: a flush is
+ *     `counted` if its `seq` follows the last one of its source, or is 1 of a new one; one that was counted before
+ *     is `repeated`, and any other a `gap`, and both change nothing. Beside the counts of a subject it keeps those of
+ *     all keys of its API, and of each account that is named the totals of the day, as they are then. Once something
+ *     was counted, `write` keeps the totals of the accounts of the keys and identities that it changes, as they were
+ *     before and as they are after it: so those of an owner end where the key moves, or is deleted, and those of the
+ *     next one begin there. An account is of the identity that it belongs to, or of the newest of its keys that is not
+ *     deleted. Counts and totals stay when their key is removed. `pruneOutcomes` removes at most `most` counts of
+ *     periods before `before`. Power `analytics`.
+ * 29. `searchKeys` looks at the next `among` keys of these APIs in the order asked for, without those that are deleted:
+ *     `newest` is by id downwards, `expires` by that and then by id, without those that never expire. It leaves out
+ *     none that `mayMatch`, and may return others. `countKeys` counts each of the next `among` keys of an API once.
+ *     Power `search`.
+ * 30. `changeAlerts` raises an alert of a subject unless one is raised, or one ended at `from` or later, and ends the
+ *     one that was raised before `from`; it is raised, or has ended, as of `until`. All or nothing; of calls in flight
+ *     at once, one raises it, and one ends it. It returns of each whether it changed anything. What was raised is due
+ *     at once, whether or not it ends. `takeAlerts` returns those that are due, the longest due first, each to one of
+ *     the calls in flight, and makes them due again at `until`: what a process took that vanished is not lost.
+ *     `settleAlert` says what became of one; unless it was delivered, nothing is changed if it was taken since. Power
+ *     `alerts`.
  */
-import type { AuditEntry } from "./audit.js";
+import type { AuditEntry, AuditQuery, AuditSlice } from "./audit.js";
+import type { AlertChange, AlertQuery, AlertRow, AlertSettlement, AlertTake } from "./alerts.js";
+import type {
+  CreditDay,
+  CreditDaysQuery,
+  FlushOutcome,
+  OutcomeFlush,
+  OutcomeLevel,
+  OutcomeQuery,
+  OutcomeRow,
+} from "./outcomes.js";
 import type { Identity, JsonObject, MaybePromise, RatelimitResponse, Refill } from "./types.js";
 
 /** The store's short handle of a key: opaque to keystile, never reused for another key. */
@@ -93,8 +135,14 @@ export interface KeyRecord {
   readonly grantIds?: readonly string[];
   readonly identity?: Identity;
   readonly ratelimits: readonly RatelimitResponse[];
-  /** Whether it has a balance. False: its credits are unlimited and `spendCredits` need not be called. */
+  /**
+   * Whether it draws on a balance: its own, or its identity's (clause 26). False: its credits are unlimited and
+   * `spendCredits` need not be called.
+   */
   readonly hasCredits: boolean;
+  /** Whose the balance is that it draws on. Absent: its own, if it has one. */
+  readonly creditsFrom?: "identity";
+  /** Of the balance that it draws on. */
   readonly refill?: Refill;
   /** Increases whenever an administrator sets the balance: leases of an older generation are void. */
   readonly generation: number;
@@ -102,12 +150,13 @@ export interface KeyRecord {
   readonly parentDisabled: boolean;
   /** A migrated key that has no native digest yet. */
   readonly unadopted: boolean;
-  /** An imported key whose first characters are not known: {@link KeyRow.start} is `...`. Absent: they are known. */
+  /** An imported key whose first characters are not known: {@link KeyRow.start} ends with `...`. Absent: they are. */
   readonly startUnknown?: true;
   /** The non-empty allow-lists of the key and its API; an address must be in each. */
   readonly ipAllowlists: readonly (readonly string[])[];
   /**
-   * Whose credits and rate limits it uses: those of the first of the keys that replaced each other. Absent: its own.
+   * Whose credits and rate limits it uses: those of the first of the keys that replaced each other, or the credits of
+   * its identity. Absent: its own.
    */
   readonly account?: SharedAccount;
 }
@@ -115,7 +164,7 @@ export interface KeyRecord {
 export interface SharedAccount {
   /** For `spendCredits`, `drawCredits` and `returnCredits`. */
   readonly ref: KeyRef;
-  /** {@link KeyRow.accountId}: the owner of the buckets of the key's limits. */
+  /** The owner of the buckets of the key's limits: {@link KeyRow.accountId}, or the key itself. */
   readonly id: string;
 }
 /** Common to all rows. */
@@ -147,11 +196,24 @@ export interface ApiRow extends OwnedRow {
   /** Unix time, milliseconds. */
   readonly createdAt: number;
 }
+/** What a row says of its balance, which is separate ({@link CountedBalance}). */
+export interface CreditRow {
+  /** Whether it has a balance of credits. */
+  readonly hasCredits: boolean;
+  readonly refill?: Refill;
+  /**
+   * Unix time in milliseconds: boundaries up to it are already refilled and are not counted again under any calendar.
+   * Absent: `createdAt`, or of an identity none.
+   */
+  readonly refillCursor?: number;
+  /** As in {@link KeyRecord.generation}. */
+  readonly generation: number;
+}
 /**
- * An identity: the entity that keys belong to, with limits that they share. Its name within the workspace is
- * `externalId`.
+ * An identity: the entity that keys belong to, with limits and credits that they share. Its name within the workspace
+ * is `externalId`. Without `hasCredits` it has no credits, and never had any without `generation`.
  */
-export interface IdentityRow extends OwnedRow {
+export interface IdentityRow extends OwnedRow, Partial<CreditRow> {
   readonly externalId: string;
   readonly meta?: JsonObject;
   readonly ratelimits: readonly RatelimitResponse[];
@@ -178,7 +240,7 @@ export interface MigrationRow extends OwnedRow {
 }
 /**
  * A root key: authenticates a caller. Its name within the workspace is `digest`, which is also unique in the store.
- * Spec §5.
+ * Contract 5.
  */
 export interface RootKeyRow extends OwnedRow {
   /** Native digest: SHA-256 of the whole key, standard base64. */
@@ -186,7 +248,7 @@ export interface RootKeyRow extends OwnedRow {
   /** First characters of the root key, for people; never enough to guess the rest. */
   readonly start: string;
   readonly name?: string;
-  /** Grants in either form of spec §5.4. */
+  /** Grants in either form of contract 5.4. */
   readonly permissions: readonly string[];
   /** Last instant at which it authenticates, Unix time in milliseconds; absent: never expires. */
   readonly expires?: number;
@@ -229,7 +291,7 @@ export interface OverrideRow extends OwnedRow {
  * A key as administration reads and writes it; its balance is separate ({@link CountedBalance}). An `identityId` that
  * no longer exists counts as absent.
  */
-export interface KeyRow extends OwnedRow {
+export interface KeyRow extends OwnedRow, CreditRow {
   readonly apiId: string;
   /**
    * Native digest: SHA-256 of the whole key, standard base64. Absent on a migrated key until it is first verified,
@@ -243,8 +305,8 @@ export interface KeyRow extends OwnedRow {
   /** The imported hash in canonical form, used for look-ups. Unique in the store. */
   readonly foreignDigest?: string;
   /**
-   * First characters of the key, for people; never enough to guess it. `...` for an imported one until a verification
-   * has shown its text.
+   * First characters of the key, for people; never enough to guess it. Of an imported one `...`, after its prefix if
+   * that is known, until a verification has shown its text.
    */
   readonly start: string;
   /** For people, 1–255 code points. */
@@ -267,16 +329,8 @@ export interface KeyRow extends OwnedRow {
   readonly ratelimits: readonly RatelimitResponse[];
   /** Addresses and CIDR ranges that it may be used from, at most 1,000; empty: any. */
   readonly ipAllowlist: readonly string[];
-  /** Whether it has a balance of credits; false: unlimited. */
-  readonly hasCredits: boolean;
-  readonly refill?: Refill;
-  /**
-   * Unix time in milliseconds: boundaries up to it are already refilled and are not counted again under any calendar.
-   * Absent: `createdAt`.
-   */
-  readonly refillCursor?: number;
-  /** As in {@link KeyRecord.generation}. */
-  readonly generation: number;
+  /** `none`: its credits are unlimited, whatever its identity has. Absent: it draws on those, without a balance. */
+  readonly creditsFrom?: "none";
   /** Whether it is deleted: neither found nor listed, though its digests stay taken (clauses 16, 18). */
   readonly deleted: boolean;
   /**
@@ -321,7 +375,7 @@ export interface NewKey {
   /** Absent: unlimited. */
   readonly balance?: NewBalance;
 }
-/** The initial balance of a key with credits. */
+/** The initial balance of an account. */
 export interface NewBalance {
   /** 0…2^53 − 1. */
   readonly remaining: number;
@@ -350,18 +404,22 @@ export interface CreditChange {
   readonly now?: number;
   /** null: unlimited. */
   readonly remaining?: number | null;
-  /** May be negative; no effect on a key with unlimited credits. */
+  /** May be negative; no effect on unlimited credits. */
   readonly add?: number;
   /** `amount`: credits added per period, 0 without refill. Without `period`, the periods counted so far stay. */
   readonly refill?: { readonly amount: number; readonly period?: number };
 }
 /**
- * One row to store (`version` 0: it must be new; `credits` for keys only), or to remove (it must be unchanged since it
- * was read).
+ * One row to store (`version` 0: it must be new; `credits` for keys and identities only), or to remove (it must be
+ * unchanged since it was read).
  */
 export type Write = {
   [T in Table]:
-    | { readonly table: T; readonly row: Rows[T]; readonly credits?: T extends "keys" ? CreditChange : never }
+    | {
+        readonly table: T;
+        readonly row: Rows[T];
+        readonly credits?: T extends "keys" | "identities" ? CreditChange : never;
+      }
     | { readonly table: T; readonly remove: string; readonly version: number };
 }[Table];
 /** Selects rows of a table, ordered by id (clause 16). */
@@ -383,12 +441,13 @@ export interface ListQuery {
   /** At most this many rows, ≥ 1. */
   readonly limit: number;
 }
-/** Which balance to read. */
-export interface BalanceQuery {
-  readonly keyId: string;
-  /** `periodOf` the key's refill at `now`; 0 without refill. */
+/** Which balance to read: a key's own, or an identity's. */
+export type BalanceQuery = (
+  { readonly keyId: string; readonly identityId?: never } | { readonly identityId: string; readonly keyId?: never }
+) & {
+  /** `periodOf` the refill of the row at `now`; 0 without refill. */
   readonly period: number;
-}
+};
 /** A balance with its due refills counted but not stored. */
 export interface CountedBalance {
   /** Includes expired reserves. null: unlimited. */
@@ -438,6 +497,11 @@ export interface Spend {
    * Find the key again and retry with its current calendar (clause 7). Absent: the calendars match.
    */
   readonly stale?: true;
+  /**
+   * Of a reservation that was refused although the balance covers it: the account has as many as it may, or one under
+   * this id (clause 27).
+   */
+  readonly refused?: "full" | "open";
 }
 /** What `spendOnce` records of a call with an idempotency key: digests alone, keyed with a secret of the store. */
 export interface OnceRecord {
@@ -449,6 +513,8 @@ export interface OnceRecord {
   readonly body: string;
   /** When the record expires, Unix time in milliseconds: from then on it counts as absent. */
   readonly until: number;
+  /** Reserves the credits instead of spending them (clause 27). */
+  readonly reservation?: ReservationRequest;
 }
 /** How many records a store may have. */
 export interface OnceBounds {
@@ -471,7 +537,7 @@ export interface OnceSpend {
 export type SecretName = "idempotency";
 /** A node's request for credits to spend from its own memory. */
 export interface DrawRequest {
-  /** Random id of the lease, which belongs to one key and one node. */
+  /** Random id of the lease, which belongs to one account and one node. */
   readonly holder: string;
   /** Credits spent from this lease since it began. */
   readonly spent: number;
@@ -508,6 +574,93 @@ export interface Draw {
   /** As in {@link Spend.stale}: nothing was drawn. */
   readonly stale?: true;
 }
+/** What a reservation is to be (clause 27). */
+export interface ReservationRequest {
+  /** Begins with `res_`; at most 64 characters of `[a-zA-Z0-9_-]`. Chosen at random, or from an idempotency key. */
+  readonly id: string;
+  /** When it returns to the balance unless it was settled, Unix time in milliseconds. */
+  readonly until: number;
+}
+/** How a reservation is to be settled. */
+export interface SettleRequest {
+  /** {@link ReservationRequest.id}. */
+  readonly id: string;
+  /** Credits to keep as spent; all others return. */
+  readonly spent: number;
+  /** Unix time, milliseconds. */
+  readonly now: number;
+}
+/**
+ * Outcome of `settleCredits`: unless it is settled, nothing was changed but that reservations which have expired by
+ * then returned. The reason is how it ended before, or `exceeds`: `spent` is more than it has, and it stays open.
+ */
+export type Settlement =
+  | { readonly settled: true }
+  | { readonly settled: false; readonly reason: "settled" | "expired" | "voided" | "unknown" | "exceeds" };
+/** Where a search of keys stands: at this key. */
+export interface KeyPosition {
+  readonly id: string;
+  /** In the order `expires`: that of the key. */
+  readonly expires?: number;
+}
+/** What a key that is searched for has, all of it. A store may leave out keys that lack some, or return them. */
+export interface KeyHints {
+  /** Somewhere in its id, its `start` or its name, ignoring case. */
+  readonly text?: string;
+  readonly enabled?: boolean;
+  /** Expires before this. */
+  readonly expiresBefore?: number;
+  /** Expires at this or later, or never. */
+  readonly expiresFrom?: number;
+  /** Was last used at this or later. */
+  readonly usedFrom?: number;
+  /** Draws on a balance below this, whoever owns it. Balances as stored will do: refills only add to them. */
+  readonly creditsBelow?: number;
+}
+/** A slice of a search of keys (clause 29). */
+export interface KeySearch {
+  readonly workspaceId: string;
+  /** Of APIs of this workspace, 1 to 1,000. */
+  readonly apiIds: readonly string[];
+  /** Only keys of this identity. */
+  readonly identityId?: string;
+  readonly order: "newest" | "expires";
+  /** Begin after this; absent: with the first. */
+  readonly after?: KeyPosition;
+  /** Look at no more keys than this, ≥ 1; fewer will do, but one at least. */
+  readonly among: number;
+  /** Return at most this many, ≥ 1: what is returned last is then what is looked at last. */
+  readonly limit: number;
+  readonly mayMatch: KeyHints;
+}
+/** Keys that may match, in order. */
+export interface KeySlice {
+  readonly keys: readonly KeyRow[];
+  /** How many keys were looked at. */
+  readonly looked: number;
+  /** The last of those; absent: there are no more after them. */
+  readonly last?: KeyPosition;
+}
+/** A slice of a count of an API's keys, by id. */
+export interface KeyCount {
+  readonly workspaceId: string;
+  readonly apiId: string;
+  /** Only keys with a greater id. */
+  readonly after?: string;
+  /** Count no more keys than this, ≥ 1. */
+  readonly among: number;
+  /** Unix time, milliseconds: keys whose `expires` is before it are expired. */
+  readonly now: number;
+}
+/** Of a slice, without deleted keys. */
+export interface KeyCounts {
+  readonly total: number;
+  readonly disabled: number;
+  /** Of those that are enabled. */
+  readonly expired: number;
+  /** Id of the last that was counted; absent: there are no more after it. */
+  readonly last?: string;
+}
 /**
  * Outcome of a write (clause 13). `conflict`: read the rows again and retry. `taken`: another row has a name, a digest
  * or the new id; retrying would not help.
@@ -532,6 +685,14 @@ export interface StorePowers {
   readonly usage: boolean;
   /** Whether it keeps the audit trail (clause 25). Absent: false. */
   readonly audit?: boolean;
+  /** Whether credits can be reserved and settled later (clause 27). Absent: false. */
+  readonly reservations?: boolean;
+  /** Whether it counts outcomes of verifications (clause 28). Absent: false. */
+  readonly analytics?: boolean;
+  /** Whether keys of several APIs can be searched, ordered and counted (clause 29). Absent: false. */
+  readonly search?: boolean;
+  /** Whether it keeps alerts (clause 30). Absent: false. */
+  readonly alerts?: boolean;
   /**
    * How changes that other processes make arrive at subscribers. `own`: there are none, because no other process can
    * change what is stored. `polled`: at the latest with `pollChanges`. `pushed`: soon after they are durable, also if
@@ -546,7 +707,7 @@ export interface StorePowers {
 }
 /** A power that a store has or lacks. */
 export type Power = {
-  [K in keyof StorePowers]-?: StorePowers[K] extends boolean ? K : never;
+  [K in keyof StorePowers]-?: StorePowers[K] extends boolean | undefined ? K : never;
 }[keyof StorePowers];
 /**
  * A change of one row that keys refer to: every record that was made of it may be outdated, and any digest that was not
@@ -614,6 +775,23 @@ export interface Store {
   readSecret(name: SecretName): MaybePromise<string>;
   /** Records when keys were last used (clause 24). What a crash loses is recorded at the next use. */
   recordUses(uses: readonly KeyUse[]): MaybePromise<void>;
+  /** Adds counts of verifications (clause 28). */
+  countOutcomes(flush: OutcomeFlush): MaybePromise<FlushOutcome>;
+  /**
+   * Adds up counts (clause 28).
+   * @throws (or rejects with) KeystileError ANALYTICS_TOO_LARGE · STORE_POWER_MISSING for a level that it does not keep
+   */
+  readOutcomes(query: OutcomeQuery): MaybePromise<OutcomeRow[]>;
+  /** The totals of accounts, each in the order of time (clause 28). */
+  readCreditDays(query: CreditDaysQuery): MaybePromise<CreditDay[]>;
+  /**
+   * Removes old counts (clause 28), and with those of days the records of processes and the totals that no later
+   * statement needs.
+   * @returns how many counts it removed; fewer than `most`: none is left
+   */
+  pruneOutcomes(level: OutcomeLevel, before: number, most: number): MaybePromise<number>;
+  /** Reads a slice of the audit trail, newest first (clause 25). */
+  readAudit(query: AuditQuery): MaybePromise<AuditSlice>;
   /** Moves credits from the balance into a node's memory (clause 14). `undefined`: as for `spendCredits`. */
   drawCredits(ref: KeyRef, request: DrawRequest): MaybePromise<Draw | undefined>;
   /**
@@ -621,10 +799,20 @@ export interface Store {
    * balance was set since (clause 14). May be repeated.
    */
   returnCredits(ref: KeyRef, lease: LeaseReturn): MaybePromise<void>;
+  /** {@link Store.spendCredits} that reserves the credits instead (clause 27). A cost of 0 reserves nothing. */
+  reserveCredits(
+    ref: KeyRef,
+    cost: number,
+    period: number,
+    now: number,
+    reservation: ReservationRequest,
+  ): MaybePromise<Spend | undefined>;
+  /** Settles a reservation of this account (clause 27). */
+  settleCredits(ref: KeyRef, request: SettleRequest): MaybePromise<Settlement>;
 
   /**
-   * The balances of keys, each with the refills due at its `period` and the reserves at `now` (clause 20). `undefined`:
-   * no such key.
+   * The balances of keys and identities, each with the refills due at its `period` and the reserves at `now` (clause
+   * 20). `undefined`: no such row.
    */
   readBalances(queries: readonly BalanceQuery[], now: number): MaybePromise<(CountedBalance | undefined)[]>;
 
@@ -649,6 +837,20 @@ export interface Store {
    * an API that is to be removed has keys
    */
   write(writes: readonly Write[], entries?: readonly AuditEntry[]): MaybePromise<WriteOutcome>;
+
+  /** A slice of a search (clause 29). Power `search`. */
+  searchKeys?(search: KeySearch): MaybePromise<KeySlice>;
+  /** A slice of a count (clause 29). Power `search`. */
+  countKeys?(count: KeyCount): MaybePromise<KeyCounts>;
+
+  /** Raises and ends alerts (clause 30). keystile passes at most 100. Power `alerts`. */
+  changeAlerts?(changes: readonly AlertChange[]): MaybePromise<boolean[]>;
+  /** Alerts of one state, by number (clause 30). Power `alerts`. */
+  listAlerts?(query: AlertQuery): MaybePromise<AlertRow[]>;
+  /** Takes alerts to deliver them (clause 30). Power `alerts`. */
+  takeAlerts?(take: AlertTake): MaybePromise<AlertRow[]>;
+  /** Says what became of one that was taken (clause 30). Power `alerts`. */
+  settleAlert?(settlement: AlertSettlement): MaybePromise<void>;
 
   /** Notifies `listener` of every later change; returns a function that unsubscribes. */
   subscribe(listener: (change: Change) => void): () => void;

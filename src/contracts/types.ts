@@ -1,4 +1,4 @@
-/** The specification's types in its own order (spec §2), with units and bounds. Types only. */
+/** The specification's types in its own order (contract 2), with units and bounds. Types only. */
 
 /** A value or a promise of it: synchronous stores stay synchronous, and callers await only what is a promise. */
 export type MaybePromise<T> = T | Promise<T>;
@@ -13,13 +13,13 @@ export type Json = string | number | boolean | null | readonly Json[] | JsonObje
  */
 export type JsonObject = { readonly [name: string]: Json };
 
-/** `credits` of a verification request. Spec §2.1. */
+/** `credits` of a verification request. Contract 2.1. */
 export interface KeysVerifyKeyCredits {
   /** Credits to take, 0…1_000_000_000_000; 0 only reads the balance. */
   readonly cost: number;
 }
 
-/** One rate limit to check in a verification request. Spec §2.1. */
+/** One rate limit to check in a verification request. Contract 2.1. */
 export interface KeysVerifyKeyRatelimit {
   /**
    * 3–255 code points: the name of a limit of the key or its identity. Any other name needs `limit` and `duration`,
@@ -34,7 +34,7 @@ export interface KeysVerifyKeyRatelimit {
   readonly duration?: number | undefined;
 }
 
-/** What a caller sends to verify a key; no other property is allowed. Spec §2.1. */
+/** What a caller sends to verify a key; no other property is allowed. Contract 2.1. */
 export interface V2KeysVerifyKeyRequestBody {
   /** The key exactly as the user supplied it, 1–512 code points. */
   readonly key: string;
@@ -50,7 +50,7 @@ export interface V2KeysVerifyKeyRequestBody {
   readonly migrationId?: string | undefined;
 }
 
-/** The outcomes of a verification, in the order in which the checks run. Spec §2.2. */
+/** The outcomes of a verification, in the order in which the checks run. Contract 2.2. */
 export type VerificationCode =
   | "NOT_FOUND"
   | "DISABLED"
@@ -61,10 +61,10 @@ export type VerificationCode =
   | "USAGE_EXCEEDED"
   | "VALID";
 
-/** `code` as clients should read it: the known outcomes, and any that may be added. Spec §2.2. */
+/** `code` as clients should read it: the known outcomes, and any that may be added. Contract 2.2. */
 export type V2KeysVerifyKeyCode = VerificationCode | (string & Record<never, never>);
 
-/** A rate limit of a key or an identity. Spec §2.2. */
+/** A rate limit of a key or an identity. Contract 2.2. */
 export interface RatelimitResponse {
   /** `rl_…`, 8–255 characters. */
   readonly id: string;
@@ -78,7 +78,7 @@ export interface RatelimitResponse {
   readonly autoApply: boolean;
 }
 
-/** The entity that a key belongs to. Spec §2.2. */
+/** The entity that a key belongs to. Contract 2.2. */
 export interface Identity {
   /** `id_` followed by 22 characters of `[a-zA-Z0-9]`. */
   readonly id: string;
@@ -90,7 +90,7 @@ export interface Identity {
   readonly ratelimits?: readonly RatelimitResponse[];
 }
 
-/** The result of one rate-limit check. Spec §2.2. */
+/** The result of one rate-limit check. Contract 2.2. */
 export interface VerifyKeyRatelimitData {
   /**
    * Whether this check did not fit, after earlier checks of the same bucket in this call. If any check is exceeded,
@@ -114,7 +114,7 @@ export interface VerifyKeyRatelimitData {
 }
 
 /**
- * The result of a verification as a server sends it; a property that does not apply is absent. Spec §2.2. A later
+ * The result of a verification as a server sends it; a property that does not apply is absent. Contract 2.2. A later
  * server may send codes that are unknown here: a verifier in your own process returns {@link VerificationResult}.
  */
 export interface V2KeysVerifyKeyResponseData<Meta = JsonObject> {
@@ -173,7 +173,7 @@ export type UnknownKey = {
  */
 export type VerificationResult<Meta = JsonObject> = VerifiedKey<Meta> | RefusedKey<Meta> | UnknownKey;
 
-/** Automatic refill of credits. Spec §2.3. */
+/** Automatic refill of credits. Contract 2.3. */
 export type Refill =
   | {
       /** Refills at 00:00 UTC every day. */
@@ -192,7 +192,7 @@ export type Refill =
       readonly refillDay: number;
     };
 
-/** Credits of a key, in administration requests and responses. Spec §2.3. */
+/** Credits of a key, in administration requests and responses. Contract 2.3. */
 export interface KeyCreditsData {
   /** 0…2^53 − 1; null: unlimited. */
   readonly remaining: number | null;
@@ -200,7 +200,7 @@ export interface KeyCreditsData {
   readonly refill?: Refill;
 }
 
-/** A rate limit in administration requests. Spec §2.3. */
+/** A rate limit in administration requests. Contract 2.3. */
 export interface RatelimitRequest {
   /** 3–128 code points, unique within the key or identity. */
   readonly name: string;
@@ -208,11 +208,11 @@ export interface RatelimitRequest {
   readonly limit: number;
   /** Window, milliseconds, 1_000…2^53 − 1. */
   readonly duration: number;
-  /** Default false. */
+  /** Whether every verification takes from it. Default false: it limits only requests that name it. */
   readonly autoApply?: boolean;
 }
 
-/** A key that was hashed elsewhere, to import. Spec §2.3. */
+/** A key that was hashed elsewhere, to import. Contract 2.3. */
 export interface V2KeysMigrateKeyData {
   /**
    * The existing hash, at least 3 code points, stored as given. One of more than 1,024 bytes of UTF-8 is a hash of no

@@ -17,6 +17,9 @@ import type {
   Draw,
   DrawRequest,
   LeaseReturn,
+  ReservationRequest,
+  Settlement,
+  SettleRequest,
   Spend,
 } from "../contracts/store.js";
 import { boundariesBetween, calendarOf } from "./refill-calendar.js";
@@ -25,6 +28,19 @@ import { boundariesBetween, calendarOf } from "./refill-calendar.js";
 export const MAX_BALANCE = Number.MAX_SAFE_INTEGER;
 /** Milliseconds for which the lease of a node that vanished is kept, so that a late return still counts: a day. */
 export const KEPT_AFTER_EXPIRY = 86_400_000;
+/** Most open reservations of one account: each new one counts them. */
+export const MAX_RESERVATIONS = 1_000;
+/** Milliseconds after its time-out for which it is known how a reservation ended: an hour. */
+export const ENDING_KEPT = 3_600_000;
+/** What the id of a reservation begins with, and no other lease's. */
+export const RESERVATION = "res_";
+const RESERVATION_ID = /^res_[a-zA-Z0-9_-]{1,60}$/;
+
+/**
+ * The period of a balance that nobody draws on any more, of a calendar that no refill has: a spend by a record that is
+ * outdated is stale, so that the key is found again and takes the credits that it draws on now.
+ */
+export const ABANDONED = 33_000_000_000;
 
 const NO_CHANGES: readonly never[] = [];
 const STALE: Spend = Object.freeze({ ok: false, remaining: 0, stale: true });
@@ -66,8 +82,18 @@ export interface Lease {
   readonly isForfeited: boolean;
 }
 
-/** Leases to store, by id; `undefined`: to remove. */
-export type LeaseChanges = readonly (readonly [id: string, lease: Lease | undefined])[];
+/**
+ * Leases to store, by id; `undefined`: to remove. `ending` of one that is removed: to remember until an hour after it
+ * `expires`.
+ */
+export type LeaseChanges = readonly (readonly [
+  id: string,
+  lease: Lease | undefined,
+  ending?: { readonly how: "settled" | "expired" | "voided"; readonly until: number },
+])[];
+type LeaseChange = LeaseChanges[number];
+/** How a reservation ended. */
+export type Ending = NonNullable<LeaseChange[2]>["how"];
 
 /** What an operation returns, and what it leaves behind. `account` is the one given if nothing changed. */
 export interface Outcome<T> {
@@ -165,7 +191,7 @@ export function forfeitedRefills(account: Account, period: number): number {
 /**
  * Takes `cost` if the balance covers it, with due refills counted and expired reserves taken back. Refused, and with a
  * cost of 0, it takes nothing (clauses 5, 6, 14).
- * @param leases of all nodes; called only when they may matter
+ * @param leases those that have expired at `now`, or more; called only when they may matter
  * @param now Unix time, milliseconds
  * @throws RangeError: the cost is not an integer from 0 to 2^53 − 1
  */
@@ -204,6 +230,72 @@ export function spendRemaining(account: Account, cost: number, period: number): 
   const { remaining } = after;
   const result = forfeited === 0 ? { ok: true, remaining } : { ok: true, remaining, forfeited };
   return { account: after, leases: NO_CHANGES, result };
+}
+
+/**
+ * Takes `cost` as {@link spend} does, for a reservation. It is a lease with a reserve alone, so that it returns to the
+ * balance, is voided and is counted as those are.
+ * @param known how many reservations the account has, the expired ones included, and whether one has this id; called
+ *   only if the balance covers the cost
+ * @throws RangeError: the cost is not an integer from 0 to 2^53 − 1
+ */
+export function reserve(
+  account: Account,
+  leases: () => ReadonlyMap<string, Lease>,
+  known: () => { readonly count: number; readonly hasId: boolean },
+  cost: number,
+  period: number,
+  now: number,
+  { id, until }: ReservationRequest,
+): Outcome<Spend> {
+  const taken = spend(account, leases, cost, period, now);
+  const { ok, remaining } = taken.result;
+  if (!ok || cost === 0 || remaining === null) return taken;
+  const { count, hasId } = known();
+  const expired = taken.leases.filter(([, , ending]) => ending !== undefined);
+  const isOpen = hasId && !expired.some(([one]) => one === id);
+  if (isOpen) return unchanged(account, { ok: false, remaining: remaining + cost, refused: "open" });
+  if (count - expired.length >= MAX_RESERVATIONS || cost > MAX_BALANCE - taken.account.reserved)
+    return unchanged(account, { ok: false, remaining: remaining + cost, refused: "full" });
+  const lease = {
+    generation: account.generation,
+    expires: until,
+    reserved: cost,
+    held: 0,
+    spent: 0,
+    isForfeited: false,
+  };
+  return {
+    ...taken,
+    account: move(taken.account, { spent: -cost, reserved: cost }),
+    leases: [...taken.leases, [id, lease]],
+  };
+}
+
+/**
+ * Settles a reservation, and takes back those that have expired.
+ * @param leases it, if it is open, and those that have expired at `now`, or more
+ * @param ended what is returned if it is not open
+ */
+export function settle(
+  account: Account,
+  leases: ReadonlyMap<string, Lease>,
+  { id, spent, now }: SettleRequest,
+  ended: Settlement,
+): Outcome<Settlement> {
+  const lease = leases.get(id);
+  const swept = takeBackReserves(account, leases, now);
+  if (lease === undefined) return { ...swept, result: ended };
+  if (lease.expires <= now) return { ...swept, result: { settled: false, reason: "expired" } };
+  if (spent > lease.reserved) return { ...swept, result: { settled: false, reason: "exceeds" } };
+  const drawn = new Map([[id, { ...lease, held: lease.reserved, reserved: 0 }]]);
+  const { account: after } = endLease(swept.account, drawn, { holder: id, spent });
+  return { account: after, leases: [...swept.leases, removed(id, lease, "settled")], result: { settled: true } };
+}
+
+/** The removal of a lease. @param how it ended, if it is a reservation */
+function removed(id: string, { expires }: Lease, how: Ending): LeaseChange {
+  return id.startsWith(RESERVATION) ? [id, undefined, { how, until: expires + ENDING_KEPT }] : [id, undefined];
 }
 
 function unchanged<T>(account: Account, result: T): Outcome<T> {
@@ -298,12 +390,12 @@ export function applyChange(
 
 /** Forfeits the reserves; what nodes hold stays in the leases until they have reported what they spent of it. */
 function voidLeases(account: Account, leases: ReadonlyMap<string, Lease>): Omit<Outcome<never>, "result"> {
-  const changes: (readonly [string, Lease | undefined])[] = [];
+  const changes: LeaseChange[] = [];
   let reserved = 0;
   for (const [id, lease] of leases) {
     if (lease.reserved === 0 && lease.held > 0) continue;
     reserved += lease.reserved;
-    changes.push([id, lease.held === 0 ? undefined : { ...lease, reserved: 0 }]);
+    changes.push(lease.held === 0 ? removed(id, lease, "voided") : [id, { ...lease, reserved: 0 }]);
   }
   return { account: move(account, { reserved: -reserved, forfeited: reserved }), leases: changes };
 }
@@ -408,7 +500,7 @@ export function sweep(
   now: number,
 ): Omit<Outcome<never>, "result"> {
   let swept = account;
-  const changes: (readonly [string, Lease | undefined])[] = [];
+  const changes: LeaseChange[] = [];
   for (const [id, lease] of leases) {
     if (id === self || lease.expires > now) continue;
     const isOld = lease.expires + KEPT_AFTER_EXPIRY <= now;
@@ -420,7 +512,8 @@ export function sweep(
     const returned = isVoid ? 0 : Math.min(lease.reserved, MAX_BALANCE - swept.remaining);
     const lost = lease.held + lease.reserved - returned;
     swept = move(swept, { remaining: returned, reserved: -(lease.held + lease.reserved), forfeited: lost });
-    changes.push([id, lease.held === 0 || isOld ? undefined : { ...lease, reserved: 0, isForfeited: true }]);
+    const isGone = lease.held === 0 || isOld;
+    changes.push(isGone ? removed(id, lease, "expired") : [id, { ...lease, reserved: 0, isForfeited: true }]);
   }
   return { account: swept, leases: changes };
 }
@@ -438,6 +531,19 @@ export function assertDraw(request: DrawRequest): void {
   for (const name of ["period", "now", "until"] as const) assertInteger(`request.${name}`, request[name]);
 }
 
+/** @throws RangeError: the id is not that of a reservation, or `until` no integer */
+export function assertReservation({ id, until }: ReservationRequest): void {
+  assertReservationId("reservation.id", id);
+  assertInteger("reservation.until", until);
+}
+
+/** @throws RangeError: the id is not that of a reservation, `spent` no integer from 0 to 2^53 − 1, or `now` none */
+export function assertSettle({ id, spent, now }: SettleRequest): void {
+  assertReservationId("request.id", id);
+  assertCount("request.spent", spent);
+  assertInteger("request.now", now);
+}
+
 /** @throws RangeError: `spent` is not an integer from 0 to 2^53 − 1 */
 export function assertReturn({ spent }: LeaseReturn): void {
   assertCount("lease.spent", spent);
@@ -446,6 +552,11 @@ export function assertReturn({ spent }: LeaseReturn): void {
 // Database drivers bind NaN as NULL, and a negative cost would add credits.
 function assertCount(name: string, value: number): void {
   if (!Number.isSafeInteger(value) || value < 0) throw new RangeError(`${name} must be an integer from 0 to 2^53 - 1`);
+}
+
+// Under the id of a node's lease that lease would be settled, or written over.
+function assertReservationId(name: string, id: string): void {
+  if (!RESERVATION_ID.test(id)) throw new RangeError(`${name} must be res_ and 1 to 60 of [a-zA-Z0-9_-]`);
 }
 
 function assertInteger(name: string, value: number): void {

@@ -11,6 +11,8 @@ export function exactSpender(store: Store): Spender {
       const spending = store.spendCredits(ref, cost, periodOf(refill, now), now);
       return isThenable(spending) ? Promise.resolve(spending) : spending;
     },
+    reserve: ({ ref, refill }, cost, now, reservation) =>
+      store.reserveCredits(ref, cost, periodOf(refill, now), now, reservation),
     spendOnce: (target, cost, now, record, bounds) =>
       store.spendOnce(target?.ref, cost, target === undefined ? 0 : periodOf(target.refill, now), now, record, bounds),
     creditsForfeited: () => 0,

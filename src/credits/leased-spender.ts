@@ -15,7 +15,7 @@ import { LeaseManager } from "./lease-manager.js";
 import { Lease } from "./lease.js";
 import type { Spender, SpendTarget } from "./spender.js";
 
-/** Sizes and times of the `leased` mode. `docs/guarantees.md` says what a crash costs. */
+/** Sizes and times of the `leased` mode. `docs/credits.md` says what a crash costs. */
 export interface LeaseOptions {
   /**
    * Credits drawn and reserved together, per key and node, 1…1_000_000_000; default 1_000. More than `step` needs a
@@ -59,6 +59,11 @@ export function defaultStep(size: number): number {
 /** Higher costs are spent exactly: so what a lease has spent stays an exact integer. The most that `size` may be. */
 const MAX_LEASED_COST = 1_000_000_000;
 
+/** Whether a spend was refused because the balance is too low. */
+function isShort(spend: Spend | undefined): boolean {
+  return spend?.ok === false && spend.stale !== true && spend.refused === undefined;
+}
+
 /** The `leased` mode. */
 export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender {
   const { size = 1_000, firstStep = 0, ttl = 10_000, keys = 100_000, closeTimeout = 10_000 } = options;
@@ -70,6 +75,11 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
   const withdraw = <T>({ ref }: SpendTarget, work: () => MaybePromise<T>): MaybePromise<T> => {
     const lease = leases.find(ref);
     return lease === undefined || lease.state === "empty" ? work() : lease.withdraw(work);
+  };
+  /** What was refused, again, once what this node has leased of the key was returned, if it is anything. */
+  const spendAgain = <T>({ ref }: SpendTarget, refused: T, work: () => MaybePromise<T>): MaybePromise<T> => {
+    const lease = leases.find(ref);
+    return lease === undefined || lease.state === "empty" ? refused : lease.withdraw(work);
   };
   /** A spend that the lease which the target remembers did not cover. */
   const spendElsewhere = (target: SpendTarget, cost: number, now: number): MaybePromise<Spend | undefined> => {
@@ -92,13 +102,16 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
       const spent = lease instanceof Lease ? lease.take(target.generation, cost) : undefined;
       return spent ?? spendElsewhere(target, cost, now);
     },
+    async reserve(target, cost, now, reservation) {
+      const reserve = () => exact.reserve(target, cost, now, reservation);
+      const spend = await reserve();
+      return isShort(spend) ? spendAgain(target, spend, reserve) : spend;
+    },
     async spendOnce(target, cost, now, record, bounds) {
       const spendOnce = () => exact.spendOnce(target, cost, now, record, bounds);
       const once = await spendOnce();
-      const isRefused = once.outcome === "done" && once.spend?.ok === false && once.spend.stale !== true;
-      if (!isRefused || target === undefined) return once;
-      const lease = leases.find(target.ref);
-      return lease === undefined || lease.state === "empty" ? once : lease.withdraw(spendOnce);
+      const isRefused = target !== undefined && once.outcome === "done" && isShort(once.spend);
+      return isRefused ? spendAgain(target, once, spendOnce) : once;
     },
     creditsForfeited: () => leases.returns.forfeited().credits,
     close: () => leases.close(),

@@ -1,5 +1,5 @@
 /**
- * Refill calendar: which daily or monthly UTC boundaries lie between two instants. Spec §2.3 (refill).
+ * Refill calendar: which daily or monthly UTC boundaries lie between two instants. Contract 2.3 (refill).
  *
  * A period is an exact number that identifies its calendar and how many of its boundaries have passed:
  * `calendar × 1_000_000_000 + count`.
@@ -55,6 +55,19 @@ export function periodOf(refill: Refill | undefined, now: number): number {
   // The last day of a month counts for any `refillDay` that the month does not have.
   const isCounted = date.getUTCDate() >= refill.refillDay || instant >= Date.UTC(1970, month + 1) - DAY_MS;
   return refill.refillDay * CALENDAR_UNIT + (isCounted ? month + 1 : month);
+}
+
+/**
+ * How long until refills have added so much, if nobody takes any of it.
+ * @param missing credits
+ * @param now Unix time, milliseconds: boundaries up to it are counted
+ * @returns milliseconds, ≥ 1; undefined: without refill, or the boundaries are more than are refilled at once
+ */
+export function untilRefilled(refill: Refill | undefined, missing: number, now: number): number | undefined {
+  if (refill === undefined || refill.amount <= 0) return undefined;
+  const boundaries = Math.max(1, Math.ceil(missing / refill.amount));
+  if (boundaries > (refill.interval === "daily" ? MAX_DAILY_DUE : MAX_MONTHLY_DUE)) return undefined;
+  return boundaryOf(periodOf(refill, now) + boundaries) - now;
 }
 
 /**

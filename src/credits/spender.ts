@@ -1,5 +1,5 @@
 /** What spends credits of keys: the port that verifications use. Its modes: `exact-spender.ts`, `leased-spender.ts`. */
-import type { KeyRecord, OnceBounds, OnceRecord, OnceSpend, Spend } from "../contracts/store.js";
+import type { KeyRecord, OnceBounds, OnceRecord, OnceSpend, ReservationRequest, Spend } from "../contracts/store.js";
 import type { MaybePromise, Refill } from "../contracts/types.js";
 
 /** A key to spend from, in which the spender remembers its lease. */
@@ -16,6 +16,13 @@ export interface Spender {
    *   again
    */
   spend(target: SpendTarget, cost: number, now: number): MaybePromise<Spend | undefined>;
+  /** {@link Spender.spend} that reserves the credits instead, always in one durable step of the store. */
+  reserve(
+    target: SpendTarget,
+    cost: number,
+    now: number,
+    reservation: ReservationRequest,
+  ): MaybePromise<Spend | undefined>;
   /**
    * Spends and records a call with an idempotency key, always in one durable step of the store.
    * @param target `undefined`: the key has no balance

@@ -144,7 +144,12 @@ export class ArrivingBody {
     this.#grow(size, chunk);
   }
 
-  /** All that arrived. */
+  /** Bytes that arrived. */
+  get length(): number {
+    return this.#length;
+  }
+
+  /** All of them. */
   bytes(): Uint8Array {
     return this.#buffer.subarray(0, this.#length);
   }
@@ -175,12 +180,9 @@ function decode(bytes: Uint8Array, by = decoder, stream = false): string {
   }
 }
 
-/**
- * Whether a body of this declared length is likely to arrive together with its headers.
- * @param contentLength absent: unknown
- */
-export function isShort(contentLength: string | undefined): boolean {
-  return contentLength !== undefined && Number(contentLength) <= EAGER_BYTES;
+/** Whether a body of this declared length is likely to arrive together with its headers. */
+export function isShort(declared: number): boolean {
+  return declared <= EAGER_BYTES;
 }
 
 /** Decoding 1 MiB takes 5 ms. */

@@ -1,11 +1,11 @@
-/** Response envelopes: success and pages (spec §1), errors (spec §2.4) with their content types (spec §7). */
+/** Response envelopes: success and pages (contract 1), errors (contract 2.4) with their content types (contract 7). */
 import { isKeystileError, KeystileError } from "../contracts/errors.js";
 import type { Hold } from "./admission/admission.js";
 import type { Outgoing } from "./messages.js";
 
 /** Content type of every response except 429. */
 export const JSON_TYPE = "application/json";
-/** Content type of a 429 (spec §7). */
+/** Content type of a 429 (contract 7). */
 export const PROBLEM_TYPE = "application/problem+json";
 /** `retry-after` of a 503, seconds. */
 const BUSY_SECONDS = "1";
@@ -37,17 +37,18 @@ export function toSuccess(requestId: string, data: unknown, headers: readonly st
 }
 
 /**
- * A page of a list (spec §1-2), of which others get their turn after every 256 KiB.
+ * A page of a list (contract 1-2), or an answer as long as one, of which others get their turn after every 256 KiB.
  * @param hold whose account takes these turns
  */
 export async function toPage(
   requestId: string,
-  page: { readonly data: readonly unknown[]; readonly pagination: unknown },
+  page: { readonly data: readonly unknown[]; readonly pagination?: unknown },
   headers: readonly string[],
   hold: Hold,
 ): Promise<Outgoing> {
   const data = await toJsonInTurns(page.data, hold);
-  const text = `{"meta":{"requestId":"${requestId}"},"data":${data},"pagination":${toJson(page.pagination)}}`;
+  const pagination = page.pagination === undefined ? "" : `,"pagination":${toJson(page.pagination)}`;
+  const text = `{"meta":{"requestId":"${requestId}"},"data":${data}${pagination}}`;
   return { status: 200, headers: headersOf(JSON_TYPE, requestId, headers), text };
 }
 
@@ -82,7 +83,7 @@ export function toSentError(thrown: unknown): SentError {
 }
 
 /**
- * An error response (spec §2.4).
+ * An error response (contract 2.4).
  * @param docsBase absolute URL or path, without a trailing slash; `type` is a page below it
  * @param headers alternating names and values, besides those that the status requires
  */

@@ -10,7 +10,7 @@ import { alreadyRead, ArrivingBody, endedEarly, noBytes, tooLarge } from "./body
 import type { Incoming, Outgoing } from "./messages.js";
 import { toFailedRequest } from "./failed-request.js";
 import { checkServiceOptions, type ServiceOptions } from "./options.js";
-import { createService, type ServiceParts } from "./service.js";
+import { createService, type Service, type ServiceParts } from "./service.js";
 
 /** Options of {@link createHandler}. */
 export interface HandlerOptions extends ServiceOptions {
@@ -39,27 +39,41 @@ export interface Handler {
  * or a value that is not a `Request` with an absolute URL is a 500, reported to `onError`.
  * @param source a store, or parts that the program created itself
  * @throws TypeError or RangeError naming the option, or what the store lacks
- * @see spec §4, §5, §7
+ * @see contract 4, 5, 7
  * @example
  * const handler = createHandler(sqliteStore("keys.db"));
  * app.all("*", (c) => handler(c.req.raw));
  */
 export function createHandler(source: Store | ServiceParts, options: HandlerOptions = {}): Handler {
-  checkServiceOptions(options, { clientAddress: callable, basePath });
-  const { clientAddress, basePath: base = "" } = options;
+  checkServiceOptions(options, WEB_OPTIONS);
+  const { basePath: base = "" } = options;
   const service = createService(source, options, { basePath: base });
   /** An empty path is no route. */
   const withoutBase = (path: string): string => (path.startsWith(`${base}/`) ? path.slice(base.length) : "");
+  return handlerOf(service, withoutBase, options);
+}
+
+/** The checks of what this host has besides. */
+export const WEB_OPTIONS = { clientAddress: callable, basePath };
+
+/** Serves web requests with a service. @param toPath the path that the service knows */
+export function handlerOf(
+  service: Pick<Service, "arrive" | "answer" | "close">,
+  toPath: (path: string) => string,
+  { clientAddress }: Pick<HandlerOptions, "clientAddress">,
+): Handler {
   const toIncoming = (request: Request, context: readonly unknown[]): Incoming => {
-    const { pathname } = new URL(request.url);
+    const { pathname, search } = new URL(request.url);
     const authorization = request.headers.get("authorization");
     return {
       method: request.method,
-      path: withoutBase(pathname),
+      path: toPath(pathname),
+      query: search.slice(1),
       // `Headers` joins repeated headers with a comma, which no token contains.
       authorization: authorization === null ? [] : [authorization],
       header: (name) => request.headers.get(name) ?? undefined,
       clientAddress: addressOf(() => clientAddress?.(request, ...context)),
+      toRequest: () => request,
       // A web stream does not expose what is already buffered.
       readBody: (maxBytes, hold) => readBody(request, maxBytes, hold),
     };
@@ -77,6 +91,7 @@ export function createHandler(source: Store | ServiceParts, options: HandlerOpti
   return Object.assign(handle, { close: () => service.close() });
 }
 
+/** The check of a mount path. */
 function basePath(value: unknown, path: string): void {
   text(value, path);
   if (!/^(?:\/[A-Za-z0-9._~-]+)+$/.test(value as string))

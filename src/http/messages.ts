@@ -4,14 +4,18 @@ import type { Hold } from "./admission/admission.js";
 /** A request, from the host. */
 export interface Incoming {
   readonly method: string;
-  /** Without the query string, which is ignored. */
+  /** Without the query string. */
   readonly path: string;
+  /** After the `?`; operations ignore it. */
+  readonly query: string;
   /** Every `Authorization` header as sent, one entry each, so that a second one is detected. */
   readonly authorization: readonly string[];
   /** The value of a header by its lower-case name. */
   readonly header: (name: string) => string | undefined;
   /** For allow-lists. */
   readonly clientAddress: string | undefined;
+  /** The request as the program's own functions get it, without its body. */
+  toRequest(): Request;
   /** Set if what arrived is not a valid request: the error to respond with. */
   readonly fault?: Error;
   /**

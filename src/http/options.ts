@@ -39,13 +39,14 @@ export interface ServiceOptions extends AuditOptions {
   /**
    * True: a caller who gives a key an identity needs `identity.*.read_identity` besides, for each role
    * `rbac.*.add_role_to_key` and for each permission `rbac.*.add_permission_to_key`, or these for the single identity,
-   * role or permission; imports included. A list that replaces another counts as a whole. Default false: `create_key`
-   * or `update_key` suffices, and whoever has it can make a key with every permission.
+   * role or permission; imports included. A list that replaces another counts as a whole, and a reroll gives all that
+   * the key has. Default false: `create_key` or `update_key` suffices, and whoever has it can make a key with every
+   * permission.
    */
   readonly strictDelegation?: boolean;
   /**
-   * Calls per workspace: `limit` per `duration` milliseconds, as a token bucket (spec §4.1-6), counted in this process
-   * unless a limiter is given in it. Default: no limit.
+   * Calls per workspace: `limit` per `duration` milliseconds, as a token bucket (contract 4.1-6), counted in this
+   * process unless a limiter is given in it. Default: no limit.
    */
   readonly requestLimit?: RequestLimitOptions;
   /**

@@ -1,4 +1,4 @@
-/** Headers and error of the workspace request limit (spec §4.1-6, §7). */
+/** Headers and error of the workspace request limit (contract 4.1-6, 7). */
 import { KeystileError } from "../contracts/errors.js";
 import type { RequestVerdict } from "./workspace-limit.js";
 

@@ -2,6 +2,7 @@
 import { KeystileError } from "../contracts/errors.js";
 import type { StoreHealth } from "../contracts/health.js";
 import type { Store } from "../contracts/store.js";
+import { tellsHealth } from "../verify/metrics-text.js";
 
 /** Milliseconds for which a finding is used again: whoever asks often, without a root key, makes no work. */
 const MAX_AGE_MS = 1_000;
@@ -54,8 +55,4 @@ export function createReadiness(store: Store, onProblem: (error: KeystileError) 
     },
     health: async () => (await current()).health,
   };
-}
-
-function tellsHealth(store: Store): store is Store & { health(): StoreHealth | Promise<StoreHealth> } {
-  return "health" in store && typeof store.health === "function";
 }

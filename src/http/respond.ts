@@ -1,20 +1,20 @@
 /**
  * Handles one request, in this order: route (404, 405), caller (401), request limit of the workspace (429), any grant
- * of the action (403), body (415, 413, 400), operation (spec §4, §5, §7). It waits for space wherever it holds more
+ * of the action (403), body (415, 413, 400), operation (contract 4, 5, 7). It waits for space wherever it holds more
  * (503).
  */
-import type { AuthenticatedCaller, Authenticator } from "../access/authenticate.js";
+import type { Authenticator } from "../access/authenticate.js";
 import { strictCaller } from "../access/check-caller.js";
 import type { Caller } from "../contracts/caller.js";
 import type { KeystileErrorCode } from "../contracts/errors.js";
 import type { MaybePromise } from "../contracts/types.js";
+import { forbidden } from "../keyring/rows.js";
 import { newId } from "../lib/hash.js";
 import type { Trace } from "./access-log.js";
 import type { Hold } from "./admission/admission.js";
 import { checkContentType, isShortJson, readLongJson, readShortJson } from "./body.js";
 import { toFailure, toPage, toSentError, toSuccess } from "./envelope.js";
 import type { Incoming, Outgoing } from "./messages.js";
-import { forbidden } from "./operations/access.js";
 import type { Operation, Services } from "./operations/operation.js";
 import type { BodyBound } from "./options.js";
 import { limitHeaders, tooMany } from "./ratelimit-headers.js";
@@ -75,7 +75,7 @@ const NONE: readonly string[] = Object.freeze([]);
 async function answer(context: ServiceContext, incoming: Incoming, trace: Trace, hold: Hold): Promise<Outgoing> {
   if (incoming.fault !== undefined) throw incoming.fault;
   const route = context.routes.get(incoming.path);
-  if (route === undefined) throw noSuchPath();
+  if (route === undefined || (incoming.path === "/" && !isVisit(incoming))) throw noSuchPath();
   const isProbe = "page" in route && route.page.isProbe;
   trace.operation = "operation" in route ? route.operation.name : route.page.name;
   const methods = methodsOf(route);
@@ -83,11 +83,19 @@ async function answer(context: ServiceContext, incoming: Incoming, trace: Trace,
     trace.headers = ["allow", methods.join(", ")];
     throw wrongMethod(methods);
   }
-  if ("page" in route && !isProbe) await hold.withinShare();
+  if ("page" in route && !isProbe) {
+    await hold.withinShare();
+    // To write a hundred kilobytes takes as long as a dozen verifications.
+    await hold.turn(true);
+  }
   return "operation" in route
     ? perform(context, incoming, trace, route.operation, hold)
     : route.page.read(incoming, trace.requestId);
 }
+
+/** At the root there is a page for people, and nothing for programs. */
+const isVisit = ({ method, header }: Incoming): boolean =>
+  (method === "GET" || method === "HEAD") && header("accept")?.includes("text/html") === true;
 
 async function perform(
   context: ServiceContext,
@@ -114,14 +122,15 @@ async function perform(
   if (buffered === undefined && isShort) await hold.turn(false);
   const body = isShort ? readShortJson(bytes) : await hold.parse(() => readLongJson(bytes, operation.bodyShape, hold));
   // A body may take long to arrive and to be parsed: what was withdrawn from the caller meanwhile must not act.
-  if (buffered === undefined) admitted = await admit(context, incoming, trace, admitted.authenticated);
+  if (buffered === undefined) admitted = await admit(context, incoming, trace);
   const { clientAddress, header } = incoming;
   const asked = { caller: admitted.caller, body, header };
   const call = clientAddress === undefined ? asked : { ...asked, clientAddress };
   const { requestId, headers } = trace;
-  if (operation.isList)
+  if (operation.isLong)
     return hold.makePage(async () => {
-      const page = await operation.perform(admitted.services, call);
+      const answered = await operation.perform(admitted.services, call);
+      const page = operation.isList ? answered : { data: answered };
       return toPage(requestId, page as Parameters<typeof toPage>[1], headers, hold);
     });
   await hold.withinShare();
@@ -131,28 +140,21 @@ async function perform(
 }
 
 interface Admitted {
-  readonly authenticated: AuthenticatedCaller;
   readonly caller: Caller;
   readonly services: Services;
 }
 
-/**
- * Who asks, as of now, and what serves its workspace.
- * @param earlier who asked when the request began
- * @throws KeystileError 401
- */
+/** Who asks, as of now, and what serves its workspace. @throws KeystileError 401 */
 async function admit(
   { authenticator, servicesOf }: ServiceContext,
   { authorization }: Incoming,
   trace: Trace,
-  earlier?: AuthenticatedCaller,
 ): Promise<Admitted> {
-  const authenticated = await authenticator.authenticate(authorization, earlier);
-  const caller = strictCaller(authenticated, "what authenticate() returns");
+  const caller = strictCaller(await authenticator.authenticate(authorization), "what authenticate() returns");
   trace.workspaceId = caller.workspaceId;
   if (caller.kind === "rootKey") trace.rootKeyId = caller.id;
   const services = servicesOf(caller.workspaceId);
-  return { authenticated, caller, services: services instanceof Promise ? await services : services };
+  return { caller, services: services instanceof Promise ? await services : services };
 }
 
 /** Records the outcome of a verification and the key id, for log and metrics. */

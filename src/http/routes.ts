@@ -1,4 +1,4 @@
-/** Routes: exact path → operation or page (spec §9). */
+/** Routes: exact path → operation or page (contract 9). */
 import { KeystileError } from "../contracts/errors.js";
 import type { Incoming, Outgoing } from "./messages.js";
 import { OPERATIONS } from "./operations/index.js";

@@ -5,8 +5,8 @@ import type { LimiterCounters } from "../contracts/limiter.js";
 import type { Store } from "../contracts/store.js";
 import type { MaybePromise } from "../contracts/types.js";
 import { createAuditQueue, programActor } from "../keyring/audit.js";
-import { auditOf, type Keyring, keyringOn, storeOf } from "../keyring/keyring.js";
-import { type Ratelimits, ratelimitsOn } from "../keyring/ratelimits/create-ratelimits.js";
+import { contextOfKeyring, type Keyring, keyringContext } from "../keyring/keyring.js";
+import { contextOfRatelimits, type Ratelimits, ratelimitsContext } from "../keyring/ratelimits/create-ratelimits.js";
 import { fireAndForget } from "../lib/callbacks.js";
 import { checkStore, guardClock, methods } from "../lib/check-options.js";
 import { guardStore } from "../lib/guards/guard-store.js";
@@ -28,11 +28,11 @@ import { createRequestLimit } from "./workspace-limit.js";
 export interface ServiceParts {
   /** Verifies keys. */
   readonly verifier: Verifier<unknown>;
-  /** Its workspace is the one that is served; callers of another are refused. */
+  /** Made by `createKeyring`. Its workspace is the one that is served; callers of another are refused. */
   readonly keyring: Keyring;
   /** The store of verifier and keyring; default: the keyring's. */
   readonly store?: Store;
-  /** Default: created on the store, for the keyring's workspace. */
+  /** Made by `createRatelimits`. Default: created on the store, for the keyring's workspace. */
   readonly ratelimits?: Ratelimits;
   /** Default: created on the store. */
   readonly authenticator?: Authenticator;
@@ -85,8 +85,8 @@ export function createService(
       metrics &&
       (async () =>
         metrics.read(
-          { ...verifier.counters(), auditsDropped: wired.auditsDropped() },
-          wired.limiterCounters(),
+          { ...verifier.counters(), auditsDropped: wired.auditsDropped?.() },
+          wired.limiterCounters?.(),
           await readiness.health(),
           admission.held(),
         )),
@@ -128,24 +128,43 @@ interface Wired {
   readonly verifier: Verifier<unknown>;
   readonly authenticator: Authenticator;
   readonly servicesOf: (workspaceId: string) => MaybePromise<Services>;
-  /** Entries of the audit trail that the listener did not get; `undefined`: the service has no listener. */
-  readonly auditsDropped: () => number | undefined;
+  /** Entries of the audit trail that the listener did not get; absent or `undefined`: the service has no listener. */
+  readonly auditsDropped?: () => number | undefined;
   /** Of the limiter of namespaces, if the service created it. */
-  readonly limiterCounters: () => LimiterCounters | undefined;
+  readonly limiterCounters?: () => LimiterCounters | undefined;
   close(): Promise<void>;
 }
 
 function wireStore(given: Store, settings: ServiceOptions, by: HostOptions["findKeysBy"]): Wired {
-  const { workspaceId, clock = Date.now, verifier: options, authentication } = settings;
-  const { strictDelegation = false, externalIds = "specified" } = settings;
   checkStore(given);
+  const { clock = Date.now, authentication } = settings;
+  const wired = wireServices(given, settings, by);
+  const authenticator = createAuthenticator(wired.store, { ...authentication, clock });
+  return {
+    ...wired,
+    authenticator,
+    close() {
+      authenticator.close();
+      return wired.close();
+    },
+  };
+}
+
+/** What serves each workspace of a store. @param program the verifier of the program; absent: one is created */
+export function wireServices(
+  given: Store,
+  settings: ServiceOptions,
+  by?: HostOptions["findKeysBy"],
+  program?: Verifier<unknown>,
+): Omit<Wired, "authenticator"> {
+  const { workspaceId, clock = Date.now, verifier: options } = settings;
+  const { strictDelegation = false, externalIds = "specified" } = settings;
   const verifying = by === undefined ? options : { ...options, cache: { by, ...options?.cache } };
   // Guarded once here: everything below uses a guarded store unchanged.
   const store = guardStore(given, verifying?.storeTimeout);
   const verifies = { ...verifying, clock, ...(workspaceId !== undefined && { workspaceId }) };
   // What a schema makes of metadata goes into JSON, whatever its type.
-  const verifier: Verifier<unknown> = createVerifier(store, verifies as VerifierOptions);
-  const authenticator = createAuthenticator(store, { ...authentication, clock });
+  const verifier: Verifier<unknown> = program ?? createVerifier(store, verifies as VerifierOptions);
   const defaultLimiter = memoryLimiter();
   const limiter = verifying?.limiter ?? defaultLimiter;
   const { migrationAlgorithms, meta, onLimiterFailure = "local", nodes = 1, limiterTimeout } = verifying ?? {};
@@ -158,12 +177,12 @@ function wireStore(given: Store, settings: ServiceOptions, by: HostOptions["find
     strictDelegation,
     verifier,
     externalIds,
-    keyring: keyringOn(
+    keyring: keyringContext(
       store,
       { workspaceId: id, clock, meta, ...(migrationAlgorithms && { migrationAlgorithms }) },
       audit,
     ),
-    ratelimits: ratelimitsOn(
+    ratelimits: ratelimitsContext(
       store,
       { workspaceId: id, clock, limiter, limiterTimeout, onLimiterFailure, nodes },
       audit,
@@ -174,7 +193,6 @@ function wireStore(given: Store, settings: ServiceOptions, by: HostOptions["find
   return {
     store,
     verifier,
-    authenticator,
     servicesOf(id) {
       if (workspaceId !== undefined && id !== workspaceId) throw unknownWorkspace();
       let services = workspaces.get(id);
@@ -187,9 +205,8 @@ function wireStore(given: Store, settings: ServiceOptions, by: HostOptions["find
     auditsDropped: () => audits?.dropped(),
     limiterCounters: () => (limiter === defaultLimiter ? defaultLimiter.counters() : undefined),
     async close() {
-      authenticator.close();
       try {
-        await Promise.all([verifier.close(), audits?.close()]);
+        await Promise.all([verifier === program ? undefined : verifier.close(), audits?.close()]);
       } finally {
         defaultLimiter.close();
       }
@@ -199,64 +216,38 @@ function wireStore(given: Store, settings: ServiceOptions, by: HostOptions["find
 
 function wireParts(parts: ServiceParts, options: ServiceOptions): Wired {
   checkParts(parts, options);
-  const {
-    workspaceId,
-    clock = Date.now,
-    authentication,
-    strictDelegation = false,
-    externalIds = "specified",
-  } = options;
-  const { verifier, keyring } = parts;
-  const given = parts.store ?? storeOf(keyring);
-  if (given === undefined) throw new TypeError("store must be given with a keyring that createKeyring did not make");
-  const store = guardStore(given);
+  const { workspaceId, clock = Date.now, authentication } = options;
+  const { strictDelegation = false, externalIds = "specified" } = options;
+  const { verifier } = parts;
+  const keyring = contextOfKeyring(parts.keyring);
+  if (keyring === undefined) throw new TypeError("keyring must be one that createKeyring made");
+  const id = keyring.workspaceId;
+  const store = guardStore(parts.store ?? keyring.unaudited);
   const authenticator = parts.authenticator ?? createAuthenticator(store, { ...authentication, clock });
-  const audit = auditOf(keyring) ?? { actor: programActor(undefined), queue: undefined };
-  let served: { readonly id: string; readonly services: Services } | undefined;
-  const wire = async (): Promise<NonNullable<typeof served>> => {
-    const { id } = await keyring.getWorkspace();
-    const ratelimits = parts.ratelimits ?? ratelimitsOn(store, { workspaceId: id, clock }, audit);
-    return (served ??= { id, services: { store, strictDelegation, verifier, keyring, ratelimits, externalIds } });
-  };
-  const forWorkspace = ({ id, services }: NonNullable<typeof served>, asked: string): Services => {
-    if (asked !== id || (workspaceId !== undefined && id !== workspaceId)) throw unknownWorkspace();
-    return services;
-  };
+  const ratelimits =
+    parts.ratelimits === undefined
+      ? ratelimitsContext(store, { workspaceId: id, clock }, keyring.audit)
+      : contextOfRatelimits(parts.ratelimits);
+  if (ratelimits === undefined) throw new TypeError("ratelimits must be those that createRatelimits made");
+  const services: Services = { store, strictDelegation, verifier, keyring, ratelimits, externalIds };
   return {
     store,
     verifier,
     authenticator,
-    servicesOf: (asked) =>
-      served === undefined ? wire().then((now) => forWorkspace(now, asked)) : forWorkspace(served, asked),
-    auditsDropped: () => undefined,
-    limiterCounters: () => undefined,
+    servicesOf(asked) {
+      if (asked !== id || (workspaceId !== undefined && id !== workspaceId)) throw unknownWorkspace();
+      return services;
+    },
     async close() {
       if (authenticator !== parts.authenticator) authenticator.close();
     },
   };
 }
 
-const RATELIMITS_METHODS = Object.keys({
-  limit: true,
-  multiLimit: true,
-  createNamespace: true,
-  getNamespace: true,
-  listNamespaces: true,
-  setOverride: true,
-  getOverride: true,
-  listOverrides: true,
-  deleteOverride: true,
-} satisfies Record<keyof Ratelimits, true>);
-
 /** @throws TypeError naming what a part lacks, or options for a part that was passed in */
-function checkParts(
-  { verifier, keyring, store, ratelimits, authenticator }: ServiceParts,
-  options: ServiceOptions,
-): void {
+function checkParts({ verifier, store, authenticator }: ServiceParts, options: ServiceOptions): void {
   methods("verify", "counters", "close")(verifier, "verifier");
-  methods("createKey", "getWorkspace")(keyring, "keyring");
   if (store !== undefined) checkStore(store);
-  if (ratelimits !== undefined) methods(...RATELIMITS_METHODS)(ratelimits, "ratelimits");
   if (authenticator !== undefined) methods("authenticate", "close")(authenticator, "authenticator");
   if (options.verifier !== undefined) throw new TypeError("options.verifier must not be given beside a verifier");
   for (const name of ["onAudit", "audit"] as const)
@@ -265,7 +256,7 @@ function checkParts(
     throw new TypeError("options.authentication must not be given beside an authenticator");
 }
 
-/** A root key of another workspace gets the same error as one that does not exist (spec §7). */
+/** A root key of another workspace gets the same error as one that does not exist (contract 7). */
 const unknownWorkspace = (): KeystileError => new KeystileError("AUTH_KEY_NOT_FOUND", "the root key was not found");
 
 function writeLog(log: ((line: string) => void) | undefined, line: () => string): void {

@@ -1,4 +1,4 @@
-/** Request limit per workspace, off by default (spec §4.1-6, §8). */
+/** Request limit per workspace, off by default (contract 4.1-6, 8). */
 import type { Limiter } from "../contracts/limiter.js";
 import type { MaybePromise } from "../contracts/types.js";
 import { checkOptions, integer } from "../lib/check-options.js";

@@ -1,5 +1,6 @@
 /** What every administrative operation uses: the store, its workspace, the clock, and one way to change a row. */
 import type { AuditEntry } from "../contracts/audit.js";
+import type { Caller } from "../contracts/caller.js";
 import { isKeystileError, KeystileError } from "../contracts/errors.js";
 import type { StandardSchema } from "../contracts/standard-schema.js";
 import type { Store } from "../contracts/store.js";
@@ -7,11 +8,14 @@ import { drop } from "../lib/callbacks.js";
 import type { EventQueue } from "../lib/event-queue.js";
 import { hasIdForm, newId } from "../lib/hash.js";
 import type { Algorithms } from "../lib/migration-hashes.js";
-import { afterInput } from "../lib/after-input.js";
+import { nextTurn } from "../lib/after-input.js";
 
-/** Built once by `createKeyring`. */
+/** Built once by `createKeyring`, and copied with another name or actor for a call. */
 export interface Context {
-  readonly store: Store;
+  /** For reading; `write.ts` is the way for changes. */
+  readonly store: Omit<Store, "write" | "insertKeys">;
+  /** The whole of it, for `write.ts` alone: what is written to it directly is not in the audit trail. */
+  readonly unaudited: Store;
   readonly workspaceId: string;
   /** Unix time, milliseconds. */
   readonly clock: () => number;
@@ -21,9 +25,16 @@ export interface Context {
   /** Of the metadata of keys; undefined: any. */
   readonly meta?: StandardSchema | undefined;
   readonly audit: Audit;
+  /** The operation's name, for the audit trail. */
+  readonly operation: string;
+  /** Who calls, where the program serves others; `undefined`: the program itself. */
+  readonly caller: Caller | undefined;
   readonly mutex: KeyedMutex;
   readonly turns: Turns;
 }
+
+/** What reading rows takes. */
+export type Reading = Pick<Context, "store" | "turns">;
 
 /** Who acts, and where the entries go. */
 export interface Audit {
@@ -129,18 +140,9 @@ export function createTurns(): Turns {
   };
 }
 
-/**
- * Yields to timers, input and other writers.
- *
- * Why not a timer of 0 ms where the runtime has better: in Node one that fell due while others ran goes on in the same
- * turn of the event loop. Eight long requests that took turns by it took one, of 300 ms.
- */
+/** Yields to timers, input and other writers, so long. */
 export function pause(milliseconds: number): Promise<void> {
-  return new Promise((resolve) => {
-    const immediate = milliseconds === 0 ? afterInput() : undefined;
-    if (immediate !== undefined) immediate(resolve);
-    else setTimeout(resolve, milliseconds);
-  });
+  return milliseconds === 0 ? nextTurn() : new Promise((resolve) => void setTimeout(resolve, milliseconds));
 }
 
 function passOnBusy(error: unknown): void {

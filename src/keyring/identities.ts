@@ -3,80 +3,109 @@
  * workspace is its externalId.
  */
 import type { IdentityRow } from "../contracts/store.js";
-import type { Identity } from "../contracts/types.js";
-import { type Context, updateWithRetry } from "./context.js";
-import { insertNamed, taken, writeRows } from "./create-row.js";
-import { toIdentityResponse } from "./keys/key-response.js";
-import { toLimitRows } from "./keys/new-key.js";
-import { readPage } from "./list-page.js";
-import { IDENTITY, readReservedIds } from "./rbac/resolve-names.js";
-import { ownedRow, requireNamed, setField } from "./rows.js";
-import * as schemas from "./schemas/keys.js";
-import { parse } from "./schemas/parse.js";
-import type * as R from "./schemas/requests.js";
-import type { EmptyResponse, Page, V2IdentitiesCreateIdentityResponseData } from "./schemas/responses.js";
-import { createSearch } from "./search.js";
 import type { Mutable } from "../lib/mutable.js";
+import { updateWithRetry } from "./context.js";
+import { changeIdentityCredits, disableKeys, identityWrite, requireUndrawn } from "./identity-credits.js";
+import { readCredits, toIdentityResponse } from "./keys/key-response.js";
+import { toLimitRows } from "./keys/new-key.js";
+import { readMatches } from "./list-page.js";
+import { operation } from "./operation.js";
+import { IDENTITIES, readReservedIds } from "./rbac/resolve-names.js";
+import { ownedRow, requireNamed, setField } from "./rows.js";
+import { changedCredits, credits, drawingKeys } from "./schemas/credits.js";
+import { search } from "./schemas/page.js";
+import type { Schema } from "./schemas/parse.js";
+import { anyExternalId, body, meta, nameGiven, nullable, optional } from "./schemas/primitives.js";
+import { ratelimits } from "./schemas/ratelimits.js";
+import type * as R from "./schemas/requests.js";
+import type { IdentityData } from "./schemas/responses.js";
+import { insertNamed, taken, writeRows } from "./write.js";
 
 const WHAT = "An identity with this externalId";
 
-/** @throws KeystileError BAD_REQUEST · CONFLICT: the externalId exists, or is the id of an identity */
-export async function createIdentity(
-  context: Context,
-  body: R.V2IdentitiesCreateIdentityRequestBody,
-): Promise<V2IdentitiesCreateIdentityResponseData> {
-  const { externalId, meta, ratelimits = [] } = parse(schemas.createIdentity, body);
-  const now = context.clock();
-  if ((await readReservedIds(context, [externalId])).size > 0) throw taken(WHAT);
-  const row: Mutable<IdentityRow> = {
-    ...ownedRow(context, context.newId(IDENTITY, now)),
+/** A new identity with an external id of this form. */
+export const newIdentity = (externalId: Schema<string>) =>
+  body<R.V2IdentitiesCreateIdentityRequestBody>()({
     externalId,
-    ratelimits: toLimitRows(context, ratelimits, now),
-  };
-  setField(row, "meta", meta);
-  await insertNamed(context, { table: "identities", row }, WHAT);
-  return { identityId: row.id };
-}
-
-/** @throws KeystileError BAD_REQUEST · NOT_FOUND */
-export async function getIdentity(context: Context, body: R.V2IdentitiesGetIdentityRequestBody): Promise<Identity> {
-  const { identity } = parse(schemas.getIdentity, body);
-  return toIdentityResponse(await requireNamed(context, "identities", identity));
-}
-
-/** By id. @throws KeystileError BAD_REQUEST */
-export async function listIdentities(context: Context, body: R.SearchRequestBody = {}): Promise<Page<Identity>> {
-  const { search, ...page } = parse(schemas.listIdentities, body);
-  return readPage(context, page, {
-    table: "identities",
-    search: createSearch("identities", search),
-    toResponses: (rows) => rows.map(toIdentityResponse),
+    meta: optional(meta),
+    ratelimits: optional(ratelimits),
+    credits: optional(credits),
   });
-}
+const given = body<R.V2IdentitiesGetIdentityRequestBody>()({ identity: nameGiven });
 
-/** A limit keeps its id and its tokens while its name stays. @throws KeystileError BAD_REQUEST · NOT_FOUND */
-export async function updateIdentity(
-  context: Context,
-  body: R.V2IdentitiesUpdateIdentityRequestBody,
-): Promise<Identity> {
-  const { identity, meta, ratelimits } = parse(schemas.updateIdentity, body);
-  const now = context.clock();
-  return updateWithRetry(context, identity, async () => {
-    const row: Mutable<IdentityRow> = { ...(await requireNamed(context, "identities", identity)) };
+/** @throws KeystileError CONFLICT: the externalId exists, or is the id of an identity */
+export const createIdentity = operation(
+  "createIdentity",
+  newIdentity(anyExternalId),
+  async (context, { externalId, meta, ratelimits = [], credits }) => {
+    const now = context.clock();
+    if ((await readReservedIds(context, [externalId])).size > 0) throw taken(WHAT);
+    const row: Mutable<IdentityRow> = {
+      ...ownedRow(context, context.newId(IDENTITIES.prefix, now)),
+      externalId,
+      ratelimits: toLimitRows(context, ratelimits, now),
+    };
     setField(row, "meta", meta);
-    if (ratelimits !== undefined) row.ratelimits = toLimitRows(context, ratelimits, now, row.ratelimits);
-    return (await writeRows(context, [{ table: "identities", row }])) ? toIdentityResponse(row) : undefined;
-  });
-}
+    const isGiven = credits !== undefined && credits.remaining !== null;
+    const change = isGiven ? await changeIdentityCredits(context, row, credits, now) : undefined;
+    await insertNamed(context, identityWrite(row, change), WHAT);
+    return { identityId: row.id };
+  },
+);
 
-/** Its keys remain, without an identity. @throws KeystileError BAD_REQUEST · NOT_FOUND */
-export async function deleteIdentity(
-  context: Context,
-  body: R.V2IdentitiesGetIdentityRequestBody,
-): Promise<EmptyResponse> {
-  const { identity } = parse(schemas.getIdentity, body);
-  return updateWithRetry(context, identity, async () => {
-    const { id, version } = await requireNamed(context, "identities", identity);
-    return (await writeRows(context, [{ table: "identities", remove: id, version }])) ? {} : undefined;
-  });
-}
+/** @throws KeystileError NOT_FOUND */
+export const getIdentity = operation("getIdentity", given, async (context, { identity }): Promise<IdentityData> => {
+  const row = await requireNamed(context, "identities", identity);
+  const response = toIdentityResponse(row);
+  if (row.hasCredits !== true) return response;
+  const [credits] = await readCredits(context, "identities", [row], context.clock());
+  return credits === undefined ? response : { ...response, credits };
+});
+
+/** By id. */
+export const listIdentities = operation("listIdentities", search("identities"), (context, request) =>
+  readMatches(context, request, { table: "identities", toResponses: (rows) => rows.map(toIdentityResponse) }),
+);
+
+/** A limit keeps its id and its tokens while its name stays. @throws KeystileError NOT_FOUND */
+export const updateIdentity = operation(
+  "updateIdentity",
+  body<R.V2IdentitiesUpdateIdentityRequestBody>()({
+    identity: nameGiven,
+    meta: optional(nullable(meta)),
+    ratelimits: optional(ratelimits),
+    credits: optional(nullable(changedCredits)),
+  }),
+  (context, { identity, meta, ratelimits, credits }) => {
+    const now = context.clock();
+    return updateWithRetry(context, identity, async () => {
+      const row: Mutable<IdentityRow> = { ...(await requireNamed(context, "identities", identity)) };
+      setField(row, "meta", meta);
+      if (ratelimits !== undefined) row.ratelimits = toLimitRows(context, ratelimits, now, row.ratelimits);
+      const patch = credits === null ? { remaining: null } : credits;
+      const change = patch && (await changeIdentityCredits(context, row, patch, now));
+      return (await writeRows(context, [identityWrite(row, change)])) ? toIdentityResponse(row) : undefined;
+    });
+  },
+);
+
+/**
+ * Its keys remain, without an identity; none becomes unlimited by it.
+ * @throws KeystileError NOT_FOUND · CONFLICT: keys draw on its credits, and are not to be disabled
+ */
+export const deleteIdentity = operation(
+  "deleteIdentity",
+  body<R.DeleteIdentityRequestBody>()({
+    identity: nameGiven,
+    keys: optional(drawingKeys),
+  }),
+  (context, { identity, keys }) =>
+    updateWithRetry(context, identity, async () => {
+      const row = await requireNamed(context, "identities", identity);
+      if (row.hasCredits === true)
+        await (keys === "disable" ? disableKeys(context, row) : requireUndrawn(context, row));
+      // Refused by the store if a key has begun to draw meanwhile.
+      const removal = { table: "identities", remove: row.id, version: row.version } as const;
+      return (await writeRows(context, [removal])) ? {} : undefined;
+    }),
+);

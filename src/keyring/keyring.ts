@@ -1,12 +1,8 @@
-/**
- * createKeyring: administration of keys and of what they refer to. Combines the operations of `keyring/`, which
- * implement the rules.
- */
+/** createKeyring: administration of keys and of what they refer to. Its methods are the operations of `keyring/`. */
 import { DEFAULT_SCHEME } from "../access/grants.js";
-import type { Caller } from "../contracts/caller.js";
 import type { StandardSchema } from "../contracts/standard-schema.js";
 import type { Store } from "../contracts/store.js";
-import type { Identity } from "../contracts/types.js";
+import type { Identity, JsonObject } from "../contracts/types.js";
 import {
   callable,
   type Check,
@@ -19,37 +15,35 @@ import {
 import { guardStore, STORE_GUARD_OPTIONS, type StoreGuardOptions } from "../lib/guards/guard-store.js";
 import { standardSchema } from "../lib/meta-schema.js";
 import { createAlgorithms, type MigrationAlgorithms } from "../lib/migration-hashes.js";
-import { actorOf, withAudit, type Audited, auditedBy, type AuditOptions } from "./audit.js";
-import { PROGRAM_AUDIT_OPTIONS, programAudit } from "./audit.js";
-import { createApi, deleteApi, getApi, getOrCreateApi, listApis, updateApi } from "./apis.js";
+import * as apis from "./apis.js";
+import { type Audited, type AuditOptions, PROGRAM_AUDIT_OPTIONS, programAudit } from "./audit.js";
 import { type Audit, createKeyedMutex, createTurns, guardNewId } from "./context.js";
-import { createIdentity, deleteIdentity, getIdentity, listIdentities, updateIdentity } from "./identities.js";
+import * as identities from "./identities.js";
+import { updateIdentityCredits } from "./identity-credits.js";
 import { createMigration } from "./import/create-migration.js";
 import { migrateKeys } from "./import/migrate-keys.js";
+import { countKeys } from "./keys/count-keys.js";
 import { createKey } from "./keys/create-key.js";
-import {
-  addPermissions,
-  addRoles,
-  removePermissions,
-  removeRoles,
-  setPermissions,
-  setRoles,
-} from "./keys/key-grants.js";
-import { getKey, listKeys, whoami } from "./keys/read-keys.js";
+import * as grants from "./keys/key-grants.js";
+import { getKey, getKeys, listKeys, whoami } from "./keys/read-keys.js";
 import { rerollKey } from "./keys/reroll-key.js";
+import { searchKeys } from "./keys/search-keys.js";
 import { updateCredits } from "./keys/update-credits.js";
 import { deleteKey, updateKey } from "./keys/update-key.js";
-import { createPermission, deletePermission, getPermission, listPermissions } from "./rbac/permissions.js";
-import { createRole, deleteRole, getRole, listRoles, setRolePermissions } from "./rbac/roles.js";
-import { createRootKey, deleteRootKey, listRootKeys, type RootKeyContext, updateRootKey } from "./root-keys.js";
+import { contextFor, methodOf, type Operation, withContext } from "./operation.js";
+import { listAudit } from "./list-audit.js";
+import * as permissions from "./rbac/permissions.js";
+import * as roles from "./rbac/roles.js";
+import * as rootKeys from "./root-keys.js";
+import type { RootKeyContext } from "./root-keys.js";
 import type * as M from "./schemas/migration-requests.js";
 import type * as R from "./schemas/requests.js";
 import type * as A from "./schemas/responses.js";
 import type * as S from "./schemas/service-requests.js";
 import { getWorkspace, updateWorkspace } from "./workspace.js";
 
-/** Options of {@link createKeyring}. */
-export interface KeyringOptions extends StoreGuardOptions, AuditOptions {
+/** Options of {@link createKeyring}; `Meta` is the metadata that the schema in `meta` accepts. */
+export interface KeyringOptions<Meta = unknown> extends StoreGuardOptions, AuditOptions {
   /**
    * Who the program acts for, in the audit trail: 1–1,024 characters, such as the name of an administrator. Never a
    * secret: it is stored and passed on. Default: none.
@@ -71,10 +65,16 @@ export interface KeyringOptions extends StoreGuardOptions, AuditOptions {
    * A Standard Schema of the metadata of keys: creating, changing and importing a key refuses what does not fit. It is
    * stored as given. Give `createVerifier` the same. Default: any metadata.
    */
-  readonly meta?: StandardSchema | undefined;
+  readonly meta?: StandardSchema<unknown, Meta> | undefined;
   /** Scheme word of the resource-name permissions of root keys, default `svc`. Give authentication the same. */
   readonly scheme?: string;
 }
+
+/** A request whose metadata has the type of the program's own schema. */
+export type WithMeta<Body, Meta> = Omit<Body, "meta"> & {
+  /** Replaces the whole of it. Bounds as of any metadata, and what the schema asks. */
+  readonly meta?: Meta;
+};
 
 /**
  * The administrative operations. Each accepts the request body of the operation of its name and resolves to its `data`.
@@ -87,9 +87,10 @@ export interface KeyringOptions extends StoreGuardOptions, AuditOptions {
  *
  * Each operation names its errors besides BAD_REQUEST and STORE_…. Changes of one row run in sequence in a keyring;
  * STORE_BUSY also means that other writers conflicted 20 times. Bounds are documented at the bodies.
- * @see spec §4.3, §5, §7
+ * `Meta` is the type of the metadata of keys: what the schema in `options.meta` accepts.
+ * @see contract 4.3, 5, 7
  */
-export interface Keyring {
+export interface Keyring<Meta = JsonObject> {
   /**
    * Creates an API, enabled and open to any address. Several may have the same name.
    * @throws KeystileError CONFLICT: the given id exists, or belonged to an API that was deleted
@@ -115,18 +116,32 @@ export interface Keyring {
    *   `body.meta` for metadata that does not fit `options.meta` · NOT_FOUND: no such API, or a role that does not
    *   exist; nothing is created then
    */
-  createKey(body: R.CreateKeyRequestBody, options?: R.CreateKeyOptions): Promise<A.V2KeysCreateKeyResponseData>;
+  createKey(body: WithMeta<R.CreateKeyRequestBody, Meta>): Promise<A.V2KeysCreateKeyResponseData>;
   /** A key, with the refills due by now counted in `credits`. @throws KeystileError NOT_FOUND */
   getKey(body: R.V2KeysGetKeyRequestBody): Promise<A.KeyResponseData>;
+  /** Up to 100 keys by their ids, in that order; those that do not exist are left out. */
+  getKeys(body: R.GetKeysRequestBody): Promise<A.GetKeysResponseData>;
   /** Keys of an API by id, 100 per page unless `limit` says otherwise. @throws KeystileError NOT_FOUND: no such API */
   listKeys(body: R.V2KeysListKeysRequestBody): Promise<A.Page<A.KeyResponseData>>;
+  /**
+   * Keys of all APIs by text, state and bounds, newest first or in another order, 50 per page unless `limit` says
+   * otherwise. A page also ends after 80 ms of looking, with a cursor and however few keys.
+   * @throws KeystileError NOT_FOUND: no such API · BAD_REQUEST at `body.apiId` without one, where there are more than
+   *   1,000 APIs · STORE_POWER_MISSING: the store cannot search
+   */
+  searchKeys(body?: R.SearchKeysRequestBody): Promise<A.SearchPage<A.KeyResponseData>>;
+  /**
+   * How many keys there are, disabled and expired ones among them: about 0.1 s of small steps for 100,000.
+   * @throws KeystileError as `searchKeys`
+   */
+  countKeys(body?: R.CountKeysRequestBody): Promise<A.CountKeysResponseData>;
   /**
    * Absent fields are unchanged, `null` clears, a given list replaces the old one. Unknown permissions and identities
    * are created.
    * @throws KeystileError BAD_REQUEST at `body.meta` also for metadata that does not fit `options.meta` · NOT_FOUND: no
    *   such key, or a role that does not exist
    */
-  updateKey(body: R.V2KeysUpdateKeyRequestBody): Promise<A.EmptyResponse>;
+  updateKey(body: WithMeta<R.V2KeysUpdateKeyRequestBody, Meta | null>): Promise<A.EmptyResponse>;
   /**
    * Hides the key, which is NOT_FOUND from then on; `permanent` removes it, a hidden one too.
    * @throws KeystileError NOT_FOUND
@@ -212,8 +227,8 @@ export interface Keyring {
    * @throws KeystileError CONFLICT: the externalId exists
    */
   createIdentity(body: R.V2IdentitiesCreateIdentityRequestBody): Promise<A.V2IdentitiesCreateIdentityResponseData>;
-  /** An identity by its externalId or id. @throws KeystileError NOT_FOUND */
-  getIdentity(body: R.V2IdentitiesGetIdentityRequestBody): Promise<Identity>;
+  /** An identity by its externalId or id, with the refills due by now in `credits`. @throws KeystileError NOT_FOUND */
+  getIdentity(body: R.V2IdentitiesGetIdentityRequestBody): Promise<A.IdentityData>;
   /** By id, 100 per page unless `limit` says otherwise. */
   listIdentities(body?: R.SearchRequestBody): Promise<A.Page<Identity>>;
   /**
@@ -221,8 +236,18 @@ export interface Keyring {
    * @throws KeystileError NOT_FOUND
    */
   updateIdentity(body: R.V2IdentitiesUpdateIdentityRequestBody): Promise<Identity>;
-  /** Its keys remain, without an identity and without its shared limits. @throws KeystileError NOT_FOUND */
-  deleteIdentity(body: R.V2IdentitiesGetIdentityRequestBody): Promise<A.EmptyResponse>;
+  /**
+   * Returns the balance that its keys share after the change, which may include concurrent spends. Setting it voids
+   * what nodes have leased; taking it away, as `set` with null, makes the keys that drew on it unlimited.
+   * @throws KeystileError BAD_REQUEST at `body.operation` for `increment` and `decrement` without credits · NOT_FOUND
+   */
+  updateIdentityCredits(body: R.UpdateIdentityCreditsRequestBody): Promise<A.KeyCredits>;
+  /**
+   * Its keys remain, without an identity and without its shared limits. No key becomes unlimited by it: those that
+   * draw on its credits are disabled first, if the request says so.
+   * @throws KeystileError NOT_FOUND · CONFLICT: so many keys draw on its credits, and `keys` is not `disable`
+   */
+  deleteIdentity(body: R.DeleteIdentityRequestBody): Promise<A.EmptyResponse>;
 
   /**
    * Declares how the keys of an import were hashed, before they are imported.
@@ -263,6 +288,12 @@ export interface Keyring {
    */
   deleteRootKey(body: S.DeleteRootKeyRequestBody): Promise<A.EmptyResponse>;
 
+  /**
+   * The audit trail, newest first. A page also ends after 80 ms of looking for entries that fit, with a cursor.
+   * @throws KeystileError STORE_POWER_MISSING: the store keeps none, or does not give it back
+   */
+  listAudit(body?: R.ListAuditRequestBody): Promise<A.Page<A.AuditData>>;
+
   /** The workspace of this keyring; enabled until `updateWorkspace` says otherwise. */
   getWorkspace(body?: Record<string, never>): Promise<A.WorkspaceData>;
   /** While disabled, every verification of its keys is FORBIDDEN. */
@@ -280,136 +311,107 @@ const OPTIONS = {
   scheme: word,
 } satisfies Record<keyof KeyringOptions, Check>;
 
-/** Every operation by its name. */
-const OPERATIONS: {
-  readonly [K in keyof Keyring]: (context: RootKeyContext, ...given: Parameters<Keyring[K]>) => ReturnType<Keyring[K]>;
-} = {
-  createApi,
-  getOrCreateApi,
-  listApis,
-  getApi,
-  updateApi,
-  deleteApi,
-  createKey,
-  getKey,
-  listKeys,
-  updateKey,
-  deleteKey,
-  rerollKey,
-  updateCredits,
-  whoami,
-  addPermissions,
-  removePermissions,
-  setPermissions,
-  addRoles,
-  removeRoles,
-  setRoles,
-  createPermission,
-  getPermission,
-  listPermissions,
-  deletePermission,
-  createRole,
-  getRole,
-  listRoles,
-  deleteRole,
-  setRolePermissions,
-  createIdentity,
-  getIdentity,
-  listIdentities,
-  updateIdentity,
-  deleteIdentity,
-  createMigration,
-  migrateKeys,
-  createRootKey,
-  listRootKeys,
-  updateRootKey,
-  deleteRootKey,
-  getWorkspace,
-  updateWorkspace,
-};
-const NAMES = Object.keys(OPERATIONS) as readonly (keyof Keyring)[];
-
-/** Performs an operation; a change that it makes joins the audit trail under its name. */
-type Perform = (name: keyof Keyring, given: readonly unknown[]) => unknown;
-
-function performIn(context: RootKeyContext): Perform {
-  return (name, given) => {
-    const act = OPERATIONS[name] as (context: RootKeyContext, ...given: readonly unknown[]) => unknown;
-    return act(withAudit(context, name), ...given);
-  };
-}
-
 /**
- * Creates a keyring on a store, which the caller closes.
+ * Creates a keyring on a store, which the caller closes. With `options.meta` the metadata of keys has the type that the
+ * schema accepts.
  * @throws TypeError or RangeError naming the invalid option, or the method that the store lacks
- * @see spec §4.3, §5
+ * @see contract 4.3, 5
  */
+export function createKeyring<Meta>(
+  given: Store,
+  options: KeyringOptions<Meta> & { readonly meta: StandardSchema<unknown, Meta> },
+): Keyring<Meta> & Audited;
+/** Creates a keyring on a store, whose keys have any metadata; the rest as for the overload with `options.meta`. */
+export function createKeyring(given: Store, options?: KeyringOptions): Keyring & Audited;
 export function createKeyring(given: Store, options: KeyringOptions = {}): Keyring & Audited {
   checkStore(given);
   const own = checkOptions(options, OPTIONS);
-  return keyringOn(given, own, programAudit(own));
+  const context = keyringContext(given, own, programAudit(own));
+  return withContext(methodsOf(context), CONTEXT, context);
 }
 
-/** As {@link createKeyring}, with options that were checked and an audit trail that others share. */
-export function keyringOn(
+/** What the operations work with, of options that were checked, and an audit trail that others share. */
+export function keyringContext(
   given: Store,
   options: Omit<KeyringOptions, "onAudit" | "audit" | "actor">,
   audit: Audit,
-): Keyring & Audited {
+): RootKeyContext {
   const { workspaceId = DEFAULT_WORKSPACE, migrationAlgorithms, scheme = DEFAULT_SCHEME } = options;
-  const context: RootKeyContext = {
-    store: guardStore(given, options.storeTimeout),
+  const store = guardStore(given, options.storeTimeout);
+  return {
+    store,
+    unaudited: store,
     workspaceId,
     clock: guardClock(options.clock ?? Date.now),
     newId: guardNewId(options.newId),
     algorithms: createAlgorithms(migrationAlgorithms),
     meta: options.meta,
     audit,
+    operation: "",
+    caller: undefined,
     mutex: createKeyedMutex(),
     turns: createTurns(),
     scheme,
   };
-  const perform = performIn(context);
-  const operations = NAMES.map((name) => [name, (...given: unknown[]) => perform(name, given)]);
-  const keyring = Object.fromEntries(operations) as unknown as Keyring;
-  // Not enumerable: printing or copying a keyring does not reach the store, and its names are those of operations.
-  for (const [name, value] of Object.entries(auditedBy(audit.queue))) Object.defineProperty(keyring, name, { value });
-  return Object.defineProperty(keyring, CONTEXT, { value: context }) as Keyring & Audited;
+}
+
+function methodsOf(context: RootKeyContext): Keyring {
+  const method = <B, T>(operation: Operation<RootKeyContext, B, T>) => methodOf(context, operation);
+  const importing = contextFor(context, "migrateKeys");
+  return {
+    createApi: method(apis.createApi),
+    getOrCreateApi: method(apis.getOrCreateApi),
+    listApis: method(apis.listApis),
+    getApi: method(apis.getApi),
+    updateApi: method(apis.updateApi),
+    deleteApi: method(apis.deleteApi),
+    createKey: method(createKey),
+    getKey: method(getKey),
+    getKeys: method(getKeys),
+    listKeys: method(listKeys),
+    searchKeys: method(searchKeys),
+    countKeys: method(countKeys),
+    updateKey: method(updateKey),
+    deleteKey: method(deleteKey),
+    rerollKey: method(rerollKey),
+    updateCredits: method(updateCredits),
+    whoami: method(whoami),
+    addPermissions: method(grants.addPermissions),
+    removePermissions: method(grants.removePermissions),
+    setPermissions: method(grants.setPermissions),
+    addRoles: method(grants.addRoles),
+    removeRoles: method(grants.removeRoles),
+    setRoles: method(grants.setRoles),
+    createPermission: method(permissions.createPermission),
+    getPermission: method(permissions.getPermission),
+    listPermissions: method(permissions.listPermissions),
+    deletePermission: method(permissions.deletePermission),
+    createRole: method(roles.createRole),
+    getRole: method(roles.getRole),
+    listRoles: method(roles.listRoles),
+    deleteRole: method(roles.deleteRole),
+    setRolePermissions: method(roles.setRolePermissions),
+    createIdentity: method(identities.createIdentity),
+    getIdentity: method(identities.getIdentity),
+    listIdentities: method(identities.listIdentities),
+    updateIdentity: method(identities.updateIdentity),
+    updateIdentityCredits: method(updateIdentityCredits),
+    deleteIdentity: method(identities.deleteIdentity),
+    createMigration: method(createMigration),
+    migrateKeys: (body, options) => migrateKeys(importing, body, options),
+    createRootKey: method(rootKeys.createRootKey),
+    listRootKeys: method(rootKeys.listRootKeys),
+    updateRootKey: method(rootKeys.updateRootKey),
+    deleteRootKey: method(rootKeys.deleteRootKey),
+    listAudit: method(listAudit),
+    getWorkspace: method(getWorkspace),
+    updateWorkspace: method(updateWorkspace),
+  };
 }
 
 const CONTEXT = Symbol.for("keystile.keyring.context");
 
 /** What a keyring works with; `undefined` for what {@link createKeyring} did not create. */
-export function contextOf(keyring: Keyring): RootKeyContext | undefined {
-  return (keyring as { readonly [CONTEXT]?: RootKeyContext })[CONTEXT];
-}
-
-/**
- * The guarded store of a keyring, for the service around it; `undefined` for what {@link createKeyring} did not create.
- */
-export function storeOf(keyring: Keyring): Store | undefined {
-  return contextOf(keyring)?.store;
-}
-
-/** The audit trail of a keyring, likewise. */
-export function auditOf(keyring: Keyring): Audit | undefined {
-  return contextOf(keyring)?.audit;
-}
-
-/** The operations as methods of what performs them: for one call, without a closure for each. */
-const METHODS = Object.fromEntries(
-  NAMES.map((name) => [
-    name,
-    function (this: { readonly perform: Perform }, ...given: unknown[]) {
-      return this.perform(name, given);
-    },
-  ]),
-);
-
-/** The same keyring acting for a caller; as it is, if {@link createKeyring} did not create it. */
-export function actingFor(keyring: Keyring, caller: Caller): Keyring {
-  const context = contextOf(keyring);
-  if (context === undefined) return keyring;
-  const audit = { ...context.audit, actor: actorOf(caller) };
-  return Object.assign(Object.create(METHODS) as Keyring, { perform: performIn({ ...context, audit }) });
+export function contextOfKeyring(keyring: Keyring): RootKeyContext | undefined {
+  return (keyring as { readonly [CONTEXT]?: RootKeyContext } | undefined)?.[CONTEXT];
 }

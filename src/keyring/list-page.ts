@@ -7,9 +7,9 @@ import type { MaybePromise } from "../contracts/types.js";
 import { jsonBytes } from "../lib/json-bytes.js";
 import type { Context } from "./context.js";
 import { MAX_BATCH } from "./rows.js";
-import type { Search } from "./search.js";
+import { createSearch, type Search, type SearchedTable } from "./search.js";
 import { type ListedTable, readCursor, writeCursor } from "./schemas/cursor.js";
-import type { ListRequestBody } from "./schemas/requests.js";
+import type { ListRequestBody, SearchRequestBody } from "./schemas/requests.js";
 import type { Page } from "./schemas/responses.js";
 
 const DEFAULT_LIMIT = 100;
@@ -68,6 +68,15 @@ export async function readPage<T extends ListedTable, A>(
     const hasMore = rows.length > data.length && last !== undefined;
     return { data, pagination: hasMore ? { cursor: writeCursor(table, last.id), hasMore } : { hasMore } };
   });
+}
+
+/** A page of the rows that hold the text of the request, if it has one. */
+export function readMatches<T extends ListedTable & SearchedTable, A>(
+  context: Context,
+  { search, ...page }: SearchRequestBody,
+  listing: Omit<Listing<T, A>, "search">,
+): Promise<Page<A>> {
+  return readPage(context, page, { ...listing, search: createSearch(listing.table, search) });
 }
 
 /**

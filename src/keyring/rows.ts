@@ -1,12 +1,20 @@
-/** Rows of this keyring's workspace by id or name, or a 404 that reveals nothing of other workspaces. Spec §7. */
+/** Rows of this keyring's workspace by id or name, or a 404 that reveals nothing of other workspaces. Contract 7. */
 import { KeystileError } from "../contracts/errors.js";
-import type { ApiRow, KeyRow, NamedTable, OwnedRow, Rows, Table } from "../contracts/store.js";
+import type { ApiRow, KeyRow, NamedTable, OwnedRow, Rows, Table, Write } from "../contracts/store.js";
 import { NAME_OF } from "../lib/row-name.js";
-import type { Context } from "./context.js";
+import { type Context, type Reading, updateWithRetry } from "./context.js";
+import type { EmptyResponse } from "./schemas/responses.js";
+import { writeRows } from "./write.js";
 
 /** The same 404 for rows that never existed, were deleted or belong to another workspace. */
 export function notFound(what: string): KeystileError {
   return new KeystileError("NOT_FOUND", `${what} was not found`);
+}
+
+/** A 403 that names the permissions of which one is required, and nothing from the request. */
+export function forbidden(permissions: readonly string[]): KeystileError {
+  const named = permissions.join(", ");
+  return new KeystileError("CALLER_FORBIDDEN", `the credential lacks a permission for this; it takes one of: ${named}`);
 }
 
 /** @throws KeystileError NOT_FOUND */
@@ -52,6 +60,14 @@ export async function requireNamed<T extends NamedTable>(
   return row;
 }
 
+/** Removes the row that {@link requireNamed} finds. @throws KeystileError NOT_FOUND */
+export function removeNamed(context: Context, table: NamedTable, idOrName: string): Promise<EmptyResponse> {
+  return updateWithRetry(context, idOrName, async () => {
+    const { id, version } = await requireNamed(context, table, idOrName);
+    return (await writeRows(context, [{ table, remove: id, version } as Write])) ? {} : undefined;
+  });
+}
+
 /**
  * For each text the row with this id, else the one with this name; `undefined`: neither exists.
  * @param texts at most a thousand
@@ -76,7 +92,7 @@ export const MAX_BATCH = 1_000;
  * @param found rows that are known already, which the others join
  */
 export async function readRows<T extends Table>(
-  context: Context,
+  context: Reading,
   table: T,
   ids: Iterable<string>,
   found = new Map<string, Rows[T]>(),

@@ -11,6 +11,7 @@ const FIELDS = {
   roles: ({ id, name, description }) => [id, name, description],
   permissions: ({ id, name, slug, description }) => [id, name, slug, description],
   namespaces: ({ id, name }) => [id, name],
+  keys: ({ id, start, name }) => [id, start, name],
 } as const satisfies { readonly [T in keyof Rows]?: (row: Rows[T]) => readonly (string | undefined)[] };
 
 /** Tables that can be searched. */

@@ -156,7 +156,8 @@ export function guardClock(clock: () => number): () => number {
   };
 }
 
-type StoreMethod = Exclude<keyof Store, "powers">;
+/** Those that every store has. */
+type StoreMethod = { [K in keyof Store]-?: undefined extends Store[K] ? never : K }[Exclude<keyof Store, "powers">];
 
 /** The methods of a store. */
 export const STORE_METHODS = Object.keys({
@@ -170,8 +171,15 @@ export const STORE_METHODS = Object.keys({
   findOnce: true,
   readSecret: true,
   recordUses: true,
+  countOutcomes: true,
+  readOutcomes: true,
+  readCreditDays: true,
+  pruneOutcomes: true,
+  readAudit: true,
   drawCredits: true,
   returnCredits: true,
+  reserveCredits: true,
+  settleCredits: true,
   readBalances: true,
   readMany: true,
   readNames: true,

@@ -22,7 +22,12 @@ const MAX_VALUES = 20_000;
  */
 export const { hasOwnProperty } = Object.prototype;
 
-/** Most code points of a key's text (spec §8). */
+/** Whether a value is an object, and not an array. */
+export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** Most code points of a key's text (contract 8). */
 export const MAX_KEY_LENGTH = 512;
 
 /**
@@ -83,10 +88,10 @@ export function copyPlain(value: unknown): Json | Refusal {
  */
 export function copyBody(body: unknown): unknown {
   const walk = { values: 0 };
-  if (typeof body !== "object" || body === null || Array.isArray(body)) return copyPart(body, 1, walk);
+  if (!isObject(body)) return copyPart(body, 1, walk);
   const copy = bare();
   for (const name of namesOf(body)) {
-    const value = (body as Record<string, unknown>)[name];
+    const value = body[name];
     if (value === undefined) continue;
     if (name === FREE_FORM) setProperty(copy, name, value === null ? null : copyPlain(value));
     else setProperty(copy, name, copyPart(value, 2, walk));
@@ -98,10 +103,10 @@ export function copyBody(body: unknown): unknown {
  * A copy of an object's own enumerable properties, each read once, without `undefined`; `undefined` for anything else.
  */
 export function readOwnProperties(value: unknown): Record<string, unknown> | undefined {
-  if (typeof value !== "object" || value === null || Array.isArray(value)) return undefined;
+  if (!isObject(value)) return undefined;
   const copy = bare();
   for (const name of namesOf(value)) {
-    const part = (value as Record<string, unknown>)[name];
+    const part = value[name];
     if (part !== undefined) setProperty(copy, name, part);
   }
   return copy;

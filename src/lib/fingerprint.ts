@@ -16,8 +16,8 @@
  */
 
 /**
- * UTF-16 units of the longest text that gets a fingerprint: a key has at most 1,024 (spec §2.1), a bucket's name fewer
- * than 1,000.
+ * UTF-16 units of the longest text that gets a fingerprint: a key has at most 1,024 (contract 2.1), a bucket's name
+ * fewer than 1,000.
  */
 export const MAX_UNITS = 2_048;
 const LANES = 3;

@@ -45,13 +45,19 @@ export function keyedDigest(secret: string, text: string): MaybePromise<string> 
 }
 
 async function keyedDigestOnTheWeb(secret: string, text: string): Promise<string> {
-  const { subtle } = globalThis.crypto;
-  const encoder = new TextEncoder();
-  const algorithm = { name: "HMAC", hash: "SHA-256" };
-  const key = await subtle.importKey("raw", encoder.encode(secret), algorithm, false, ["sign"]);
-  const bytes = new Uint8Array(await subtle.sign("HMAC", key, encoder.encode(text)));
-  const base64 = btoa(String.fromCharCode(...bytes));
+  const base64 = await hmacSha256(new TextEncoder().encode(secret), text);
   return base64.replaceAll("+", "-").replaceAll("/", "_").slice(0, KEYED_LENGTH);
+}
+
+/** HMAC-SHA256 of a text, in base64. */
+export async function hmacSha256(secret: Uint8Array<ArrayBuffer>, text: string): Promise<string> {
+  const { subtle } = globalThis.crypto;
+  const key = await subtle.importKey("raw", secret, { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
+  return toBase64(await subtle.sign("HMAC", key, new TextEncoder().encode(text)));
+}
+
+function toBase64(bytes: ArrayBuffer): string {
+  return btoa(String.fromCharCode(...new Uint8Array(bytes)));
 }
 
 /** A new secret: 32 random bytes in hexadecimal. */
@@ -66,9 +72,9 @@ export function digestKey(key: string): MaybePromise<string> {
 
 async function digestOnTheWeb(algorithm: Digest, text: string, encoding: Encoding): Promise<string> {
   const name = algorithm.replace("sha", "SHA-");
-  const bytes = new Uint8Array(await globalThis.crypto.subtle.digest(name, new TextEncoder().encode(text)));
-  if (encoding === "hex") return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
-  return btoa(String.fromCharCode(...bytes));
+  const digest = await globalThis.crypto.subtle.digest(name, new TextEncoder().encode(text));
+  if (encoding === "base64") return toBase64(digest);
+  return Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
 const BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
@@ -94,8 +100,14 @@ export function newKey(
   return { key: body + checksum(body), start: head + random.slice(0, SHOWN) };
 }
 
-/** `start` of an imported key whose text no verification has shown yet. */
+/** Ends `start` of an imported key whose text no verification has shown yet, after what the import said of it. */
 export const UNKNOWN_START = "...";
+
+/** Whether no verification has shown more of an imported key than the import said. */
+export function isUnknownStart(start: string): boolean {
+  return start.endsWith(UNKNOWN_START);
+}
+
 /** Most characters of a prefix that `start` includes, as in new keys. */
 const MAX_PREFIX = 16;
 /** A key of which fewer than this many characters stay secret shows none. */

@@ -3,7 +3,7 @@ import type { IdentityRow } from "../contracts/store.js";
 import type { Identity } from "../contracts/types.js";
 import type { Mutable } from "./mutable.js";
 
-/** An identity as answers show it (spec §2.2). */
+/** An identity as answers show it (contract 2.2). */
 export function toIdentity(row: IdentityRow): Identity {
   const { id, externalId, ratelimits } = row;
   const identity: Mutable<Identity> = { id, externalId };

@@ -12,6 +12,7 @@ import {
 } from "./guard.js";
 
 export type { HeaderMap } from "./guard.js";
+export { verifiedKey } from "./guard.js";
 export type * from "./public-types.js";
 
 declare global {
@@ -53,7 +54,9 @@ export interface ExpressResponse {
  * @param verifier made by `createVerifier(store)`
  * @throws TypeError or RangeError that names the option, when the route is built
  * @example
- * app.get("/documents", apiKey(verifier, { permissions: "documents.read" }), (req, res) => res.json(req.apiKey.keyId));
+ * app.get("/documents", apiKey(verifier, { permissions: "documents.read" }), (req, res) => {
+ *   res.json(verifiedKey(req).keyId);
+ * });
  */
 export function apiKey<Request extends ExpressRequest>(
   verifier: KeyVerifier,

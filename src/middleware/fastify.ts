@@ -14,6 +14,7 @@ import {
 import { checkRequirement, type KeyRequirement } from "./requirement.js";
 
 export type { HeaderMap } from "./guard.js";
+export { verifiedKey } from "./guard.js";
 export type * from "./public-types.js";
 
 declare module "fastify" {
@@ -72,7 +73,8 @@ export interface FastifyLike<Request> {
  * @throws TypeError or RangeError that names the option
  * @example
  * await app.register(apiKey(verifier));
- * app.get("/documents", { config: { apiKey: { permissions: "documents.read" } } }, (request) => request.apiKey?.keyId);
+ * const config = { apiKey: { permissions: "documents.read" } };
+ * app.get("/documents", { config }, (request) => verifiedKey(request).keyId);
  */
 export function apiKey<Request extends FastifyRequestLike>(
   verifier: KeyVerifier,

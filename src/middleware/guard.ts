@@ -49,6 +49,17 @@ export type KeyVerifier<Meta = unknown> = Pick<Verifier<Meta>, "verify">;
 /** The result of a verification that passed. */
 export type VerifiedKey<Meta = RegisteredMeta> = ValidResult<Meta>;
 
+/**
+ * The verified key of a guarded request: of Express, Fastify and Nest `verifiedKey(req)`, of Hono `verifiedKey(c.var)`,
+ * of tRPC `verifiedKey(ctx)`. The compiler cannot know which handlers a guard stands before, so `apiKey` may be absent
+ * to it.
+ * @throws TypeError no guard let the request pass with a key
+ */
+export function verifiedKey<Key extends VerifiedKey<unknown>>(of: { readonly apiKey?: Key | undefined }): Key {
+  if (of.apiKey === undefined) throw new TypeError("no key was verified: put a guard before this handler");
+  return of.apiKey;
+}
+
 /** Options of a guard: what it asks of a key, where the key is, and how refusals look. All have defaults. */
 export interface ApiKeyOptions<Request> extends KeyRequirement<Request>, RefusalOptions {
   /**
@@ -270,6 +281,8 @@ function joined(value: string | readonly string[] | null | undefined): string | 
 }
 
 function logError(error: unknown): void {
+  // An outage brings one for each request: a line each, without the stack.
+  const isOutage = isKeystileError(error) && error.status === 503;
   // eslint-disable-next-line no-console -- the only log that every runtime has
-  console.error(error);
+  console.error(isOutage ? `${error.code}: ${error.detail}` : error);
 }

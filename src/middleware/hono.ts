@@ -6,6 +6,7 @@ import type { Context } from "hono";
 import { type ApiKeyOptions, createGuard, type KeyVerifier, type VerifiedKey } from "./guard.js";
 import { toResponse } from "./refusal-response.js";
 
+export { verifiedKey } from "./guard.js";
 export type * from "./public-types.js";
 
 declare module "hono" {
@@ -37,7 +38,7 @@ export interface HonoContext {
  * @param verifier made by `createVerifier(store)`
  * @throws TypeError or RangeError that names the option, when the route is built
  * @example
- * app.get("/documents", apiKey(verifier, { permissions: "documents.read" }), (c) => c.json(c.var.apiKey?.keyId));
+ * app.get("/documents", apiKey(verifier, { permissions: "documents.read" }), (c) => c.json(verifiedKey(c.var).keyId));
  */
 export function apiKey<C extends HonoContext = Context>(
   verifier: KeyVerifier,

@@ -14,6 +14,7 @@ import { type RefusalBody, type Refusal } from "./refusal.js";
 import { checkRequirement, type KeyRequirement } from "./requirement.js";
 
 export type { HeaderMap } from "./guard.js";
+export { verifiedKey } from "./guard.js";
 export type * from "./public-types.js";
 
 /** Where decorators leave a requirement: on a controller's class, or on a handler's function. */

@@ -56,8 +56,13 @@ export interface Refusal {
   readonly title: string;
   /** One sentence for the client's developer. */
   readonly detail: string;
-  /** Milliseconds until the same call could pass its rate limits; undefined: unknown, or waiting does not help. */
+  /**
+   * Milliseconds until the same call could pass its rate limits, or until the refill that covers it; undefined:
+   * unknown, or waiting does not help.
+   */
   readonly retryAfter: number | undefined;
+  /** Credits that are left, of USAGE_EXCEEDED whose next refill is known. */
+  readonly credits?: number;
   /** `WWW-Authenticate`, `Retry-After`, `RateLimit` and the like; without `Content-Type`. */
   readonly headers: Readonly<Record<string, string>>;
 }
@@ -107,6 +112,7 @@ export function createRefusal(
     title: isUnpaid ? "Payment Required" : title,
     detail,
     retryAfter: wait,
+    ...(shown === "USAGE_EXCEEDED" && wait !== undefined && { credits: result?.credits ?? 0 }),
     headers: {
       "Cache-Control": "no-store",
       ...(challenge !== undefined && { "WWW-Authenticate": scope ? `${challenge}, scope="${scope}"` : challenge }),
@@ -124,9 +130,9 @@ function scopeOf(query = ""): string {
 }
 
 /** RFC 9457: the type is about:blank, since the status and `code` say it all. */
-export function renderProblem({ status, title, detail, code }: Refusal): RefusalBody {
+export function renderProblem({ status, title, detail, code, credits }: Refusal): RefusalBody {
   return {
     type: "application/problem+json",
-    body: JSON.stringify({ type: "about:blank", title, status, detail, code }),
+    body: JSON.stringify({ type: "about:blank", title, status, detail, code, credits }),
   };
 }

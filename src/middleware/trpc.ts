@@ -15,6 +15,7 @@ import {
 import { type Refusal } from "./refusal.js";
 
 export type { HeaderMap } from "./guard.js";
+export { verifiedKey } from "./guard.js";
 export type * from "./public-types.js";
 
 /**

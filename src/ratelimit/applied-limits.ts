@@ -1,13 +1,13 @@
-/** Which rate limits apply to a call, and the form of their results. Spec §2.1, §2.2. */
+/** Which rate limits apply to a call, and the form of their results. Contract 2.1, 2.2. */
 import { badRequest, type ValidationProblem } from "../contracts/errors.js";
-import type { LimitVerdict } from "../contracts/limiter.js";
+import type { LimitCheck, LimitVerdict } from "../contracts/limiter.js";
 import type { KeyRecord } from "../contracts/store.js";
 import type { Identity, RatelimitResponse, VerifyKeyRatelimitData } from "../contracts/types.js";
 import { ownProperty } from "../lib/check-options.js";
 import { shortDigest } from "../lib/hash.js";
-import { type BucketHint, type HintedCheck, hintFor } from "./memory/bucket-hint.js";
+import { type KeptCheck, newPlace, type Place, PLACE } from "./memory/place.js";
 
-/** Bounds of results (spec §8); decisions use the unclamped values. */
+/** Bounds of results (contract 8); decisions use the unclamped values. */
 const LIMIT = { min: 1, max: 1_000_000 };
 const DURATION = { min: 1_000, max: 2_592_000_000 };
 const NAME_LENGTH = 128;
@@ -24,31 +24,30 @@ export interface RatelimitCheck {
 export type LimitKind = Omit<RatelimitResponse, "id">;
 
 /** A limit that applies to a call: the check for the limiter, and what the response shows. */
-export interface AppliedLimit extends HintedCheck, LimitKind {
+export interface AppliedLimit extends LimitCheck, LimitKind {
   readonly id: string;
 }
 
-/** The limits of a key, including its identity's, ready to apply to any call. */
-export interface Limits {
-  /** Limits checked on every call, at cost 1. */
-  readonly automatic: readonly AppliedLimit[];
-  /**
-   * All limits, including those checked only when named; one per name. There are few, so they are searched linearly.
-   */
-  readonly named: readonly AppliedLimit[];
-}
-
-/** What the limits need of a key. It is also the hint of its only limit's bucket. */
-export interface LimitedKey extends BucketHint {
+/** What the limits need of a key. */
+export interface KeyLimits {
   readonly keyId: string;
   /** The key after which the buckets of its limits are named; another than itself for a key that replaced one. */
   readonly bucketOwner: string;
+  readonly workspaceId: string;
   /** Of all its buckets: its identity's id, or else the owner's. */
   readonly shard: string;
-  /** The key's only limit, if it is automatic; and its id. */
+  /**
+   * All limits, including its identity's, at cost 1: the automatic ones and those checked only when named; one per
+   * name.
+   */
+  readonly limits: readonly AppliedLimit[];
+}
+
+/** A key as it is remembered. It is also the place of its only limit's bucket. */
+export interface LimitedKey extends KeyLimits, Place {
+  /** Its only limit, if that is automatic, with its id. */
   readonly onlyLimit: LimitKind | undefined;
   readonly onlyLimitId: string;
-  readonly limits: Limits;
 }
 
 /** The limits of an identity that apply to one of its keys: a limit of the key replaces one of the same name. */
@@ -59,58 +58,39 @@ export function sharedLimits(record: KeyRecord): readonly AppliedLimit[] | undef
     (identity && ownProperty(identity, "ratelimits"))?.filter(
       ({ name }) => !ratelimits.some((limit) => limit.name === name),
     ) ?? [];
-  return shared.length === 0
-    ? undefined
-    : shared.map((limit) =>
-        toApplied((identity as Identity).id, workspaceId, (identity as Identity).id, limit, limit.id),
-      );
+  if (identity === undefined || shared.length === 0) return undefined;
+  return shared.map((limit) => toApplied(identity.id, workspaceId, identity.id, limit, limit.id));
 }
 
 /**
- * Collects the limits of a key.
- * @param owner of the buckets
+ * A limit of a key or an identity as a check.
+ * @param owner of the bucket
  * @param workspaceId of the key
  * @param shard of all buckets of the key
- * @param ids of the key's limits, in the order of `kinds`
  */
-export function toLimits(
-  owner: string,
-  workspaceId: string,
-  shard: string,
-  kinds: readonly LimitKind[],
-  ids: readonly string[],
-  shared: readonly AppliedLimit[] = [],
-): Limits {
-  const keyLimits = kinds.map((kind, i) => toApplied(owner, workspaceId, shard, kind, ids[i] as string));
-  const named = shared.length === 0 ? keyLimits : [...keyLimits, ...shared];
-  return { automatic: named.every(isAutomatic) ? named : named.filter(isAutomatic), named };
-}
-
-function toApplied(
+export function toApplied(
   owner: string,
   workspaceId: string,
   shard: string,
   { name, limit, duration, autoApply }: LimitKind,
   id: string,
-): AppliedLimit {
-  const bucket = bucketOf(owner, name);
+  place = newPlace(),
+): AppliedLimit & KeptCheck {
   return {
-    bucket,
+    [PLACE]: place,
+    bucket: bucketOf(owner, name),
     limit,
     duration,
     cost: 1,
+    configured: undefined,
     id,
     name,
     autoApply,
     workspaceId,
     shard,
     isAdHoc: undefined,
-    hint: hintFor(bucket, workspaceId),
-    configured: undefined,
   };
 }
-
-const isAutomatic = ({ autoApply }: AppliedLimit) => autoApply;
 
 /**
  * The limits that apply to one call: the automatic ones that the request does not name, then the requested ones in
@@ -118,28 +98,39 @@ const isAutomatic = ({ autoApply }: AppliedLimit) => autoApply;
  * @throws KeystileError BAD_REQUEST at `body.ratelimits[i].name` for a name that no limit has, unless both `limit` and
  *   `duration` are given; the message contains no names
  */
-export function applyLimits(
-  key: Pick<LimitedKey, "keyId" | "bucketOwner" | "workspaceId" | "shard" | "limits">,
-  requested: readonly RatelimitCheck[],
-): readonly AppliedLimit[] {
+export function applyLimits(key: KeyLimits, requested: readonly RatelimitCheck[]): readonly AppliedLimit[] {
   const { limits } = key;
-  if (requested.length === 0) return limits.automatic;
-  const named = new Set<string>();
-  for (const { name } of requested) named.add(name);
-  const applied = limits.automatic.filter(({ name }) => !named.has(name));
+  if (requested.length === 0) return automatic(limits);
+  const named = new Map<string, AppliedLimit | undefined>();
+  for (const { name } of requested) named.set(name, undefined);
+  const applied: AppliedLimit[] = [];
+  for (const limit of limits) {
+    if (named.has(limit.name)) named.set(limit.name, limit);
+    else if (limit.autoApply) applied.push(limit);
+  }
   const problems: ValidationProblem[] = [];
   requested.forEach((check, i) => {
-    const limit = limits.named.find(({ name }) => name === check.name) ?? adHoc(key, check);
-    if (limit !== undefined) applied.push(override(limit, check));
-    else
-      problems.push({
-        location: `body.ratelimits[${i}].name`,
-        message: "names no rate limit of this key",
-        fix: "name an existing limit, or give both limit and duration",
-      });
+    const known = named.get(check.name);
+    const limit = known === undefined ? adHoc(key, check) : override(known, check);
+    if (limit === undefined) problems.push(unknownName(i));
+    else applied.push(limit);
   });
   if (problems.length > 0) throw badRequest(problems);
   return applied;
+}
+
+/** The list itself, if all are. */
+function automatic(limits: readonly AppliedLimit[]): readonly AppliedLimit[] {
+  for (const { autoApply } of limits) if (!autoApply) return limits.filter((limit) => limit.autoApply);
+  return limits;
+}
+
+function unknownName(i: number): ValidationProblem {
+  return {
+    location: `body.ratelimits[${i}].name`,
+    message: "names no rate limit of this key",
+    fix: "name an existing limit, or give both limit and duration",
+  };
 }
 
 /** The result of one check in a response, with numbers clamped to the schema's bounds. */
@@ -189,35 +180,32 @@ function override(
   known: AppliedLimit,
   { cost, limit = known.limit, duration = known.duration }: RatelimitCheck,
 ): AppliedLimit {
-  const { bucket, id, name, autoApply, workspaceId, shard, isAdHoc, hint } = known;
+  const { bucket, id, name, autoApply, workspaceId, shard, isAdHoc } = known;
   const configured = limit === known.limit && duration === known.duration ? undefined : known;
-  return { bucket, limit, duration, cost, id, name, autoApply, workspaceId, shard, isAdHoc, hint, configured };
+  return { bucket, limit, duration, cost, id, name, autoApply, workspaceId, shard, isAdHoc, configured };
 }
 
 /**
  * A limit that exists only in this request. Its name is truncated for the response: requests allow 255 code points,
- * results 128 (spec §8).
+ * results 128 (contract 8).
  */
 function adHoc(
-  { keyId, bucketOwner: owner, workspaceId, shard }: Omit<Parameters<typeof applyLimits>[0], "limits">,
+  { keyId, bucketOwner: owner, workspaceId, shard }: KeyLimits,
   { name, limit, duration, cost }: RatelimitCheck,
 ): AppliedLimit | undefined {
   if (limit === undefined || duration === undefined) return undefined;
   const bucket = bucketOf(owner, name);
-  const shown = limitNameInResult(name);
-  const id = `rl_${shortDigest(bucketOf(keyId, name))}`;
   return {
     bucket,
     limit,
     duration,
     cost,
-    id,
-    name: shown,
+    id: `rl_${shortDigest(owner === keyId ? bucket : bucketOf(keyId, name))}`,
+    name: limitNameInResult(name),
     autoApply: false,
     workspaceId,
     shard,
     isAdHoc: true,
-    hint: undefined,
     configured: undefined,
   };
 }

@@ -6,8 +6,7 @@ import { settled } from "../lib/callbacks.js";
 import { integer, methods, oneOf, type OptionChecks, ownOnly } from "../lib/check-options.js";
 import { createDeadline } from "../lib/guards/deadline.js";
 import { isThenable } from "../lib/thenable.js";
-import type { BucketHint } from "./memory/bucket-hint.js";
-import type { HintedLimiter } from "./memory/limiter.js";
+import type { PlacedLimiter } from "./memory/limiter.js";
 
 /** The checks of the options of everything that takes a limiter. */
 export const LIMITER_OPTIONS = {
@@ -49,8 +48,8 @@ export interface LimitTaker {
    *   limiter's own errors propagate unchanged
    */
   take(checks: readonly LimitCheck[], now: number): MaybePromise<LimitAnswer>;
-  /** Takes one token of the hint's bucket; `undefined`: this limiter does not use hints, call `take`. */
-  takeOne(hint: BucketHint, size: LimitSize, now: number): LimitVerdict | undefined;
+  /** Of the built-in limiter alone: {@link PlacedLimiter.takeAt}. */
+  readonly takeAt?: PlacedLimiter["takeAt"] | undefined;
   /** Calls in which the limiter failed, including denied ones. */
   degradedCalls(): number;
   /** Of the limiter and of the local one that stands in for it. Never throws. */
@@ -91,16 +90,15 @@ export function withFallback(limiter: Limiter, options: FallbackOptions): LimitT
         .then((verdicts) => ({ verdicts: wellFormed(verdicts, checks), degraded: false }))
         .catch((cause: unknown) => fallBack(checks, now, cause));
     },
-    takeOne: () => undefined,
     degradedCalls: () => calls,
     counters: () => sumOf(countersOf(limiter), countersOf(options.local)),
   };
 }
 
-/** The verifier's built-in limiter: it cannot fail, its results need no validation, and it uses hints. */
-export function hintedTaker(limiter: HintedLimiter): LimitTaker {
+/** The verifier's built-in limiter: it cannot fail, and its results need no validation. */
+export function withoutFallback(limiter: PlacedLimiter): LimitTaker {
   return {
-    takeOne: limiter.takeOne,
+    takeAt: limiter.takeAt,
     take: (checks, now) => ({ verdicts: limiter.take(checks, now), degraded: false }),
     degradedCalls: () => 0,
     counters: limiter.counters,

@@ -1,7 +1,9 @@
 /** Builds the record that a find returns from a key's row and the rows it refers to. */
 import { fieldsThat } from "../contracts/key-fields.js";
-import type { ApiRow, IdentityRow, KeyRecord, KeyRef, KeyRow, RoleRow } from "../contracts/store.js";
-import { UNKNOWN_START } from "../lib/hash.js";
+import type { ApiRow, CreditRow, IdentityRow, KeyRecord, KeyRef, KeyRow, RoleRow } from "../contracts/store.js";
+import { ownProperty } from "../lib/check-options.js";
+import { creditsSource } from "../lib/credits-source.js";
+import { isUnknownStart } from "../lib/hash.js";
 import { toIdentity } from "../lib/identity.js";
 import type { Mutable } from "../lib/mutable.js";
 
@@ -10,6 +12,8 @@ export interface Related {
   readonly api: ApiRow | undefined;
   readonly workspaceEnabled: boolean;
   readonly identity: IdentityRow | undefined;
+  /** The ref of the identity's account, if it has one. */
+  readonly identityRef: KeyRef | undefined;
   role(id: string): RoleRow | undefined;
   /** The permission's slug. */
   permission(id: string): string | undefined;
@@ -48,12 +52,19 @@ export function grantIds(
 export function toRecordWith(
   ref: KeyRef,
   row: KeyRow,
-  { api, identity, workspaceEnabled }: Pick<Related, "api" | "identity" | "workspaceEnabled">,
+  {
+    api,
+    identity,
+    identityRef,
+    workspaceEnabled,
+  }: Pick<Related, "api" | "identity" | "identityRef" | "workspaceEnabled">,
   grantsOf: () => GrantedNames,
   accountRef: KeyRef = ref,
 ): KeyRecord | undefined {
   if (row.deleted || api === undefined || api.deleted) return undefined;
   const { permissions, roles } = grantsOf();
+  const source = creditsSource(row, identity);
+  const credits: Partial<CreditRow> = source === "identity" ? (identity as IdentityRow) : row;
   const record: Mutable<KeyRecord> = {
     ref,
     keyId: row.id,
@@ -63,16 +74,23 @@ export function toRecordWith(
     permissions,
     roles,
     ratelimits: row.ratelimits,
-    hasCredits: row.hasCredits,
-    generation: row.generation,
+    hasCredits: source !== "none",
+    generation: ownProperty(credits, "generation") ?? 0,
     parentDisabled: !api.enabled || !workspaceEnabled,
     unadopted: !Object.hasOwn(row, "digest") || row.digest === undefined,
     ipAllowlists: allowlists(row.ipAllowlist, api.ipAllowlist),
   };
-  if (row.start === UNKNOWN_START) record.startUnknown = true;
+  // Of keys that were made here it is known.
+  if (row.migrationId !== undefined && isUnknownStart(row.start)) record.startUnknown = true;
   if (identity !== undefined) record.identity = toIdentity(identity);
-  const accountId = Object.hasOwn(row, "accountId") ? row.accountId : undefined;
-  if (accountId !== undefined) record.account = { ref: accountRef, id: accountId };
+  const refill = ownProperty(credits, "refill");
+  if (refill !== undefined) record.refill = refill;
+  const accountId = ownProperty(row, "accountId");
+  if (source === "identity") {
+    if (identityRef === undefined) throw new TypeError("an identity that has credits must have an account");
+    record.creditsFrom = source;
+    record.account = { ref: identityRef, id: accountId ?? row.id };
+  } else if (accountId !== undefined) record.account = { ref: accountRef, id: accountId };
   for (const name of OPTIONAL) copyField(row, record, name);
   return record;
 }

@@ -19,12 +19,21 @@ export {
   MAX_BALANCE,
   openAccount,
   type Outcome,
+  reserve,
+  settle,
   spend,
   sweep,
   type Totals,
 } from "../credits/account.js";
 export { boundariesBetween, boundaryOf, calendarOf, periodOf } from "../credits/refill-calendar.js";
-export { withoutIdempotency, withoutLeases, withoutUsage } from "../lib/guards/powers.js";
+export {
+  withoutAnalytics,
+  withoutAudit,
+  withoutIdempotency,
+  withoutLeases,
+  withoutReservations,
+  withoutUsage,
+} from "../lib/guards/powers.js";
 export { findEach } from "./find-each.js";
 export { type OnceTable, spendOnce } from "./spend-once.js";
 export { flatten, type GrantedNames, type Related, toRecord, toRecordWith } from "./key-record.js";

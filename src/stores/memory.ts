@@ -2,6 +2,7 @@
 import { KeystileError } from "../contracts/errors.js";
 import type {
   Change,
+  CreditChange,
   KeyRecord,
   KeyRef,
   KeyRow,
@@ -9,6 +10,7 @@ import type {
   NewKey,
   RootKeyRow,
   Rows,
+  Spend,
   Store,
   StorePowers,
   Table,
@@ -18,6 +20,8 @@ import type {
 import {
   type Account,
   applyChange,
+  assertReservation,
+  assertSettle,
   assertSpend,
   countedBalance,
   draw,
@@ -27,16 +31,26 @@ import {
   type LeaseChanges,
   openAccount,
   type Outcome,
+  RESERVATION,
+  reserve,
+  settle,
   spend,
 } from "../credits/account.js";
+import { creditsSource } from "../lib/credits-source.js";
 import { deepFreeze } from "../lib/deep-freeze.js";
 import { newSecret } from "../lib/hash.js";
 import { isFoundWithKeys } from "../contracts/row-changes.js";
 import { trust } from "../lib/guards/trusted.js";
+import { createEndings, endedAs, type Endings } from "./endings.js";
 import { findEach } from "./find-each.js";
 import { toRecord } from "./key-record.js";
 import { createListeners } from "./listeners.js";
 import { createMemoryOnce } from "./memory-once.js";
+import { countKeys, searchKeys } from "./memory-search.js";
+import { createMemoryAlerts } from "./memory-alerts.js";
+import { createMemoryAudit } from "./memory-audit.js";
+import { createMemoryCreditDays, type Owner } from "./memory-credit-days.js";
+import { createMemoryOutcomes } from "./memory-outcomes.js";
 import { listed, nameOf, uniqueOf } from "./row-names.js";
 import { SortedIds } from "./sorted-ids.js";
 import { bodyAt, spendOnce } from "./spend-once.js";
@@ -46,10 +60,22 @@ const POWERS: StorePowers = Object.freeze({
   reserves: true,
   idempotency: true,
   usage: true,
+  audit: true,
+  reservations: true,
+  analytics: true,
+  search: true,
+  alerts: true,
   changes: "own",
   durability: "none",
 });
 const NO_LEASES: ReadonlyMap<string, Lease> = new Map();
+
+/** Leases of one account. */
+interface Leases {
+  readonly byId: Map<string, Lease>;
+  /** Infinity: there are none. */
+  firstExpiry: number;
+}
 
 /** Everything one store holds. */
 interface State {
@@ -58,16 +84,22 @@ interface State {
   readonly sorted: Map<string, SortedIds>;
   /** Unique text (a name in its workspace, a digest, a hash) → id of the row that holds it. */
   readonly unique: Map<string, string>;
-  /** By key id. */
-  readonly accounts: Map<string, Account>;
-  /** Key id → lease id → lease. */
-  readonly leases: Map<string, Map<string, Lease>>;
+  /** By ref. */
+  readonly accounts: Map<KeyRef, Account>;
+  /** By ref of the account. */
+  readonly leases: Map<KeyRef, Leases>;
+  readonly endings: Endings;
+  /** Identity id → ref of its account: a number, which is no key's. Never used again. */
+  readonly identityRefs: Map<string, number>;
+  /** The same the other way round. */
+  readonly identityIds: Map<number, string>;
+  lastRef: number;
 }
 
 /**
  * Keeps keys in the memory of the process; nothing is persisted. For tests, and for programs that load their keys at
  * start.
- * @returns a new, empty store; its `KeyRef` is the key's id
+ * @returns a new, empty store; its `KeyRef` is the key's id, or a number for the account of an identity
  * @see src/contracts/store.ts for the contract · a find costs a few microseconds, since it builds the record each time
  */
 export function memoryStore(): Store {
@@ -88,16 +120,31 @@ export function memoryStore(): Store {
     unique: new Map(),
     accounts: new Map(),
     leases: new Map(),
+    endings: createEndings(),
+    identityRefs: new Map(),
+    identityIds: new Map(),
+    lastRef: 0,
   };
   const { rows, sorted, unique, accounts } = state;
   const { add: subscribe, notify } = createListeners<Change>();
   const recorded = createMemoryOnce();
+  const creditDays = createMemoryCreditDays(accounts, (ref) => ownerOf(state, ref));
+  const { hasCounted, ...outcomes } = createMemoryOutcomes(creditDays);
+  const { record, ...audit } = createMemoryAudit();
   // Made when it is first asked for: Cloudflare Workers do not allow random numbers at module scope.
   let secret: string | undefined;
   const keyBy = (text: string) => rows.keys.get(unique.get(text) ?? "");
 
   const spendCredits = (ref: KeyRef, cost: number, period: number, now: number) =>
-    onAccount(state, ref, (account, leases) => spend(account, () => leases, cost, period, now));
+    onAccount(state, ref, (account) => spend(account, () => expiredOf(state, ref, now), cost, period, now));
+  const reserveCredits: Store["reserveCredits"] = (ref, cost, period, now, reservation) => {
+    assertReservation(reservation);
+    state.endings.forget(now);
+    return onAccount(state, ref, (account, leases) => {
+      const known = () => ({ count: countReservations(leases), hasId: leases.has(reservation.id) });
+      return reserve(account, () => expiredOf(state, ref, now), known, cost, period, now, reservation);
+    });
+  };
   const findKey: Store["findKey"] = (digest) => recordOf(state, keyBy(`digest ${digest}`));
   return closable({
     powers: POWERS,
@@ -119,8 +166,12 @@ export function memoryStore(): Store {
     spendCredits,
     spendOnce(ref, cost, period, now, record, bounds) {
       assertSpend(cost, period, now);
-      const spendFrom = (taken: number) =>
-        ref === undefined ? { ok: true, remaining: null } : spendCredits(ref, taken, period, now);
+      const { reservation } = record;
+      const spendFrom = (taken: number) => {
+        if (ref === undefined) return { ok: true, remaining: null };
+        if (reservation === undefined) return spendCredits(ref, taken, period, now);
+        return reserveCredits(ref, taken, period, now, reservation) as Spend | undefined;
+      };
       return spendOnce(recorded, spendFrom, cost, now, record, bounds);
     },
     findOnce: (id, now) => bodyAt(recorded.find(id), now),
@@ -132,14 +183,23 @@ export function memoryStore(): Store {
           rows.keys.set(keyId, deepFreeze({ ...row, lastUsedAt: usedAt }));
       }
     },
+    ...outcomes,
+    ...audit,
+    ...createMemoryAlerts(),
     drawCredits: (ref, request) => onAccount(state, ref, (account, leases) => draw(account, leases, request)),
     returnCredits: (ref, lease) => onAccount(state, ref, (account, leases) => endLease(account, leases, lease)),
+    reserveCredits,
+    settleCredits(ref, request) {
+      assertSettle(request);
+      const ended = endedAs(state.endings.find(request.id));
+      const settled = onAccount(state, ref, (account, leases) => settle(account, leases, request, ended));
+      return settled ?? ended;
+    },
     readBalances: (queries, now) =>
-      queries.map(({ keyId, period }) => {
-        const row = rows.keys.get(keyId);
-        if (row === undefined) return undefined;
-        const accountId = accountOf(row);
-        return countedBalance(accounts.get(accountId), period, leasesOf(state, accountId), now);
+      queries.map(({ keyId, identityId, period }) => {
+        const row = keyId === undefined ? undefined : rows.keys.get(keyId);
+        const ref = row === undefined ? state.identityRefs.get(identityId ?? "") : accountOf(row);
+        return ref === undefined ? undefined : countedBalance(accounts.get(ref), period, leasesOf(state, ref), now);
       }),
 
     readMany: (table, ids) => ids.map((id) => rows[table].get(id)),
@@ -156,7 +216,9 @@ export function memoryStore(): Store {
       }
       return found;
     },
-    insertKeys(keys) {
+    searchKeys: (search) => searchKeys(keyIdsOf(state, search), rows.keys, search),
+    countKeys: (count) => countKeys(keyIdsOf(state, count), rows.keys, count),
+    insertKeys(keys, entry) {
       for (const { row } of keys) {
         if (rows.apis.get(row.apiId)?.deleted === true)
           throw new KeystileError("NOT_FOUND", "the API of a key to be stored does not exist");
@@ -165,14 +227,21 @@ export function memoryStore(): Store {
       const digests = keys.flatMap(({ row }, i) =>
         inserted[i] && row.digest !== undefined ? [{ digest: row.digest }] : [],
       );
+      const count = inserted.filter(Boolean).length;
+      if (entry !== undefined && count > 0) record({ ...entry, count });
       notify(digests);
       return inserted;
     },
-    write(writes) {
+    write(writes, entries = []) {
       const refusal = refusalOf(state, writes);
       if (refusal !== undefined) return refusal;
       const changes = writes.flatMap((write) => changesOf(state, write));
+      const at = entries[0]?.time ?? Date.now();
+      const before = hasCounted() ? writes.flatMap((write) => accountsOfWrite(state, write)) : [];
+      creditDays.keep(before, at);
       for (const write of writes) apply(state, write);
+      if (hasCounted()) creditDays.keep([...before, ...writes.flatMap((write) => accountsOfWrite(state, write))], at);
+      entries.forEach(record);
       notify(changes);
       return "written";
     },
@@ -198,7 +267,13 @@ function closable({ powers, ...methods }: Store): Store {
   return trust({ powers, ...(Object.fromEntries(guarded) as typeof methods) });
 }
 
-function recordOf({ rows }: State, row: KeyRow | undefined): KeyRecord | undefined {
+const NO_IDS = new SortedIds();
+
+function keyIdsOf({ sorted }: State, { workspaceId }: { readonly workspaceId: string }): SortedIds {
+  return sorted.get(`keys ${workspaceId}`) ?? NO_IDS;
+}
+
+function recordOf({ rows, identityRefs }: State, row: KeyRow | undefined): KeyRecord | undefined {
   if (row === undefined) return undefined;
   return toRecord(
     row.id,
@@ -207,6 +282,7 @@ function recordOf({ rows }: State, row: KeyRow | undefined): KeyRecord | undefin
       api: rows.apis.get(row.apiId),
       workspaceEnabled: rows.workspaces.get(row.workspaceId)?.enabled ?? true,
       identity: rows.identities.get(row.identityId ?? ""),
+      identityRef: identityRefs.get(row.identityId ?? ""),
       role: (id) => rows.roles.get(id),
       permission: (id) => rows.permissions.get(id)?.slug,
     },
@@ -218,33 +294,76 @@ function accountOf({ id, accountId }: KeyRow): string {
   return accountId ?? id;
 }
 
-/** Changes an account and its leases. `undefined`: the key has none. */
+/** The ref of the account that belongs to a row. */
+function refOf({ identityRefs }: State, { table, row }: CreditWrite): KeyRef {
+  return table === "keys" ? accountOf(row) : (identityRefs.get(row.id) as number);
+}
+
+/** The account of a key or an identity that a write is about. */
+function accountsOfWrite({ rows, identityRefs }: State, write: Write): KeyRef[] {
+  const id = "remove" in write ? write.remove : write.row.id;
+  const key = write.table === "keys" ? rows.keys.get(id) : undefined;
+  const ref = key === undefined ? write.table === "identities" && identityRefs.get(id) : accountOf(key);
+  return ref === undefined || ref === false ? [] : [ref];
+}
+
+/** Whose an account is: its identity's, or that of the newest key that has it. */
+function ownerOf({ rows, identityIds }: State, ref: KeyRef): Owner | undefined {
+  if (typeof ref === "number") return rows.identities.get(identityIds.get(ref) ?? "");
+  let newest: KeyRow | undefined;
+  for (let key = rows.keys.get(ref); key !== undefined; key = rows.keys.get(key.rerolledTo ?? ""))
+    if (!key.deleted) newest = key;
+  // The first is gone, which the others were found by.
+  if (!rows.keys.has(ref))
+    newest = [...rows.keys.values()].find(
+      (key) => key.accountId === ref && !key.deleted && key.rerolledTo === undefined,
+    );
+  return (
+    newest && (rows.identities.get(newest.identityId ?? "") ?? { workspaceId: newest.workspaceId, externalId: "" })
+  );
+}
+
+/** Changes an account and its leases. `undefined`: there is none. */
 function onAccount<T>(
   state: State,
   ref: KeyRef,
   change: (account: Account, leases: ReadonlyMap<string, Lease>) => Outcome<T>,
 ): T | undefined {
-  const keyId = String(ref);
-  const before = state.accounts.get(keyId);
+  const before = state.accounts.get(ref);
   if (before === undefined) return undefined;
-  const { account, leases, result } = change(before, leasesOf(state, keyId));
-  state.accounts.set(keyId, account);
-  setLeases(state, keyId, leases);
+  const { account, leases, result } = change(before, leasesOf(state, ref));
+  state.accounts.set(ref, account);
+  setLeases(state, ref, leases);
   return result;
 }
 
-function leasesOf({ leases }: State, keyId: string): ReadonlyMap<string, Lease> {
-  return leases.get(keyId) ?? NO_LEASES;
+function leasesOf({ leases }: State, ref: KeyRef): ReadonlyMap<string, Lease> {
+  return leases.get(ref)?.byId ?? NO_LEASES;
 }
 
-function setLeases(state: State, keyId: string, changes: LeaseChanges): void {
+/** The leases of an account, if one has expired by now: a spend beside a thousand looks at none. */
+function expiredOf(state: State, ref: KeyRef, now: number): ReadonlyMap<string, Lease> {
+  const of = state.leases.get(ref);
+  return of === undefined || of.firstExpiry > now ? NO_LEASES : of.byId;
+}
+
+function countReservations(leases: ReadonlyMap<string, Lease>): number {
+  let count = 0;
+  for (const id of leases.keys()) if (id.startsWith(RESERVATION)) count++;
+  return count;
+}
+
+function setLeases(state: State, ref: KeyRef, changes: LeaseChanges): void {
   if (changes.length === 0) return;
-  const leases = new Map(leasesOf(state, keyId));
-  for (const [id, lease] of changes) {
-    if (lease === undefined) leases.delete(id);
-    else leases.set(id, lease);
+  const of = state.leases.get(ref) ?? { byId: new Map<string, Lease>(), firstExpiry: Infinity };
+  state.leases.set(ref, of);
+  for (const [id, lease, ending] of changes) {
+    if (ending !== undefined) state.endings.add(id, ending);
+    if (lease === undefined) of.byId.delete(id);
+    else of.byId.set(id, lease);
   }
-  state.leases.set(keyId, leases);
+  of.firstExpiry = Infinity;
+  for (const { expires } of of.byId.values()) if (expires < of.firstExpiry) of.firstExpiry = expires;
 }
 
 function insertKey(state: State, { row, balance }: NewKey): boolean {
@@ -257,14 +376,13 @@ function insertKey(state: State, { row, balance }: NewKey): boolean {
 }
 
 /** Why the writes cannot be made (store clause 13). `undefined`: they can. */
-function refusalOf(
-  { rows, unique, accounts }: State,
-  writes: readonly Write[],
-): Exclude<WriteOutcome, "written"> | undefined {
+function refusalOf(state: State, writes: readonly Write[]): Exclude<WriteOutcome, "written"> | undefined {
+  const { rows, unique, accounts } = state;
   const claimed = new Set<string>();
   for (const write of writes) {
     if ("remove" in write) {
       if (rows[write.table].get(write.remove)?.version !== write.version) return "conflict";
+      if (write.table === "identities" && isDrawnOn(state, write.remove)) return "conflict";
       continue;
     }
     const { table, row } = write;
@@ -273,21 +391,39 @@ function refusalOf(
     const texts = uniqueOf(table, row);
     if (texts.some((text) => claimed.has(text) || (unique.get(text) ?? row.id) !== row.id)) return "taken";
     for (const text of texts) claimed.add(text);
-    if (write.credits !== undefined && !isCurrent(accounts.get(accountOf(row as KeyRow)), write.credits))
-      return "conflict";
+    if (hasCredits(write) && !isCurrent(accounts.get(refOf(state, write)), write.credits)) return "conflict";
   }
   return undefined;
+}
+
+/** Whether an enabled key draws on the credits of an identity (store clause 26). */
+function isDrawnOn({ rows }: State, id: string): boolean {
+  const identity = rows.identities.get(id);
+  for (const key of identity?.hasCredits === true ? rows.keys.values() : []) {
+    const isFound = key.identityId === id && key.enabled && !key.deleted && rows.apis.get(key.apiId)?.deleted === false;
+    if (isFound && creditsSource(key, identity) === "identity") return true;
+  }
+  return false;
+}
+
+/** A write that changes a balance. */
+type CreditWrite = Extract<Write, { readonly table: "keys" | "identities"; readonly row: unknown }> & {
+  readonly credits: CreditChange;
+};
+
+function hasCredits(write: Write): write is CreditWrite {
+  return "credits" in write && write.credits !== undefined;
 }
 
 function apply(state: State, write: Write): void {
   if ("remove" in write) return remove(state, write.table, write.remove);
   put(state, write.table, write.row);
-  if (write.credits === undefined) return;
-  const id = accountOf(write.row);
+  if (!hasCredits(write)) return;
+  const ref = refOf(state, write);
   const { accounts } = state;
-  const { account, leases } = applyChange(accounts.get(id), leasesOf(state, id), write.credits);
-  accounts.set(id, account);
-  setLeases(state, id, leases);
+  const { account, leases } = applyChange(accounts.get(ref), leasesOf(state, ref), write.credits);
+  accounts.set(ref, account);
+  setLeases(state, ref, leases);
 }
 
 function put<T extends Table>(state: State, table: T, row: Rows[T]): void {
@@ -300,6 +436,10 @@ function put<T extends Table>(state: State, table: T, row: Rows[T]): void {
   const stored = deepFreeze(next as Rows[T]);
   (state.rows[table] as Map<string, Rows[T]>).set(row.id, stored);
   sortedOf(state, table, stored).add(row.id);
+  if (table === "identities" && !state.identityRefs.has(row.id)) {
+    state.identityRefs.set(row.id, ++state.lastRef);
+    state.identityIds.set(state.lastRef, row.id);
+  }
   for (const text of uniqueOf(table, stored)) state.unique.set(text, row.id);
 }
 
@@ -316,12 +456,20 @@ function remove(state: State, table: Table, id: string, replaced = false): void 
   for (const text of uniqueOf(table, old)) state.unique.delete(text);
   state.rows[table].delete(id);
   sortedOf(state, table, old).delete(id);
-  if (table === "keys" && !replaced) {
-    const accountId = accountOf(old as KeyRow);
-    for (const other of state.rows.keys.values()) if (accountOf(other) === accountId) return;
-    state.accounts.delete(accountId);
-    state.leases.delete(accountId);
+  if (replaced) return;
+  let ref: KeyRef | undefined;
+  if (table === "keys") {
+    ref = accountOf(old as KeyRow);
+    for (const other of state.rows.keys.values()) if (accountOf(other) === ref) return;
+  } else if (table === "identities") {
+    const number = state.identityRefs.get(id) as number;
+    state.identityRefs.delete(id);
+    state.identityIds.delete(number);
+    ref = number;
   }
+  if (ref === undefined) return;
+  state.accounts.delete(ref);
+  state.leases.delete(ref);
 }
 
 /** The changes of a write that a find could see (store clause 15). A new role or API changes no existing key. */

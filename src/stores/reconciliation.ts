@@ -2,7 +2,7 @@
 
 /** Something that does not add up. */
 export interface BrokenAccount {
-  /** A key, or what else is named where no key has it. */
+  /** A key or an identity, or what else is named where none has it. */
   readonly keyId: string;
   /** What is wrong, in words. */
   readonly problem: string;

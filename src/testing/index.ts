@@ -6,6 +6,6 @@
 export { limiterSuite } from "./limiter/suite.js";
 export type { OpenShared } from "./store/shared-steps.js";
 export { sharedStoreSuite } from "./store/shared-suite.js";
-export { storeSuite, type StoreSuiteOptions } from "./store/suite.js";
+export { storeSuite } from "./store/suite.js";
 export type { TestFunctions } from "./test-functions.js";
 export { expectOutcome, type TestClock, testClock, testIds } from "./world.js";

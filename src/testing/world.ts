@@ -12,8 +12,8 @@ export interface TestClock {
   readonly now: () => number;
   /** Turns it forward, or back if negative. @param milliseconds an integer */
   advance(milliseconds: number): void;
-  /** Sets it. @param time Unix time, milliseconds */
-  set(time: number): void;
+  /** Sets it. @param time Unix time, milliseconds, or a text of a date */
+  set(time: number | string): void;
 }
 
 /** 2026-01-01T00:00:00Z, when a test clock starts unless the test says otherwise. */
@@ -21,10 +21,10 @@ const START = Date.UTC(2026, 0, 1);
 
 /**
  * Makes a clock that stands until it is turned: tests of expiry, windows and refills need no sleep.
- * @param start Unix time, milliseconds; default 2026-01-01T00:00:00Z
- * @throws RangeError for a time that is not a safe integer
+ * @param start Unix time, milliseconds, or a text of a date as `Date.parse` reads it; default 2026-01-01T00:00:00Z
+ * @throws RangeError for a time that is not a safe integer, and a text that is no date
  */
-export function testClock(start: number = START): TestClock {
+export function testClock(start: number | string = START): TestClock {
   let time = checked(start);
   return {
     now: () => time,
@@ -33,8 +33,10 @@ export function testClock(start: number = START): TestClock {
   };
 }
 
-function checked(time: number): number {
-  if (!Number.isSafeInteger(time)) throw new RangeError("time must be an integer: Unix time in milliseconds");
+function checked(given: number | string): number {
+  const time = typeof given === "string" ? Date.parse(given) : given;
+  if (!Number.isSafeInteger(time))
+    throw new RangeError("time must be an integer, Unix time in milliseconds, or a text of a date");
   return time;
 }
 

@@ -38,7 +38,7 @@ export function takeLimits(
 ): MaybePromise<LimitsTaken | undefined> {
   const { onlyLimit } = key;
   if (onlyLimit !== undefined && requested.length === 0 && !isRepeat) {
-    const verdict = limiter.takeOne(key, onlyLimit, now);
+    const verdict = limiter.takeAt?.(key, onlyLimit, now);
     // The common call, without arrays.
     if (verdict !== undefined)
       return {
@@ -46,7 +46,7 @@ export function takeLimits(
         exceeded: verdict.exceeded,
         retryAfter: verdict.exceeded ? waitFor(onlyLimit, 1, verdict.reset) : undefined,
         degraded: false,
-        displaced: verdict.displaced,
+        displaced: undefined,
       };
   }
   const applied = applyLimits(key, requested);
@@ -61,10 +61,17 @@ function whenTaken(limits: readonly AppliedLimit[], taking: Promise<LimitAnswer>
   return taking.then((result) => toTaken(limits, result));
 }
 
+/** Loops, since every verification of a limited key passes here. */
 function toTaken(limits: readonly AppliedLimit[], answer: LimitAnswer): LimitsTaken {
   const { verdicts, degraded } = answer;
-  const results = limits.map((limit, i) => toRatelimitData(limit, limit.id, verdicts[i] as LimitVerdict));
-  const exceeded = verdicts.some((verdict) => verdict.exceeded);
+  const results = new Array<VerifyKeyRatelimitData>(limits.length);
+  let exceeded = false;
+  for (let i = 0; i < limits.length; i++) {
+    const limit = limits[i] as AppliedLimit;
+    const verdict = verdicts[i] as LimitVerdict;
+    results[i] = toRatelimitData(limit, limit.id, verdict);
+    if (verdict.exceeded) exceeded = true;
+  }
   return {
     results,
     exceeded,

@@ -5,22 +5,37 @@
  * limiter and the spender are replaced by ones that read.
  */
 import type { LimitCheck, LimitVerdict } from "../contracts/limiter.js";
-import type { V2KeysVerifyKeyRequestBody } from "../contracts/types.js";
-import { KeystileError } from "../contracts/errors.js";
+import type { CachedKey } from "../cache/cached-key.js";
+import type { MaybePromise, V2KeysVerifyKeyRequestBody } from "../contracts/types.js";
+import { compileQuery } from "../access/permission-query.js";
+import { badRequest, KeystileError } from "../contracts/errors.js";
 import type { Spender } from "../credits/spender.js";
 import { type Check, checkOptions, text } from "../lib/check-options.js";
+import { hasLength, isObject } from "../lib/copy-json.js";
 import type { LimitAnswer, LimitTaker } from "../ratelimit/fallback.js";
-import { findKey, findKeyAgain } from "./find-key.js";
+import { findKey, findKeyAgain, findKeyById } from "./find-key.js";
 import {
   beginCall,
   CHECKS,
   type ExplainedCheck,
+  isOutdated,
   MAX_RESTARTS,
+  planRequest,
   readMeta,
+  type Verification,
   type VerifyContext,
   type VerifyDeps,
 } from "./verify-key.js";
 import { closedError, partsOf, type Verifier, type VerifierParts } from "./verifier.js";
+
+/** What is explained: a request as for `verify`, of a key by its text or by its id. */
+export type ExplainRequest =
+  | (V2KeysVerifyKeyRequestBody & { readonly keyId?: never })
+  | (Omit<V2KeysVerifyKeyRequestBody, "key" | "migrationId"> & {
+      /** 1–255 characters. Found without its text, also if it was imported and never verified. */
+      readonly keyId: string;
+      readonly key?: never;
+    });
 
 /** What is explained besides the request: as for `verify`. */
 export type ExplainContext = Pick<VerifyContext, "clientAddress" | "apiId">;
@@ -51,6 +66,7 @@ function dryRun(parts: VerifierParts): VerifyDeps {
     limiter: readingTaker(deps.limiter),
     spender: readingSpender(deps.spender),
     onOutcome: undefined,
+    counter: undefined,
   };
 }
 
@@ -58,7 +74,7 @@ function dryRun(parts: VerifierParts): VerifyDeps {
 function readingTaker(limiter: LimitTaker): LimitTaker {
   return {
     ...limiter,
-    takeOne: () => undefined,
+    takeAt: undefined,
     async take(checks, now): Promise<LimitAnswer> {
       const { verdicts, degraded, shares } = await limiter.take(
         checks.map((check) => ({ ...check, cost: 0 })),
@@ -88,6 +104,50 @@ function readingSpender(spender: Spender): Spender {
   };
 }
 
+/** A call that was validated, and how its key is found, in the cache or anew. */
+interface ExplainedCall {
+  readonly call: Verification;
+  readonly find: () => MaybePromise<CachedKey | undefined>;
+  readonly findAgain: () => MaybePromise<CachedKey | undefined>;
+}
+
+function beginExplained(deps: VerifyDeps, request: ExplainRequest, context: ExplainContext): ExplainedCall {
+  const { sources } = deps;
+  if (!isObject(request) || !Object.hasOwn(request, "keyId")) {
+    const call = beginCall(deps, request, context);
+    return {
+      call,
+      find: () => findKey(sources, call.request, call, call.now),
+      findAgain: () => findKeyAgain(sources, call.request, call),
+    };
+  }
+  const { keyId, rest } = readKeyId(request);
+  const call = beginCall(deps, ANY_KEY, context, planRequest(deps, rest));
+  const find = () => findKeyById(sources, keyId, call);
+  return { call, find, findAgain: find };
+}
+
+/** In place of the text of a key that is named by its id. */
+const ANY_KEY = "-";
+const MAX_ID = 255;
+
+/** @throws KeystileError BAD_REQUEST */
+function readKeyId(request: object): { readonly keyId: string; readonly rest: object } {
+  const { keyId, ...rest } = request as { readonly keyId?: unknown };
+  if (Object.hasOwn(rest, "key"))
+    throw badRequest([{ location: "body.key", message: "must be left out", fix: "name the key by keyId or key" }]);
+  if (typeof keyId === "string" && hasLength(keyId, 1, MAX_ID)) return { keyId, rest };
+  throw badRequest([{ location: "body.keyId", message: `must be the id of a key, of 1 to ${MAX_ID} characters` }]);
+}
+
+/**
+ * Validates a request that names a key by its id, without looking for the key.
+ * @throws KeystileError BAD_REQUEST · PERMISSIONS_QUERY_SYNTAX
+ */
+export function validateExplained(request: object): void {
+  planRequest({ compileQuery }, readKeyId(request).rest);
+}
+
 const OPTIONS = { clientAddress: () => {}, apiId: text } satisfies Record<keyof ExplainContext, Check>;
 
 /**
@@ -97,7 +157,7 @@ const OPTIONS = { clientAddress: () => {}, apiId: text } satisfies Record<keyof 
  *
  * Why not a method: a program that verifies alone is bundled without it.
  * @param verifier made by `createVerifier(store)`
- * @param request as for `verify`
+ * @param request as for `verify`, or with the `keyId` in place of `key`
  * @param context `clientAddress` and `apiId` as for `verify`
  * @throws (rejects) KeystileError as `verify`; BAD_REQUEST for a limit that does not exist, whatever the earlier checks
  *   find · TypeError naming an option of the context, or for another verifier
@@ -106,7 +166,7 @@ const OPTIONS = { clientAddress: () => {}, apiId: text } satisfies Record<keyof 
  */
 export async function explain(
   verifier: Pick<Verifier<unknown>, "verify">,
-  request: V2KeysVerifyKeyRequestBody,
+  request: ExplainRequest,
   context: ExplainContext = {},
 ): Promise<Explanation> {
   const parts = partsOf(verifier);
@@ -114,8 +174,8 @@ export async function explain(
   if (parts.isClosed()) throw closedError();
   const deps = dryRun(parts);
   const own = checkOptions(context, OPTIONS, "context");
-  const call = beginCall(deps, request, own);
-  let key = await findKey(deps.sources, call.request, call, call.now);
+  const { call, find, findAgain } = beginExplained(deps, request, own);
+  let key = await find();
   for (let restarts = 0; restarts <= MAX_RESTARTS; restarts++) {
     if (key === undefined) break;
     await readMeta(call, key);
@@ -125,17 +185,17 @@ export async function explain(
       const failed: unknown = await fails(call, key);
       checks.push({ code, passes: failed === false, ...finding(call, key) } as ExplainedCheck);
     }
-    if (call.spend === null) break;
-    if (call.spend?.stale !== true) {
+    if (!isOutdated(call, key)) {
+      if (call.spend === null) break;
       const refusal = checks.find(({ passes }) => !passes)?.code;
       const found = { keyId: key.keyId, apiId: key.policy.apiId, checks };
       return refusal === undefined ? { passes: true, ...found } : { passes: false, refusal, ...found };
     }
     // A dry run took nothing: the limits of the key as it is now are read anew.
     call.spend = call.limits = call.taken = undefined;
-    key = await findKeyAgain(deps.sources, call.request, call);
+    key = await findAgain();
   }
   if (key !== undefined && call.spend !== null)
-    throw new KeystileError("STORE_BUSY", "the refill of this key kept changing while it was explained; try again");
+    throw new KeystileError("STORE_BUSY", "the credits of this key kept changing while it was explained; try again");
   return { passes: false, refusal: "NOT_FOUND", checks: [] };
 }

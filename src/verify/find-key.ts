@@ -31,7 +31,7 @@ export interface Viewer {
   readonly apiId: string | undefined;
 }
 
-/** @returns undefined for a key that does not exist or is not visible: both look the same (spec §4.1-3) */
+/** @returns undefined for a key that does not exist or is not visible: both look the same (contract 4.1-3) */
 export function findKey(
   sources: KeySources,
   request: VerificationRequest,
@@ -68,6 +68,20 @@ export async function findKeyAgain(
   const record = await store.findKey(digest);
   if (isLikeRootKey(request.key) && (await store.findRootKey(digest)) !== undefined) return undefined;
   return orMigrated(sources, request, viewer, record && cache.prepare(record));
+}
+
+/** The key with this id, as the store has it: an imported one too that no verification has found yet. */
+export async function findKeyById(sources: KeySources, keyId: string, viewer: Viewer): Promise<CachedKey | undefined> {
+  const { store, cache } = sources;
+  await store.pollChanges(NaN);
+  const [row] = await store.readMany("keys", [keyId]);
+  const { digest, migrationId = "", foreignDigest = "" } = row ?? {};
+  const record = await (digest === undefined
+    ? store.findForeignKey(migrationId, foreignDigest)
+    : store.findKey(digest));
+  // The digest may have gone to another key in between.
+  const found = record?.keyId === keyId ? cache.prepare(record) : undefined;
+  return found !== undefined && isVisible(sources, viewer, found) ? found : undefined;
 }
 
 /** The prefix of root keys; other keys may have it too. */

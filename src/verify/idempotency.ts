@@ -9,6 +9,7 @@
 import type { Caller } from "../contracts/caller.js";
 import { badRequest, KeystileError } from "../contracts/errors.js";
 import type { OnceBounds, OnceRecord, Spend, Store } from "../contracts/store.js";
+import { RESERVATION } from "../credits/account.js";
 import type { Spender, SpendTarget } from "../credits/spender.js";
 import { type Check, checkOptions, integer } from "../lib/check-options.js";
 import { requirePower } from "../lib/guards/powers.js";
@@ -66,9 +67,16 @@ export interface Idempotency {
   /**
    * Begins a call, which is in flight until {@link Idempotency.end}.
    * @param workspaceId of the key to verify
+   * @param timeout milliseconds for which the cost is reserved; `undefined`: it is spent
    * @throws KeystileError IDEMPOTENCY_IN_FLIGHT · IDEMPOTENCY_MISMATCH
    */
-  begin(scope: string, workspaceId: string, request: VerificationRequest, now: number): Promise<IdempotentCall>;
+  begin(
+    scope: string,
+    workspaceId: string,
+    request: VerificationRequest,
+    now: number,
+    timeout: number | undefined,
+  ): Promise<IdempotentCall>;
   /**
    * Spends, and records the call if that succeeds.
    * @param target `undefined`: the key has no balance
@@ -99,17 +107,22 @@ export function createIdempotency(store: Store, spender: Spender, options: Idemp
       requirePower(store, "idempotency", "context.idempotencyKey");
       return JSON.stringify([idempotencyKey, caller === undefined ? null : identify(caller)]);
     },
-    async begin(scope, workspaceId, request, now) {
+    async begin(scope, workspaceId, request, now, timeout) {
       const id = await digest(`${workspaceId} ${scope}`);
       // The request was validated and copied by one reader, so that equal bodies have equal texts.
-      const body = await digest(`${id} ${JSON.stringify(request)}`);
+      const body = await digest(`${id} ${timeout === undefined ? "" : "reserve "}${JSON.stringify(request)}`);
       const other = inFlight.get(id);
       if (other !== undefined) throw other === body ? stillInFlight() : mismatch();
       inFlight.set(id, body);
       try {
         const known = await store.findOnce(id, now);
         if (known !== undefined && known !== body) throw mismatch();
-        return { record: { workspaceId, id, body, until: now + ttl }, isRepeat: known !== undefined };
+        const record = { workspaceId, id, body, until: now + ttl };
+        // A repeat finds the same reservation.
+        const reservation = timeout !== undefined && {
+          reservation: { id: `${RESERVATION}${id}`, until: now + timeout },
+        };
+        return { record: { ...record, ...reservation }, isRepeat: known !== undefined };
       } catch (error) {
         inFlight.delete(id);
         throw error;

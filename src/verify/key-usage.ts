@@ -3,20 +3,22 @@
  * and the first characters of imported keys.
  *
  * A verification compares two numbers. Only the first use of a key in each minute is noted, and notes are written
- * {@link DELAY} milliseconds after the first: in the background, never by a call. What fails is dropped, and noted
- * again at a later use.
+ * {@link DELAY} milliseconds after the first, or {@link START_DELAY} after that of a start: in the background, never by
+ * a call. What fails is dropped, and noted again at a later use.
  *
  * The first use in a minute takes 0.6 µs more, and its write 2 to 4 µs of processor time later; further uses in that
  * minute cost nothing.
  */
 import type { CachedKey } from "../cache/cached-key.js";
 import type { KeyUse, Store, Write } from "../contracts/store.js";
-import { startOf, UNKNOWN_START } from "../lib/hash.js";
+import { isUnknownStart, startOf, UNKNOWN_START } from "../lib/hash.js";
 import { startTimer } from "../lib/start-timer.js";
 
 const MINUTE = 60_000;
 /** Milliseconds from a note to its write. */
 const DELAY = 5_000;
+/** The same from the first text of an imported key, which somebody may be waiting to see. */
+const START_DELAY = 50;
 /** Most notes of each kind that wait: further uses go unrecorded until the next minute. */
 const MAX_WAITING = 100_000;
 /** Notes a call of the store, between which the event loop runs (store clause 24). */
@@ -49,27 +51,28 @@ export function createKeyUsage(store: Store, recordsUses: boolean): KeyUsage {
   const writeAll = (): Promise<void> =>
     (writing ??= write().finally(() => {
       writing = undefined;
-      if (uses.size + starts.size > 0) schedule();
+      if (uses.size > 0) schedule(DELAY);
+      if (starts.size > 0) schedule(START_DELAY);
     }));
-  const schedule = (): void => {
-    if (!isClosed) startTimer(() => void writeAll(), DELAY);
+  const schedule = (delay: number): void => {
+    if (!isClosed) startTimer(() => void writeAll(), delay);
   };
-  const add = <T>(notes: Map<string, T>, keyId: string, note: T): void => {
+  const add = <T>(notes: Map<string, T>, keyId: string, note: T, delay: number): void => {
     if (isClosed || (notes.size >= MAX_WAITING && !notes.has(keyId))) return;
-    const isFirst = writing === undefined && uses.size + starts.size === 0;
+    const isFirst = writing === undefined && notes.size === 0;
     notes.set(keyId, note);
-    if (isFirst) schedule();
+    if (isFirst) schedule(delay);
   };
   return {
     note(key, text, now) {
       const minute = Math.floor(now / MINUTE);
       if (recordsUses && minute !== key.usedMinute) {
         key.usedIn(minute);
-        add(uses, key.keyId, minute);
+        add(uses, key.keyId, minute, DELAY);
       }
       if (key.startUnknown !== true || starts.has(key.keyId)) return;
       const start = startOf(text);
-      if (start !== UNKNOWN_START) add(starts, key.keyId, start);
+      if (start !== UNKNOWN_START) add(starts, key.keyId, start, START_DELAY);
     },
     async close() {
       isClosed = true;
@@ -99,7 +102,7 @@ async function writeStarts(store: Store, starts: readonly (readonly [keyId: stri
   );
   const writes = rows.flatMap((row, i): Write[] => {
     const start = starts[i]?.[1];
-    if (row?.start !== UNKNOWN_START || start === undefined) return [];
+    if (row === undefined || start === undefined || !isUnknownStart(row.start) || row.start === start) return [];
     return [{ table: "keys", row: { ...row, start } }];
   });
   if (writes.length > 0) await store.write(writes);

@@ -18,6 +18,14 @@ export interface OutcomeEvent {
   readonly externalId?: string;
   /** Credits taken; 0 unless the outcome is VALID and the key has a balance. */
   readonly spent: number;
+  /** Credits that `reserve` took; what of them is spent, its settlement decides. Absent: none. */
+  readonly reserved?: number | undefined;
+  /**
+   * Credits left after the call; in `leased` mode as this process knows it. Absent: unlimited, or no key was found.
+   */
+  readonly remaining?: number | undefined;
+  /** How long the call took, milliseconds, with fractions where the runtime has them. */
+  readonly duration: number;
   /** Whether the limiter failed and its fallback decided. */
   readonly degraded: boolean;
   /**

@@ -1,6 +1,9 @@
 /** Validates permission queries for programs, so that a mistake in one is found when the program starts. */
-import { namesInQuery } from "../access/permission-query.js";
+import { namesInQuery, parseQuery } from "../access/permission-query.js";
 import { readRequest } from "./request.js";
+
+/** A node of a parsed query: one permission by its `name`, or two nodes joined by `and` or `or`. */
+export type PermissionQueryNode = ReturnType<typeof parseQuery>;
 
 /** A permission query that parses. */
 export interface PermissionQuery {
@@ -8,6 +11,8 @@ export interface PermissionQuery {
   readonly text: string;
   /** The permissions that it names, in its order, each once. */
   readonly permissions: readonly string[];
+  /** How it is read: AND binds tighter than OR, and chains lean to the left. */
+  readonly tree: PermissionQueryNode;
 }
 
 /**
@@ -21,5 +26,6 @@ export interface PermissionQuery {
 export function parsePermissionQuery(text: string): PermissionQuery {
   // `null` stands for what was not given, which a request may leave out.
   const { permissions } = readRequest({ key: "-", permissions: text ?? null });
-  return { text, permissions: namesInQuery(permissions as string) };
+  const tree = parseQuery(permissions as string);
+  return { text, permissions: namesInQuery(tree), tree };
 }

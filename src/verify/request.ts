@@ -5,7 +5,7 @@
 import type { RatelimitCheck } from "../ratelimit/applied-limits.js";
 import { badRequest, isKeystileError, type ValidationProblem } from "../contracts/errors.js";
 import type { KeysVerifyKeyCredits, KeysVerifyKeyRatelimit, V2KeysVerifyKeyRequestBody } from "../contracts/types.js";
-import { hasLength, hasOwnProperty, MAX_KEY_LENGTH } from "../lib/copy-json.js";
+import { hasLength, hasOwnProperty, isObject, MAX_KEY_LENGTH } from "../lib/copy-json.js";
 import { HIDDEN_PROPERTY, MAX_PROBLEMS, PLAIN_NAME, UNKNOWN_PROPERTY, UNREADABLE } from "../lib/problems.js";
 
 const COUNT = { type: "integer", format: "int64", minimum: 0, maximum: Number.MAX_SAFE_INTEGER } as const;
@@ -86,7 +86,7 @@ const EMPTY: readonly never[] = Object.freeze([]);
  * Reads and validates a verification request. Own properties only, each read once.
  * @throws KeystileError BAD_REQUEST with every problem of the request, at `body.key`, `body.ratelimits[1].name`, …; at
  *   `body` if it is not an object
- * @see spec 2.1, spec 8 · about 60 ns for a key with a query
+ * @see contract 2.1, contract 8 · about 60 ns for a key with a query
  */
 export function readRequest(body: unknown): VerificationRequest {
   try {
@@ -97,8 +97,41 @@ export function readRequest(body: unknown): VerificationRequest {
   }
 }
 
+/**
+ * The same without a key, which is to be said later.
+ * @throws KeystileError as {@link readRequest}; at `body.key` if there is one
+ */
+export function readRequestWithoutKey(body: unknown): VerificationRequest {
+  if (!isObject(body)) throw badRequest([{ location: "body", message: "must be an object" }]);
+  const request = readRequest({ key: "-", ...body });
+  if (request.key !== "-" || Object.hasOwn(body, "key"))
+    throw badRequest([{ location: "body.key", message: "must be left out", fix: "give it to each call" }]);
+  for (const check of request.ratelimits) Object.freeze(check);
+  for (const list of [request.tags, request.ratelimits]) Object.freeze(list);
+  return Object.freeze(request);
+}
+
+/** A validated request with another key. @throws KeystileError BAD_REQUEST at `body.key` */
+export function withKey(request: VerificationRequest, key: unknown): VerificationRequest {
+  const reading = startReading();
+  const { tags, permissions, cost, ratelimits, migrationId } = request;
+  const text = readText(key, "key", REQUEST.key, reading);
+  if (reading.problems.length > 0) throw badRequest(reading.problems);
+  return { key: text, tags, permissions, cost, ratelimits, migrationId };
+}
+
+/** What is being read, and what is wrong with the request. Locations are made only of problems. */
+interface Reading {
+  readonly problems: ValidationProblem[];
+  /** The object or list whose parts are read; of a list the item, or −1. */
+  path: string;
+  index: number;
+}
+
+const startReading = (): Reading => ({ problems: [], path: "body", index: -1 });
+
 function read(body: unknown): VerificationRequest {
-  const problems: ValidationProblem[] = [];
+  const reading = startReading();
   let key: unknown, tags: unknown, permissions: unknown, credits: unknown, ratelimits: unknown, migrationId: unknown;
   if (!isObject(body)) throw badRequest([{ location: "body", message: "must be an object" }]);
   // `for … in` allocates no list of names, and asks a Proxy for one descriptor after the other.
@@ -111,53 +144,50 @@ function read(body: unknown): VerificationRequest {
     else if (name === "ratelimits") ratelimits = body["ratelimits"];
     else if (name === "tags") tags = body["tags"];
     else if (name === "migrationId") migrationId = body["migrationId"];
-    else unknownProperty("body", name, problems);
+    else unknownProperty(name, reading);
   }
   const request: VerificationRequest = {
-    key: readText(key, "body.key", REQUEST.key, problems),
-    tags: tags === undefined ? EMPTY : readTags(tags, problems),
+    key: readText(key, "key", REQUEST.key, reading),
+    tags: tags === undefined ? EMPTY : readList(tags, "tags", REQUEST.tags, reading, readTag),
     permissions:
-      permissions === undefined ? undefined : readText(permissions, "body.permissions", REQUEST.permissions, problems),
-    cost: credits === undefined ? 1 : readCredits(credits, problems),
-    ratelimits: ratelimits === undefined ? EMPTY : readRatelimits(ratelimits, problems),
+      permissions === undefined ? undefined : readText(permissions, "permissions", REQUEST.permissions, reading),
+    cost: credits === undefined ? 1 : readCredits(credits, reading),
+    ratelimits:
+      ratelimits === undefined ? EMPTY : readList(ratelimits, "ratelimits", REQUEST.ratelimits, reading, readRatelimit),
     migrationId:
-      migrationId === undefined ? undefined : readText(migrationId, "body.migrationId", REQUEST.migrationId, problems),
+      migrationId === undefined ? undefined : readText(migrationId, "migrationId", REQUEST.migrationId, reading),
   };
-  if (problems.length > 0) throw badRequest(problems);
+  if (reading.problems.length > 0) throw badRequest(reading.problems);
   return request;
 }
 
-function readTags(value: unknown, problems: ValidationProblem[]): readonly string[] {
-  return readList(value, "body.tags", REQUEST.tags, problems, (tag, location) =>
-    readText(tag, location, REQUEST.tags.items, problems),
-  );
+function readTag(value: unknown, reading: Reading): string {
+  return readText(value, "", REQUEST.tags.items, reading);
 }
 
-function readCredits(value: unknown, problems: ValidationProblem[]): number {
+function readCredits(value: unknown, reading: Reading): number {
+  reading.path = "body.credits";
+  const cost = readCreditCost(value, reading);
+  reading.path = "body";
+  return cost;
+}
+
+function readCreditCost(value: unknown, reading: Reading): number {
   if (!isObject(value))
-    return (
-      addProblem(problems, "body.credits", "must be an object", "send { cost }, or leave it out for a cost of 1"),
-      0
-    );
+    return (addProblem(reading, "", "must be an object", "send { cost }, or leave it out for a cost of 1"), 0);
   let cost: unknown;
   for (const property in value) {
     if (!hasOwnProperty.call(value, property)) continue;
     const name = property as keyof typeof CREDITS | Unlisted;
     if (name === "cost") cost = value["cost"];
-    else unknownProperty("body.credits", name, problems);
+    else unknownProperty(name, reading);
   }
-  return readInteger(cost, "body.credits.cost", CREDITS.cost, problems);
+  return readInteger(cost, "cost", CREDITS.cost, reading);
 }
 
-function readRatelimits(value: unknown, problems: ValidationProblem[]): readonly RatelimitCheck[] {
-  return readList(value, "body.ratelimits", REQUEST.ratelimits, problems, (check, location) =>
-    readRatelimit(check, location, problems),
-  );
-}
-
-function readRatelimit(value: unknown, location: string, problems: ValidationProblem[]): RatelimitCheck {
+function readRatelimit(value: unknown, reading: Reading): RatelimitCheck {
   let name: unknown, cost: unknown, limit: unknown, duration: unknown;
-  if (!isObject(value)) addProblem(problems, location, "must be an object", "send { name }");
+  if (!isObject(value)) addProblem(reading, "", "must be an object", "send { name }");
   else {
     for (const property in value) {
       if (!hasOwnProperty.call(value, property)) continue;
@@ -166,80 +196,72 @@ function readRatelimit(value: unknown, location: string, problems: ValidationPro
       else if (field === "cost") cost = value["cost"];
       else if (field === "limit") limit = value["limit"];
       else if (field === "duration") duration = value["duration"];
-      else unknownProperty(location, field, problems);
+      else unknownProperty(field, reading);
     }
-    name = readText(name, `${location}.name`, RATELIMIT.name, problems);
+    name = readText(name, "name", RATELIMIT.name, reading);
   }
   return {
     name: name as string,
-    cost: cost === undefined ? RATELIMIT.cost.default : readInteger(cost, `${location}.cost`, RATELIMIT.cost, problems),
-    limit: limit === undefined ? undefined : readInteger(limit, `${location}.limit`, RATELIMIT.limit, problems),
-    duration:
-      duration === undefined ? undefined : readInteger(duration, `${location}.duration`, RATELIMIT.duration, problems),
+    cost: cost === undefined ? RATELIMIT.cost.default : readInteger(cost, "cost", RATELIMIT.cost, reading),
+    limit: limit === undefined ? undefined : readInteger(limit, "limit", RATELIMIT.limit, reading),
+    duration: duration === undefined ? undefined : readInteger(duration, "duration", RATELIMIT.duration, reading),
   };
 }
 
 function readList<T>(
   value: unknown,
-  location: string,
+  field: string,
   { maxItems }: { readonly maxItems: number },
-  problems: ValidationProblem[],
-  readItem: (item: unknown, location: string) => T,
+  reading: Reading,
+  readItem: (item: unknown, reading: Reading) => T,
 ): readonly T[] {
-  if (!Array.isArray(value)) return (addProblem(problems, location, "must be an array"), EMPTY);
+  if (!Array.isArray(value)) return (addProblem(reading, field, "must be an array"), EMPTY);
   // Read once: a proxy's length may be any value, and differ each time.
   const { length } = value;
   if (!Number.isSafeInteger(length) || length < 0 || length > maxItems)
-    return (addProblem(problems, location, `must have at most ${maxItems} items`), EMPTY);
+    return (addProblem(reading, field, `must have at most ${maxItems} items`), EMPTY);
   const items: T[] = [];
-  for (let i = 0; i < length; i++) items.push(readItem(value[i], `${location}[${i}]`));
+  reading.path = `body.${field}`;
+  for (let i = 0; i < length; i++) {
+    reading.index = i;
+    items.push(readItem(value[i], reading));
+  }
+  reading.path = "body";
+  reading.index = -1;
   return items;
 }
 
-function readText(
-  value: unknown,
-  location: string,
-  { minLength, maxLength }: Text,
-  problems: ValidationProblem[],
-): string {
+function readText(value: unknown, field: string, { minLength, maxLength }: Text, reading: Reading): string {
   if (typeof value !== "string") {
-    addProblem(problems, location, value === undefined ? "is required" : "must be a string");
+    addProblem(reading, field, value === undefined ? "is required" : "must be a string");
     return "";
   }
   if (!hasLength(value, minLength, maxLength))
-    addProblem(problems, location, `must have ${minLength} to ${maxLength} characters`);
-  if (!value.isWellFormed()) addProblem(problems, location, "must be well-formed text", "remove the lone surrogate");
+    addProblem(reading, field, `must have ${minLength} to ${maxLength} characters`);
+  if (!value.isWellFormed()) addProblem(reading, field, "must be well-formed text", "remove the lone surrogate");
   return value;
 }
 
-function readInteger(
-  value: unknown,
-  location: string,
-  { minimum, maximum }: Integer,
-  problems: ValidationProblem[],
-): number {
+function readInteger(value: unknown, field: string, { minimum, maximum }: Integer, reading: Reading): number {
   if (Number.isSafeInteger(value) && (value as number) >= minimum && (value as number) <= maximum)
     return (value as number) + 0;
-  addProblem(
-    problems,
-    location,
-    value === undefined ? "is required" : `must be an integer from ${minimum} to ${maximum}`,
-  );
+  addProblem(reading, field, value === undefined ? "is required" : `must be an integer from ${minimum} to ${maximum}`);
   return 0;
 }
 
-function unknownProperty(location: string, name: Unlisted, problems: ValidationProblem[]): void {
+function unknownProperty(name: Unlisted, reading: Reading): void {
   const isPlain = PLAIN_NAME.test(name);
   const { message, fix } = isPlain ? UNKNOWN_PROPERTY : HIDDEN_PROPERTY;
-  addProblem(problems, isPlain ? `${location}.${name}` : location, message, fix);
+  addProblem(reading, isPlain ? name : "", message, fix);
 }
 
-/** @throws KeystileError BAD_REQUEST at the last problem that is told: nothing is read beyond it */
-function addProblem(problems: ValidationProblem[], location: string, message: string, fix?: string): void {
+/**
+ * @param field of what is being read; "": the whole of it
+ * @throws KeystileError BAD_REQUEST at the last problem that is told: nothing is read beyond it
+ */
+function addProblem({ problems, path, index }: Reading, field: string, message: string, fix?: string): void {
+  const parent = index < 0 ? path : `${path}[${index}]`;
+  const location = field === "" ? parent : `${parent}.${field}`;
   problems.push(fix === undefined ? { location, message } : { location, message, fix });
   if (problems.length >= MAX_PROBLEMS) throw badRequest(problems);
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -1,4 +1,4 @@
-/** Results of a verification: the response, and the event for analytics. Spec §2.2. */
+/** Results of a verification: the response, and the event for analytics. Contract 2.2. */
 import type { CachedKey } from "../cache/cached-key.js";
 import type {
   UnknownKey,
@@ -46,13 +46,8 @@ export function answerFor(
   return response as VerificationResult<unknown>;
 }
 
-/** Only `valid` and `code`: a hidden key looks like one that does not exist (spec §4.1-3). */
-export function answerNotFound(
-  onOutcome: ((event: OutcomeEvent) => void) | undefined,
-  time: number,
-  tags: readonly string[],
-): UnknownKey {
-  onOutcome?.({ time, code: "NOT_FOUND", tags, spent: 0, degraded: false });
+/** Only `valid` and `code`: a hidden key looks like one that does not exist (contract 4.1-3). */
+export function answerNotFound(): UnknownKey {
   return { valid: false, code: "NOT_FOUND" };
 }
 
@@ -60,9 +55,7 @@ export function answerNotFound(
 export function eventFor(
   { keyId, policy, rare }: CachedKey,
   code: VerificationCode,
-  call: Pick<OutcomeEvent, "time" | "tags" | "degraded" | "displacedBuckets" | "forfeitedRefills"> & {
-    readonly cost: number;
-  },
+  call: Omit<OutcomeEvent, "code" | "keyId" | "apiId" | "workspaceId" | "identityId" | "externalId">,
 ): OutcomeEvent {
   return {
     time: call.time,
@@ -72,7 +65,10 @@ export function eventFor(
     apiId: policy.apiId,
     workspaceId: policy.workspaceId,
     ...(rare.identity !== undefined && { identityId: rare.identity.id, externalId: rare.identity.externalId }),
-    spent: code === "VALID" && policy.hasCredits ? call.cost : 0,
+    spent: call.spent,
+    ...(call.reserved !== undefined && { reserved: call.reserved }),
+    ...(call.remaining !== undefined && { remaining: call.remaining }),
+    duration: call.duration,
     degraded: call.degraded,
     ...(call.displacedBuckets !== undefined && { displacedBuckets: call.displacedBuckets }),
     ...(call.forfeitedRefills !== undefined && { forfeitedRefills: call.forfeitedRefills }),

@@ -1,4 +1,4 @@
-/** The retry time of a RATE_LIMITED result, kept beside the result because its properties are specified exactly. */
+/** The retry time of a refusal, kept beside the result because its properties are specified exactly. */
 import type { V2KeysVerifyKeyRequestBody, V2KeysVerifyKeyResponseData } from "../contracts/types.js";
 import { limitNameInResult } from "../ratelimit/applied-limits.js";
 import { retryAfterOf } from "../ratelimit/wait-time.js";
@@ -11,14 +11,15 @@ export function keepRetryAfter(result: V2KeysVerifyKeyResponseData<unknown>, wai
 }
 
 /**
- * How long to wait until the same call could pass, as far as rate limits are concerned. Other calls may take what comes
- * back meanwhile.
+ * How long to wait until the same call could pass, as far as its rate limits, or its credits, are concerned. Other
+ * calls may take what comes back meanwhile.
  * @param result as `verify` returned it: its retry time is computed from the limiter's own numbers. A copy of a result,
  *   or one parsed from JSON, has only the clamped numbers of a response, and needs `request`; then the time is exact
  *   for limits up to 1_000_000 in 1_000…2_592_000_000 ms that reset within these bounds
  * @param request the request that was refused
- * @returns milliseconds, ≥ 0, at most 2 more than needed; undefined: the code is not RATE_LIMITED, or waiting does not
- *   help because the call costs more than a limit holds, or `request` is needed and absent
+ * @returns milliseconds, ≥ 0, at most 2 more than needed: with USAGE_EXCEEDED until the refill that covers the cost;
+ *   undefined: another code, or waiting does not help because the call costs more than a limit holds or no refill comes
+ *   to cover it, or `request` is needed and absent, or the result of USAGE_EXCEEDED is a copy
  */
 export function retryAfter(
   result: V2KeysVerifyKeyResponseData<unknown>,
@@ -29,7 +30,9 @@ export function retryAfter(
   const costs = new Map<string, number[]>();
   for (const { name, cost = 1 } of request.ratelimits ?? []) {
     const shown = limitNameInResult(name);
-    costs.set(shown, [...(costs.get(shown) ?? []), cost]);
+    const others = costs.get(shown);
+    if (others === undefined) costs.set(shown, [cost]);
+    else others.push(cost);
   }
   // Results come in the request's order; a limit that it does not name is automatic, at cost 1.
   return retryAfterOf(

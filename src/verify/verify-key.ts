@@ -1,5 +1,5 @@
 /**
- * A verification: the ordered checks, and the one loop that runs them. Spec §2.2, §3.
+ * A verification: the ordered checks, and the one loop that runs them. Contract 2.2, 3.
  *
  * To add a check, add it to {@link CHECKS}, and nothing elsewhere. The only way to VALID is to reach the end of the
  * list, so no check can be skipped. A check passes only if it returns exactly `false`.
@@ -7,11 +7,11 @@
  * Why no `async`: most results are in memory, and an async function costs 60 ns more per call.
  */
 import { strictCaller } from "../access/check-caller.js";
-import { namesInQuery, type Query, type QueryCompiler } from "../access/permission-query.js";
+import { namesInQuery, parseQuery, type Query, type QueryCompiler } from "../access/permission-query.js";
 import type { CachedKey } from "../cache/cached-key.js";
 import type { Caller } from "../contracts/caller.js";
 import { KeystileError } from "../contracts/errors.js";
-import type { Spend } from "../contracts/store.js";
+import type { KeyRef, ReservationRequest, Spend } from "../contracts/store.js";
 import type {
   JsonObject,
   MaybePromise,
@@ -19,10 +19,13 @@ import type {
   VerificationResult,
   VerifyKeyRatelimitData,
 } from "../contracts/types.js";
+import { untilRefilled } from "../credits/refill-calendar.js";
 import type { Spender } from "../credits/spender.js";
-import { contextError, isPlainObject, unknownOption } from "../lib/check-options.js";
+import { contextError, DEFAULT_WORKSPACE, isPlainObject, unknownOption } from "../lib/check-options.js";
+import type { CreditsSource } from "../lib/credits-source.js";
 import { isThenable } from "../lib/thenable.js";
 import { applyLimits } from "../ratelimit/applied-limits.js";
+import { newId } from "../lib/hash.js";
 import type { LimitTaker } from "../ratelimit/fallback.js";
 import { findKey, findKeyAgain, type KeySources } from "./find-key.js";
 import type { Idempotency, IdempotentCall } from "./idempotency.js";
@@ -30,8 +33,9 @@ import type { KeyUsage } from "./key-usage.js";
 import { type LimitsTaken, takeLimits } from "./check-limits.js";
 import type { Viewer } from "./find-key.js";
 import { type OutcomeEvent, redact } from "./outcome-events.js";
+import type { OutcomeCounter } from "./outcome-flush.js";
 import type { MetaRead } from "./read-meta.js";
-import { readRequest, type VerificationRequest } from "./request.js";
+import { readRequest, readRequestWithoutKey, type VerificationRequest, withKey } from "./request.js";
 import { answerFor, answerNotFound, eventFor } from "./response.js";
 import { keepRetryAfter } from "./result-retry-after.js";
 
@@ -40,7 +44,7 @@ export interface VerifyContext {
   /** The client's IPv4 or IPv6 address. Without it, a key or API with an allow-list is FORBIDDEN. */
   readonly clientAddress?: string | undefined;
   /**
-   * The authenticated caller, if the program serves others: spec §4.1-3 and §4.1-4 apply. Absent: the program itself,
+   * The authenticated caller, if the program serves others: contract 4.1-3 and 4.1-4 apply. Absent: the program itself,
    * which may verify every key.
    */
   readonly caller?: Caller;
@@ -65,6 +69,19 @@ export const CONTEXT = {
   idempotencyKey: true,
 } as const satisfies Record<keyof VerifyContext, true>;
 
+/** What a call is that reserves its cost. */
+export interface Reserving {
+  /** Milliseconds until the reservation returns unless it was settled. */
+  readonly timeout: number;
+  /** Its id in the store, chosen before anything is taken. */
+  id: string | undefined;
+  /** The account that it is of; `undefined`: nothing is to be taken. */
+  ref: KeyRef | undefined;
+}
+
+/** The names of the context of a call that reserves. */
+const RESERVE_CONTEXT = { ...CONTEXT, timeout: true } as const;
+
 /** As a method of `Object.prototype`: `Object.hasOwn` takes 10 ns inside `for … in`. */
 const { hasOwnProperty } = Object.prototype;
 
@@ -82,6 +99,8 @@ export interface VerifyDeps {
   readonly idempotency: Idempotency;
   readonly usage: KeyUsage;
   readonly onOutcome: ((event: OutcomeEvent) => void) | undefined;
+  /** Counts verifications; undefined: nothing does. */
+  readonly counter: OutcomeCounter | undefined;
 }
 
 /** A verification in progress: its inputs, and what the checks found. */
@@ -93,6 +112,8 @@ export interface Verification extends Viewer {
   /** As it was given; undefined: the call is not to be repeated. */
   readonly idempotencyKey: unknown;
   readonly now: number;
+  /** When it began, on a clock that only measures; 0 where nobody listens. */
+  readonly began: number;
   /** The key's metadata as the result shows it. */
   meta: unknown;
   /** Whether the query was evaluated: then the response lists the key's permissions and roles. */
@@ -110,6 +131,8 @@ export interface Verification extends Viewer {
   restarts: number;
   /** Set once a call with an idempotency key has begun. */
   once: IdempotentCall | undefined;
+  /** `undefined`: the cost is spent. */
+  readonly reserving: Reserving | undefined;
 }
 
 /** What one check finds, as `explain` returns it. Several checks may have one code. */
@@ -132,9 +155,9 @@ export type ExplainedCheck =
   | {
       readonly code: "INSUFFICIENT_PERMISSIONS";
       readonly passes: boolean;
-      /**
-       * Permissions that the query names and the key does not have, in the query's order; an `OR` may pass with some.
-       */
+      /** Permissions that the query names and the key has, in the query's order. */
+      readonly has: readonly string[];
+      /** Those that it does not have; an `OR` may pass with some. */
       readonly missing: readonly string[];
     }
   | {
@@ -152,6 +175,8 @@ export type ExplainedCheck =
       readonly passes: boolean;
       /** Credits that the call would take. */
       readonly cost: number;
+      /** Whose credits it takes: its own, those of its identity, or nobody's, so that they are unlimited. */
+      readonly creditsFrom: CreditsSource;
       /** The balance now, due refills included; absent: unlimited. In `leased` mode as this process knows it. */
       readonly remaining?: number;
     };
@@ -195,9 +220,13 @@ export const CHECKS: readonly Check[] = [
   {
     code: "INSUFFICIENT_PERMISSIONS",
     fails: lacksPermissions,
-    finding: ({ request: { permissions } }, { policy: { grants } }) => ({
-      missing: permissions === undefined ? [] : namesInQuery(permissions).filter((name) => !grants.covers(name)),
-    }),
+    finding: ({ request: { permissions } }, { policy: { grants } }) => {
+      const names = permissions === undefined ? [] : namesInQuery(parseQuery(permissions));
+      return {
+        has: names.filter((name) => grants.covers(name)),
+        missing: names.filter((name) => !grants.covers(name)),
+      };
+    },
   },
   {
     code: "RATE_LIMITED",
@@ -214,8 +243,9 @@ export const CHECKS: readonly Check[] = [
   {
     code: "USAGE_EXCEEDED",
     fails: exceedsCredits,
-    finding: ({ request: { cost }, spend }) => ({
+    finding: ({ request: { cost }, spend }, { policy }) => ({
       cost,
+      creditsFrom: policy.hasCredits && spend?.remaining !== null ? (policy.creditsFrom ?? "key") : "none",
       ...(typeof spend?.remaining === "number" && { remaining: spend.remaining }),
     }),
   },
@@ -224,15 +254,41 @@ export const CHECKS: readonly Check[] = [
 /** What the schema makes of metadata is known to who gave it. */
 type ResponseData = VerificationResult<unknown>;
 
+/** A request that was validated before, but for its key. */
+export interface RequestPlan {
+  /** Its key is any valid one. */
+  readonly request: VerificationRequest;
+  readonly query: Query | undefined;
+}
+
+/**
+ * Validates what a request says besides its key, for any number of calls.
+ * @throws KeystileError BAD_REQUEST as {@link readRequest}; at `body.key` if there is one
+ */
+export function planRequest(deps: Pick<VerifyDeps, "compileQuery">, body: unknown): RequestPlan {
+  const request = readRequestWithoutKey(body);
+  return Object.freeze({ request, query: queryOf(deps, request) });
+}
+
+const queryOf = ({ compileQuery }: Pick<VerifyDeps, "compileQuery">, { permissions }: VerificationRequest) =>
+  permissions === undefined ? undefined : compileQuery(permissions);
+
 /**
  * Verifies one request.
+ * @param body the request; with a plan, its key
  * @throws (rejects) KeystileError 400 for an invalid request or query, or a limit that does not exist; 403 for a caller
- *   without any permission to verify (spec §4.1-4); IDEMPOTENCY_… for a call with an idempotency key
- * @see spec §4.1-1, §4.1-2 · waits only for what is not in memory
+ *   without any permission to verify (contract 4.1-4); IDEMPOTENCY_… for a call with an idempotency key
+ * @see contract 4.1-1, 4.1-2 · waits only for what is not in memory
  */
-export function verifyKey(deps: VerifyDeps, body: unknown, context: VerifyContext | undefined): Promise<ResponseData> {
+export function verifyKey(
+  deps: VerifyDeps,
+  body: unknown,
+  context: VerifyContext | undefined,
+  plan?: RequestPlan,
+  reserving?: Reserving,
+): Promise<ResponseData> {
   try {
-    const result = findAndCheck(deps, body, context);
+    const result = findAndCheck(deps, body, context, plan, reserving);
     return result instanceof Promise ? deps.track(result) : Promise.resolve(result);
   } catch (error) {
     // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors -- what was thrown, as it is
@@ -240,13 +296,19 @@ export function verifyKey(deps: VerifyDeps, body: unknown, context: VerifyContex
   }
 }
 
-function findAndCheck(deps: VerifyDeps, body: unknown, context: VerifyContext | undefined): MaybePromise<ResponseData> {
-  const call = beginCall(deps, body, context);
+function findAndCheck(
+  deps: VerifyDeps,
+  body: unknown,
+  context: VerifyContext | undefined,
+  plan: RequestPlan | undefined,
+  reserving: Reserving | undefined,
+): MaybePromise<ResponseData> {
+  const call = beginCall(deps, body, context, plan, reserving);
   const { idempotencyKey } = call;
   const scope = idempotencyKey === undefined ? undefined : deps.idempotency.scopeOf(idempotencyKey, call.caller);
   const found = findKey(deps.sources, call.request, call, call.now);
   if (scope !== undefined) return checkOnce(call, scope, found);
-  return found instanceof Promise ? checkFound(call, found) : checkKey(call, found);
+  return found instanceof Promise ? after(found, checkKey, call, undefined) : checkKey(found, call);
 }
 
 /**
@@ -255,13 +317,20 @@ function findAndCheck(deps: VerifyDeps, body: unknown, context: VerifyContext | 
  * @throws KeystileError as {@link verifyKey} · TypeError for a context that is not an object, an unknown name, or an
  *   `apiId` that is not text
  */
-export function beginCall(deps: VerifyDeps, body: unknown, context: VerifyContext | undefined): Verification {
+export function beginCall(
+  deps: VerifyDeps,
+  body: unknown,
+  context: VerifyContext | undefined,
+  plan?: RequestPlan,
+  reserving?: Reserving,
+): Verification {
   let clientAddress: string | undefined, given: Caller | undefined, apiId: string | undefined, idempotencyKey: unknown;
   if (context !== undefined) {
     if (!isPlainObject(context)) throw contextError();
+    const names = reserving === undefined ? CONTEXT : RESERVE_CONTEXT;
     for (const name in context)
-      if (!hasOwnProperty.call(CONTEXT, name) && hasOwnProperty.call(context, name))
-        throw unknownOption("context", name, CONTEXT);
+      if (!hasOwnProperty.call(names, name) && hasOwnProperty.call(context, name))
+        throw unknownOption("context", name, names);
     // Not in the loop, which passes over what is not enumerable.
     if (hasOwnProperty.call(context, "clientAddress")) clientAddress = context.clientAddress;
     if (hasOwnProperty.call(context, "caller")) given = context.caller;
@@ -270,8 +339,8 @@ export function beginCall(deps: VerifyDeps, body: unknown, context: VerifyContex
   }
   const caller = given === undefined ? undefined : strictCaller(given, "context.caller");
   if (caller?.mayAny("verify_key", "api") === false) throw mayNotVerify();
-  const request = readRequest(body);
-  const query = request.permissions === undefined ? undefined : deps.compileQuery(request.permissions);
+  const request = plan === undefined ? readRequest(body) : withKey(plan.request, body);
+  const query = plan === undefined ? queryOf(deps, request) : plan.query;
   return {
     deps,
     request,
@@ -281,6 +350,7 @@ export function beginCall(deps: VerifyDeps, body: unknown, context: VerifyContex
     clientAddress,
     idempotencyKey,
     now: deps.clock(),
+    began: deps.onOutcome === undefined ? 0 : performance.now(),
     meta: undefined,
     queried: false,
     limits: undefined,
@@ -288,6 +358,7 @@ export function beginCall(deps: VerifyDeps, body: unknown, context: VerifyContex
     spend: undefined,
     restarts: 0,
     once: undefined,
+    reserving,
   };
 }
 
@@ -298,25 +369,27 @@ function apiIdOf(apiId: unknown): string {
   return apiId;
 }
 
-/*
- * Why the functions that wait stand apart: a function that holds a closure allocates for it at every call, waiting or
- * not. Together they took 550 bytes per call.
+/**
+ * Goes on once a step of a call has waited. Apart from what calls it: a function that holds a closure allocates for it
+ * at every call, waiting or not; together they took 550 bytes per call.
  */
-function checkFound(call: Verification, finding: Promise<CachedKey | undefined>): Promise<ResponseData> {
-  return finding.then((key) => checkKey(call, key));
+function after<T, Key, Next>(
+  waiting: Promise<T>,
+  next: (value: T, call: Verification, key: Key, at: number) => MaybePromise<Next>,
+  call: Verification,
+  key: Key,
+  at = 0,
+): Promise<Next> {
+  return waiting.then((value) => next(value, call, key, at));
 }
 
 const mayNotVerify = () => new KeystileError("CALLER_FORBIDDEN", "the credential has no permission to verify keys");
 
 /** Metadata that does not fit the program's schema ends the call before anything is taken. */
-function checkKey(call: Verification, key: CachedKey | undefined): MaybePromise<ResponseData> {
+function checkKey(key: CachedKey | undefined, call: Verification): MaybePromise<ResponseData> {
   if (key === undefined) return notFound(call);
   const reading = readMeta(call, key);
-  return reading === undefined ? runChecks(call, key, 0) : whenMetaRead(reading, call, key);
-}
-
-function whenMetaRead(reading: Promise<void>, call: Verification, key: CachedKey): Promise<ResponseData> {
-  return reading.then(() => runChecks(call, key, 0));
+  return reading === undefined ? runChecks(call, key, 0) : after(reading, goOnFrom, call, key);
 }
 
 /** Sets `call.meta`: what the program's schema makes of the key's metadata. @throws KeystileError META_INVALID */
@@ -340,13 +413,13 @@ async function checkOnce(
   scope: string,
   finding: MaybePromise<CachedKey | undefined>,
 ): Promise<ResponseData> {
-  const { deps, request, now } = call;
+  const { deps, request, now, reserving } = call;
   const key = await finding;
   if (key === undefined) return notFound(call);
-  const once = await deps.idempotency.begin(scope, key.policy.workspaceId, request, now);
+  const once = await deps.idempotency.begin(scope, key.policy.workspaceId, request, now, reserving?.timeout);
   call.once = once;
   try {
-    return await checkKey(call, key);
+    return await checkKey(key, call);
   } finally {
     deps.idempotency.end(once);
   }
@@ -359,15 +432,17 @@ function runChecks(call: Verification, key: CachedKey, from: number): MaybePromi
     const failed = fails(call, key);
     if (failed === false) continue;
     if (failed === true) return refuse(call, key, code);
-    return finishCheck(failed, call, key, i);
+    return after(failed, finishCheck, call, key, i);
   }
   return conclude(call, key, "VALID");
 }
 
+const goOnFrom = (_: unknown, call: Verification, key: CachedKey, from: number): MaybePromise<ResponseData> =>
+  runChecks(call, key, from);
+
 /** Whatever a check resolves with but `false` is a failure. */
-function finishCheck(failing: Promise<unknown>, call: Verification, key: CachedKey, i: number): Promise<ResponseData> {
-  const { code } = CHECKS[i] as Check;
-  return failing.then((failed) => (failed === false ? runChecks(call, key, i + 1) : refuse(call, key, code)));
+function finishCheck(failed: unknown, call: Verification, key: CachedKey, i: number): MaybePromise<ResponseData> {
+  return failed === false ? runChecks(call, key, i + 1) : refuse(call, key, (CHECKS[i] as Check).code);
 }
 
 function lacksPermissions(call: Verification, key: CachedKey): boolean {
@@ -377,106 +452,140 @@ function lacksPermissions(call: Verification, key: CachedKey): boolean {
 }
 
 function exceedsLimits(call: Verification, key: CachedKey): MaybePromise<boolean> {
-  if (call.taken !== undefined) return noteLimits(call, call.taken ?? undefined);
+  if (call.taken !== undefined) return noteLimits(call.taken ?? undefined, call);
   const isRepeat = call.once?.isRepeat === true;
   const taking = takeLimits(call.deps.limiter, key, call.request.ratelimits, call.now, isRepeat);
-  return taking instanceof Promise ? whenTaken(call, taking) : noteLimits(call, taking);
+  return taking instanceof Promise ? after(taking, noteLimits, call, key) : noteLimits(taking, call);
 }
 
-function whenTaken(call: Verification, taking: Promise<LimitsTaken | undefined>): Promise<boolean> {
-  return taking.then((limits) => noteLimits(call, limits));
-}
-
-function noteLimits(call: Verification, limits: LimitsTaken | undefined): boolean {
+function noteLimits(limits: LimitsTaken | undefined, call: Verification): boolean {
   call.limits = limits;
   call.taken = limits ?? null;
   return limits?.exceeded === true;
 }
 
 function exceedsCredits(call: Verification, key: CachedKey): MaybePromise<boolean> {
-  const { once, request } = call;
+  const { once, request, reserving } = call;
   if (once !== undefined) return exceedsOnce(call, key, once);
-  return key.policy.hasCredits ? spendCredits(call, key, request.cost) : false;
+  if (!key.policy.hasCredits) return false;
+  return reserving === undefined ? spendCredits(call, key, request.cost) : reserveCredits(call, key, reserving);
+}
+
+function reserveCredits(call: Verification, key: CachedKey, reserving: Reserving): MaybePromise<boolean> {
+  const { deps, request, now } = call;
+  reserving.ref = request.cost > 0 ? key.ref : undefined;
+  reserving.id ??= newId("res");
+  const reservation = { id: reserving.id, until: now + reserving.timeout };
+  return after(Promise.resolve(deps.spender.reserve(key, request.cost, now, reservation)), noteSpend, call, key);
 }
 
 /** What was recorded before takes nothing again; anything else is recorded with its spend, or without credits. */
 function exceedsOnce(call: Verification, key: CachedKey, once: IdempotentCall): MaybePromise<boolean> {
   const target = key.policy.hasCredits ? key : undefined;
-  if (!once.isRepeat) return whenSpent(call, call.deps.idempotency.spend(once, target, call.request.cost, call.now));
+  const { reserving, request } = call;
+  if (reserving !== undefined) {
+    reserving.ref = request.cost > 0 ? target?.ref : undefined;
+    reserving.id = (once.record.reservation as ReservationRequest).id;
+  }
+  if (!once.isRepeat)
+    return after(call.deps.idempotency.spend(once, target, call.request.cost, call.now), noteSpend, call, key);
   return target === undefined ? false : spendCredits(call, target, 0);
 }
 
 /** @returns true: the credits were not taken */
 function spendCredits(call: Verification, key: CachedKey, cost: number): MaybePromise<boolean> {
   const spending = call.deps.spender.spend(key, cost, call.now);
-  return spending instanceof Promise ? whenSpent(call, spending) : noteSpend(call, spending);
+  return spending instanceof Promise ? after(spending, noteSpend, call, key) : noteSpend(spending, call);
 }
 
-function whenSpent(call: Verification, spending: Promise<Spend | undefined>): Promise<boolean> {
-  return spending.then((spend) => noteSpend(call, spend));
-}
-
-function noteSpend(call: Verification, spend: Spend | undefined): boolean {
+function noteSpend(spend: Spend | undefined, call: Verification): boolean {
   call.spend = spend ?? null;
-  return spend?.ok !== true;
+  if (spend?.ok === true) return false;
+  if (spend?.refused !== undefined) throw refusedReservation(spend.refused);
+  return true;
+}
+
+function refusedReservation(refused: NonNullable<Spend["refused"]>): KeystileError {
+  return refused === "open"
+    ? new KeystileError(
+        "IDEMPOTENCY_IN_FLIGHT",
+        "the reservation under this idempotency key is still open; settle it first",
+      )
+    : new KeystileError("RESERVATIONS_FULL", "the balance has as many open reservations as it may; settle some first");
 }
 
 /** A refusal takes no credits, and reports the current balance. */
 function refuse(call: Verification, key: CachedKey, code: VerificationCode): MaybePromise<ResponseData> {
   if (call.spend !== undefined || !key.policy.hasCredits) return conclude(call, key, code);
   const reading = spendCredits(call, key, 0);
-  return typeof reading === "boolean" ? conclude(call, key, code) : whenRead(reading, call, key, code);
-}
-
-function whenRead(
-  reading: Promise<boolean>,
-  call: Verification,
-  key: CachedKey,
-  code: VerificationCode,
-): Promise<ResponseData> {
-  return reading.then(() => conclude(call, key, code));
+  return typeof reading === "boolean" ? conclude(call, key, code) : reading.then(() => conclude(call, key, code));
 }
 
 /** The end of every call whose key was found. */
 function conclude(call: Verification, key: CachedKey, code: VerificationCode): MaybePromise<ResponseData> {
-  const { deps, request, now, queried, limits, spend, once } = call;
+  const { deps, request, now, queried, limits, spend, once, reserving } = call;
+  if (isOutdated(call, key)) return restart(call);
   if (spend === null) return notFound(call);
-  if (spend?.stale === true) return restart(call);
   deps.usage.note(key, request.key, now);
   const response = answerFor(key, code, call.meta, queried, spend?.remaining ?? undefined, limits?.results);
   if (limits?.exceeded === true) keepRetryAfter(response, limits.retryAfter);
-  if (deps.onOutcome !== undefined) {
-    const { tags } = request;
-    const cost = once?.isRepeat === true ? 0 : request.cost;
-    const degraded = limits?.degraded === true;
-    deps.onOutcome(
-      eventFor(key, code, {
-        time: now,
-        tags: redact(tags, request.key),
-        cost,
-        degraded,
-        displacedBuckets: limits?.displaced,
-        forfeitedRefills: spend?.forfeited,
-      }),
-    );
-  }
+  else if (code === "USAGE_EXCEEDED") keepRetryAfter(response, untilRefill(call, key));
+  const { onOutcome, counter } = deps;
+  if (onOutcome === undefined && counter === undefined) return response;
+  const taken = code === "VALID" && key.policy.hasCredits && once?.isRepeat !== true ? request.cost : 0;
+  const spent = reserving === undefined ? taken : 0;
+  counter?.count(key, code, spent, now, request.tags, request.key);
+  onOutcome?.(
+    eventFor(key, code, {
+      time: now,
+      tags: redact(request.tags, request.key),
+      spent,
+      reserved: taken > spent ? taken : undefined,
+      remaining: spend?.remaining ?? undefined,
+      duration: performance.now() - call.began,
+      degraded: limits?.degraded === true,
+      displacedBuckets: limits?.displaced,
+      forfeitedRefills: spend?.forfeited,
+    }),
+  );
   return response;
 }
 
-function notFound({ deps, request: { tags, key }, now }: Verification): ResponseData {
-  return answerNotFound(deps.onOutcome, now, redact(tags, key));
+/** Milliseconds until the refill that would cover the call; undefined: there is none. */
+function untilRefill({ request, now, spend }: Verification, { refill }: CachedKey): number | undefined {
+  const remaining = spend?.remaining;
+  return typeof remaining === "number" ? untilRefilled(refill, request.cost - remaining, now) : undefined;
+}
+
+/** The end of every call whose key was not. */
+function notFound({ deps, request: { tags, key }, caller, now, began }: Verification): ResponseData {
+  const { onOutcome, counter, sources } = deps;
+  counter?.countUnknown(caller?.workspaceId ?? sources.workspaceId ?? DEFAULT_WORKSPACE, now, tags, key);
+  if (onOutcome !== undefined) {
+    const duration = performance.now() - began;
+    onOutcome({ time: now, code: "NOT_FOUND", tags: redact(tags, key), spent: 0, duration, degraded: false });
+  }
+  return answerNotFound();
 }
 
 /** Each restart means that an administrator changed the key's refill between two steps of one call. */
 export const MAX_RESTARTS = 8;
 
-/** The key's refill follows another calendar than when it was found: all checks run again on the current key. */
+/**
+ * Whether the key has changed since it was found: the credits that it draws on follow another calendar, or the identity
+ * whose they were is gone.
+ */
+export function isOutdated({ spend }: Pick<Verification, "spend">, { policy }: CachedKey): boolean {
+  return spend === null ? policy.creditsFrom === "identity" : spend?.stale === true;
+}
+
+/** All checks run again on the current key. */
 async function restart(call: Verification): Promise<ResponseData> {
   const { deps, request } = call;
   if (++call.restarts > MAX_RESTARTS)
-    throw new KeystileError("STORE_BUSY", "the refill of this key kept changing while it was verified; try again");
+    throw new KeystileError("STORE_BUSY", "the credits of this key kept changing while it was verified; try again");
   call.queried = false;
   call.limits = undefined;
   call.spend = undefined;
-  return checkKey(call, await findKeyAgain(deps.sources, request, call));
+  return checkKey(await findKeyAgain(deps.sources, request, call), call);
 }

@@ -21,7 +21,7 @@ describe("a caller of the program's own", () => {
     ["a text", () => "yes"],
     ["1", () => 1],
     ["nothing", () => undefined],
-  ])("spec §4.1-4: one that answers with %s is let in nowhere", async (_, answer) => {
+  ])("contract 4.1-4: one that answers with %s is let in nowhere", async (_, answer) => {
     const { store, keyring, apiId, verifier, key, keyId } = await world();
     const caller = callerThat(answer);
     const forbidden = { code: "CALLER_FORBIDDEN" };
@@ -51,7 +51,7 @@ describe("a caller of the program's own", () => {
     }
   });
 
-  it("spec §4.1-3: one that may verify keys at all, but answers for this one with a promise, does not see it", async () => {
+  it("contract 4.1-3: one that may verify keys at all, but answers for this one with a promise, does not see it", async () => {
     const { verifier, key } = await world();
     const caller = { ...callerThat(() => Promise.resolve(true)), mayAny: () => true };
     expect((await verifier.verify({ key }, { caller })).code).toBe("NOT_FOUND");

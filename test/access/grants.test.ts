@@ -1,5 +1,5 @@
 /**
- * Both permission forms of spec §5.4 with their wildcards (rulings B6, B7), as examples and against a naive matcher.
+ * Both permission forms of contract 5.4 with their wildcards (rulings B6, B7), as examples and against a naive matcher.
  */
 import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
@@ -63,7 +63,7 @@ describe("callerGrants: tuples (ruling B7)", () => {
 });
 
 describe("callerGrants: resource names (ruling B6)", () => {
-  it("the five forms of spec §4.1 that verify", () => {
+  it("the five forms of contract 4.1 that verify", () => {
     const forms: [grant: string, covers: Resource[], not: Resource[]][] = [
       ["api.*.verify_key", [key("a", "k"), key("b", "l")], []],
       ["api.a.verify_key", [key("a", "k"), key("a", "l")], [key("b", "k")]],
@@ -187,11 +187,11 @@ describe("callerGrants: questions about keys", () => {
 describe("explainGrant: what can never grant anything", () => {
   it("says what is wrong, and what would be right", () => {
     const tuple =
-      "write <type>.<id or *>.<action> with a type of api, ratelimit, rbac, identity, such as api.*.verify_key";
+      "write <type>.<id or *>.<action> with a type of api, ratelimit, rbac, identity, workspace, such as api.*.verify_key";
     const message = "is not a valid root key permission";
     expect(explainGrant("documents.read", WS)).toEqual({ message, fix: tuple });
     const path =
-      "write a path below keyspaces, namespaces, rbac, identities, ratelimits/namespaces, rbac/permissions, rbac/roles and an action, such as ";
+      "write a path below keyspaces, namespaces, rbac, identities, workspace, ratelimits/namespaces, rbac/permissions, rbac/roles and an action, such as ";
     const wrongPath = { message, fix: `${path}${name("keyspaces/*/keys/*#verify_key")}` };
     for (const grant of ["documents/*#read", "keyspaces/**#", "keyspaces/**#a b", "keyspaces/**#**", "keyspaces/**"])
       expect(explainGrant(name(grant), WS), grant).toEqual(wrongPath);
@@ -229,7 +229,13 @@ describe("explainGrant: what can never grant anything", () => {
   });
 });
 
-const ROOTS = { api: "keyspaces", ratelimit: "namespaces", rbac: "rbac", identity: "identities" } as const;
+const ROOTS = {
+  api: "keyspaces",
+  ratelimit: "namespaces",
+  rbac: "rbac",
+  identity: "identities",
+  workspace: "workspace",
+} as const;
 
 /** The rulings said again, as a regular expression over a path that is written out. */
 function naive(grant: string, action: string, { type, id, keyId }: Resource): boolean {
@@ -360,7 +366,7 @@ describe("callerGrants: against a naive matcher", () => {
     );
   });
 
-  it("mayAny: exactly where some resource that the action is for is covered (spec §4.1-4)", () => {
+  it("mayAny: exactly where some resource that the action is for is covered (contract 4.1-4)", () => {
     fc.assert(
       fc.property(fc.array(anyGrant, { maxLength: 3 }), fc.constantFrom("verify_key", "read_api"), (grants, action) => {
         const compiled = createCallerGrants(grants, WS);

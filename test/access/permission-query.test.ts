@@ -1,4 +1,4 @@
-/** Permission queries against grants: the wildcard rule, precedence. Spec §2.1, §2.3, rulings B1–B5, B7. */
+/** Permission queries against grants: the wildcard rule, precedence. Contract 2.1, 2.3, rulings B1–B5, B7. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { QueryNode } from "../../grammar/permission-query-ast.js";

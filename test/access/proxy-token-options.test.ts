@@ -142,74 +142,21 @@ describe("proxy tokens: times", () => {
   });
 });
 
-describe("proxy tokens: accepted once", () => {
-  const once = (replayListSize = 10) => verifier({ replayListSize });
-  const named = (jti: unknown, more: object = {}) => token({ ...CLAIMS, jti, ...more });
-
-  it("a second time it does not hold, nor another token of its id; several at once: exactly one", async () => {
-    const holds = once();
-    const results = await Promise.all(Array.from({ length: 8 }, () => holds(named("a"))));
-    expect(results.filter(Boolean)).toHaveLength(1);
-    expect(await holds(named("a", { sub: "user_2" }))).toBe(false);
-    expect(await holds(named("b"))).toBe(true);
-  });
-
-  it("without the option a token holds again; with it a token needs an id of 1 to 255 characters", async () => {
-    const again = verifier();
-    expect([await again(named("a")), await again(named("a")), await again(token())]).toEqual([true, true, true]);
-    const holds = once();
-    for (const jti of [undefined, null, "", 1, ["a"], "x".repeat(256)]) expect(await holds(named(jti))).toBe(false);
-    expect(await holds(named("x".repeat(255)))).toBe(true);
+describe("proxy tokens: ids", () => {
+  it("a token holds until it ends, with any id or none", async () => {
+    const holds = verifier();
+    for (const jti of ["a", "a", undefined, 1]) expect(await holds(token({ ...CLAIMS, jti }))).toBe(true);
   });
 
   it("the signer gives each token another id", async () => {
     const sign = () => signProxyToken(BEARER, { ...OPTIONS, clock: () => NOON });
     const [first, second] = [await sign(), await sign()];
     expect(decodeJwt(first).jti).not.toBe(decodeJwt(second).jti);
-    const holds = once();
-    expect([await holds(first), await holds(second), await holds(first)]).toEqual([true, true, false]);
-  });
-
-  it("a token that does not hold uses nothing up", async () => {
-    const holds = once(1);
-    for (const bad of [
-      named("a", { exp: NOW - 1 }),
-      named("a", { aud: "other" }),
-      token({ ...CLAIMS, jti: "a" }, {}, SECRET.toUpperCase()),
-    ])
-      expect(await holds(bad)).toBe(false);
-    expect(await holds(named("a"))).toBe(true);
-  });
-
-  it("a full list refuses new tokens until one of its own has ended", async () => {
-    const holds = once(2);
-    expect([await holds(named("a")), await holds(named("b")), await holds(named("c", { exp: NOW + 61 }))]).toEqual([
-      true,
-      true,
-      false,
-    ]);
-    expect(await holds(named("c", { exp: NOW + 61 }), (NOW + 60) * 1_000 - 1)).toBe(false);
-    expect(await holds(named("c", { exp: NOW + 61 }), (NOW + 60) * 1_000)).toBe(true);
-  });
-
-  it("a clock that steps back revives no token whose id is forgotten", async () => {
-    const holds = once();
-    expect(await holds(named("a"))).toBe(true);
-    expect(await holds(named("b", { iat: NOW + 60, exp: NOW + 120 }), (NOW + 60) * 1_000)).toBe(true);
-    expect(await holds(named("a"))).toBe(false);
-    expect(await holds(named("c", { exp: NOW + 61 }))).toBe(true);
-  });
-
-  it("each verifier has a list of its own", async () => {
-    expect([await once()(named("a")), await once()(named("a"))]).toEqual([true, true]);
   });
 });
 
 describe("proxy token options", () => {
   it.each<[object, RegExp]>([
-    [{ replayListSize: 0 }, /options\.proxyTokens\.replayListSize must be from 1 to 1000000/],
-    [{ replayListSize: 1_000_001 }, /replayListSize must be from 1 to 1000000/],
-    [{ replayListSize: "1" }, /replayListSize must be an integer/],
     [{ typ: "" }, /options\.proxyTokens\.typ/],
     [{ keys: [{ secret: SECRET, kid: "" }] }, /keys\[0\]\.kid/],
     [{ keys: [{ secret: SECRET, kid: 1 }] }, /keys\[0\]\.kid/],

@@ -1,5 +1,6 @@
 /**
- * Compiling permission queries: the error that refuses one, and the memory of those used last. Spec §4.1-5, ruling B2.
+ * Compiling permission queries: the error that refuses one, and the memory of those used last. Contract 4.1-5, ruling
+ * B2.
  */
 import { describe, expect, it } from "vitest";
 import { compileQuery, createGrants, createQueryCompiler } from "../../src/access/permission-query.js";
@@ -16,7 +17,7 @@ function syntaxError(query: string): KeystileError {
 }
 
 describe("queries: errors", () => {
-  it("spec §4.1-5: a malformed query is a 400 at body.permissions with a type of its own", () => {
+  it("contract 4.1-5: a malformed query is a 400 at body.permissions with a type of its own", () => {
     const error = syntaxError("a AND");
     expect(error).toMatchObject({ code: "PERMISSIONS_QUERY_SYNTAX", status: 400, title: "Bad Request" });
     expect(error.type).toBe("user/bad_request/permissions_query_syntax_error");
@@ -27,6 +28,7 @@ describe("queries: errors", () => {
         fix: "put a permission name after the last operator, or remove the operator",
       },
     ]);
+    expect(error.errors[0]?.position).toBe(5);
     expect(error.message).toBe(`body.permissions: ${error.errors[0]?.message}`);
   });
 

@@ -29,11 +29,9 @@ type Row = [query: string, found: string, position: number, expected: string, fi
 /** Tells the whole problem, so that a missing or surplus `fix` shows. */
 function expectRow([query, found, position, expected, fix]: Row): void {
   const message = `found ${found} at position ${position}, expected ${expected}`;
-  expect(problemOf(query)).toStrictEqual({
-    location: "body.permissions",
-    message,
-    ...(fix === undefined ? {} : { fix }),
-  });
+  const problem = problemOf(query);
+  expect(problem).toStrictEqual({ location: "body.permissions", message, ...(fix === undefined ? {} : { fix }) });
+  expect(problem.position).toBe(position);
 }
 
 describe("query problems: structure", () => {

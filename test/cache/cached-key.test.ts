@@ -46,7 +46,7 @@ describe("createPreparer: one key", () => {
         const shared = (one.identity?.ratelimits ?? []).filter(
           ({ name }) => !ratelimits.some((own) => own.name === name),
         );
-        const limits = key.limits.named.map(({ id, name, limit, duration, autoApply }) => ({
+        const limits = key.limits.map(({ id, name, limit, duration, autoApply }) => ({
           id,
           name,
           limit,

@@ -11,7 +11,11 @@ import {
   type HandlerOptions,
   signProxyToken,
 } from "../../src/http/index.js";
+import { type ConsoleHandlerOptions, createConsole } from "../../src/console/index.js";
 import {
+  type AlertsOptions,
+  createAlerts,
+  createAnalytics,
   createKeyring,
   createRatelimits,
   createVerifier,
@@ -187,6 +191,16 @@ async function audited(onAudit: Callback): Promise<string> {
   return "in";
 }
 
+/** A key with few credits, of which is told. */
+async function alerted(options: AlertsOptions): Promise<string> {
+  const { store, keyring, apiId } = await world();
+  await keyring.createKey({ apiId, credits: { remaining: 1 } });
+  const alerts = createAlerts(store, { creditsBelow: 10, interval: 0, timeout: 100, ...options });
+  const { raised } = await alerts.run();
+  await alerts.close();
+  return raised === 1 ? "in" : "none";
+}
+
 const allows = (): boolean => true;
 const callerOf = (asked: "may" | "mayAny", callback: Callback): Caller => ({
   workspaceId: WS,
@@ -199,6 +213,13 @@ const TOKENS = { issuer: "issuer", audience: "audience", keys: [{ secret: "s".re
 /** What the first statement of a PostgreSQL store returns. */
 const STATE = { snapshot: "1:1:", replica: "false", started: "1", lifetime: "1", store_id: "store", standbys: "" };
 const ANSWER = { ...STATE, version: `${SCHEMA_VERSION}`, pruned: "false", changes: "[]" };
+
+const ALL: Omit<Caller, "workspaceId"> = { may: () => true, mayAny: () => true };
+/** The first page of a console. */
+async function consoled(options: ConsoleHandlerOptions): Promise<string> {
+  const { status } = await createConsole(memoryStore(), options)(new Request("http://localhost/"));
+  return status === 200 ? "in" : String(status);
+}
 
 const mistake = /^500$/;
 const listens = /^in$/;
@@ -223,6 +244,16 @@ export const ROWS: Readonly<Record<string, Row>> = {
   "HandlerOptions.clientAddress": {
     run: (clientAddress) => served({ clientAddress }, { isListed: true }),
     always: /^FORBIDDEN$/,
+  },
+  "ConsoleOptions.authenticate": { run: (authenticate) => consoled({ authenticate }) },
+  "ConsoleOptions.analytics": {
+    run: (query) =>
+      consoled({ authenticate: () => ({ ...ALL, workspaceId: WS }), analytics: { query, statement: query } }),
+  },
+  // It must be one that createVerifier made.
+  "ConsoleOptions.verifier": {
+    run: (verify) => consoled({ verifier: { verify, counters: verify, close: verify } as never }),
+    isUncalled: true,
   },
   "Authenticator.authenticate": {
     run: (authenticate) => served({}, { authenticator: { authenticate, close: () => undefined } }),
@@ -265,6 +296,19 @@ export const ROWS: Readonly<Record<string, Row>> = {
   "VerifierOptions.onOutcome": {
     run: (onOutcome) => verified({ onOutcome, outcomes: { closeTimeout: 20 } }),
     always: listens,
+  },
+  "AnalyticsOptions.onFlush": {
+    run: (onFlush) => verified({ analytics: { onFlush } }),
+    always: listens,
+  },
+  "AlertsOptions.deliver": { run: (deliver) => alerted({ deliver }), always: listens },
+  "AlertsOptions.onError": {
+    run: (onError) => alerted({ deliver: () => Promise.reject(new Error("of the mail")), onError }),
+    always: listens,
+  },
+  "AlertsOptions.clock": { run: (clock) => alerted({ deliver: () => undefined, clock }) },
+  "AnalyticsReaderOptions.clock": {
+    run: async (clock) => String((await createAnalytics(memoryStore(), { clock }).query({ from: 0, to: 1 })).until),
   },
   "Caller.may": {
     async run(may) {

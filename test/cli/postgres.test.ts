@@ -240,7 +240,7 @@ describe.skipIf(noPostgres !== undefined)("the command line with PostgreSQL", ()
     const wrong = await run(["doctor", "--store", address, "--reconcile", "--output", "json"], { isTTY: true });
     expect([wrong.code, wrong.stderr]).toEqual([1, "\r1 accounts\n"]);
     expect((JSON.parse(wrong.stdout) as { checks: object[] }).checks.slice(-2)).toEqual([
-      { level: "fail", check: "credits", text: "number 7: an account without a key" },
+      { level: "fail", check: "credits", text: "number 7: an account without a key or an identity" },
       { level: "fail", check: "idempotency", text: "ws_1: 0 idempotency records, counted as 3" },
     ]);
     expect(await ran("root-keys", "list", "--db", address)).toMatchObject({

@@ -18,6 +18,8 @@ export interface RunOptions {
   readonly stdin?: string | readonly Uint8Array[];
   readonly fetch?: Io["fetch"];
   readonly isTTY?: boolean;
+  /** Of the terminal. */
+  readonly columns?: number;
   /** What a progress bar is drawn on. */
   readonly terminal?: NodeJS.WritableStream;
   readonly now?: () => number;
@@ -36,14 +38,22 @@ export const ROOT_KEY = "root_canary7Hq2Zx9";
 
 /** Runs one command line. */
 export async function run(argv: readonly string[], options: RunOptions = {}): Promise<Ran> {
-  const { env = {}, home = "/nonexistent", isTTY = false, onWrite, stdin = [], leavesAfter = Infinity } = options;
+  const {
+    env = {},
+    home = "/nonexistent",
+    isTTY = false,
+    onWrite,
+    stdin = [],
+    leavesAfter = Infinity,
+    columns,
+  } = options;
   let written = 0;
   let stdout = "";
   let stderr = "";
   const bytes = typeof stdin === "string" ? [new TextEncoder().encode(stdin)] : stdin;
   const write: Io["stdout"]["write"] = async (text) => void ((stdout += text), onWrite?.(text), written++);
   const io: Io = {
-    stdout: { isTTY, write, isClosed: () => written >= leavesAfter },
+    stdout: { isTTY, columns, write, isClosed: () => written >= leavesAfter },
     reveal: write,
     stderr: {
       isTTY,

@@ -1,9 +1,9 @@
-/** The catalogue of faults: spec §2.4, §7, ruling G3. */
+/** The catalogue of faults: contract 2.4, 7, ruling G3. */
 import { describe, expect, it } from "vitest";
 import { badRequest, isKeystileError, KeystileError, listProblemTypes } from "../../src/contracts/errors.js";
 
 describe("errors: the catalogue", () => {
-  it("spec §7: types and titles as the specification names them", () => {
+  it("contract 7: types and titles as the specification names them", () => {
     const type = (code: ConstructorParameters<typeof KeystileError>[0]) => {
       const { type, status, title } = new KeystileError(code, "x");
       return `${status} ${title} ${type}`;

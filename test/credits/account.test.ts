@@ -188,7 +188,7 @@ describe("accounts: any history", () => {
         const request = world.request(given);
         const { account } = world;
         const { result, account: after, leases } = draw(account, world.leases, request);
-        const lease = new Map(leases).get(request.holder);
+        const lease = new Map(leases.map(([id, kept]) => [id, kept])).get(request.holder);
         if (account.unlimited) expect(result).toMatchObject({ drawn: request.cost, remaining: null });
         else if (result.drawn > 0) {
           drawnSome++;

@@ -396,6 +396,9 @@ describe("returns that fail: close", () => {
       degraded: 0,
       outcomesDropped: 0,
       creditsForfeited: 19,
+      settlementsLate: 0,
+      outcomesFolded: 0,
+      outcomesUncounted: 0,
       newcomersRefused: 0,
       bucketsDisplaced: 0,
     });

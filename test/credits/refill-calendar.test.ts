@@ -79,7 +79,7 @@ describe("periodOf: monthly", () => {
     [29, "2100-02-28"],
     [31, "2100-02-28"],
     [31, "2400-02-29"],
-  ] as const)("spec §2.3: refillDay %i falls on %s", (refillDay, day) => {
+  ] as const)("contract 2.3: refillDay %i falls on %s", (refillDay, day) => {
     const boundary = at(`${day}T00:00:00Z`);
     const refill = monthly(refillDay);
     expect(periodOf(refill, boundary) - periodOf(refill, boundary - 1)).toBe(1);

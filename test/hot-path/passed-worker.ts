@@ -1,8 +1,12 @@
-/** A program of its own for `passed.ts`: prints the functions of src that one verification of each kind calls. */
+/**
+ * A program of its own for `passed.ts`: prints the functions of src that one verification of each kind calls, and one
+ * creation of a key over HTTP.
+ */
 import { mkdtempSync, rmSync } from "node:fs";
 import { Session, type Profiler } from "node:inspector";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { createHandler } from "../../src/http/index.js";
 import { createKeyring, createVerifier, type VerifierOptions } from "../../src/index.js";
 import { sqliteStore } from "../../src/stores/sqlite/index.js";
 
@@ -93,6 +97,36 @@ async function callsOf({ options = {}, key: more = {}, before = 20, isLater = fa
   }
 }
 
+/** Of a key with a permission and an owner that exist. */
+async function callsOfCreating() {
+  const folder = mkdtempSync(join(tmpdir(), "keystile-passed-"));
+  const store = sqliteStore(join(folder, "keys.db"));
+  const handler = createHandler(store);
+  try {
+    const keyring = createKeyring(store);
+    const { apiId } = await keyring.createApi({ name: "documents" });
+    const { key } = await keyring.createRootKey({ permissions: ["api.*.create_key", "rbac.*.create_permission"] });
+    const create = async (): Promise<void> => {
+      const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" };
+      const body = JSON.stringify({ apiId, permissions: ["a.b"], externalId: "user_1" });
+      const asked = new Request("http://localhost/v2/keys.createKey", { method: "POST", headers, body });
+      const { status } = await handler(asked);
+      if (status !== 200) throw new Error(String(status));
+    };
+    for (let i = 0; i < 20; i++) await create();
+    await nextTurn();
+    now += 5;
+    takeCalls();
+    await create();
+    return takeCalls();
+  } finally {
+    await handler.close();
+    await store.close();
+    rmSync(folder, { recursive: true });
+  }
+}
+
 const calls: Record<string, Record<string, string[]>> = {};
 for (const [name, kind] of Object.entries(KINDS)) calls[name] = await callsOf(kind);
+calls["over HTTP: a key is created"] = await callsOfCreating();
 console.log(JSON.stringify(calls));

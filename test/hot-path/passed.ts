@@ -1,6 +1,6 @@
 /**
- * Counts the files and functions of src that one verification of each kind passes: `npx tsx test/hot-path/passed.ts`,
- * with `--list` to name them.
+ * Counts the files and functions of src that one call of each kind passes, all but one of them verifications:
+ * `npx tsx test/hot-path/passed.ts`, with `--list` to name them.
  */
 import { execFile } from "node:child_process";
 import { cpSync, readdirSync, rmSync } from "node:fs";

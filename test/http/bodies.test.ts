@@ -2,7 +2,8 @@ import { describe, expect, it } from "vitest";
 import { OPERATIONS } from "../../src/http/operations/index.js";
 import { LARGE_BODY_BYTES, longestBytes, SMALL_BODY_BYTES } from "../../src/http/operations/largest-body.js";
 import type { JsonSchema } from "../../src/keyring/schemas/json-schema.js";
-import { JSON_TYPE, world } from "./support.js";
+import { sqliteStore } from "../../src/stores/sqlite/index.js";
+import { JSON_TYPE, world, OF_ANYBODY } from "./support.js";
 
 const ADDRESS = "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff/128";
 /** Of an import: there is no longest one. */
@@ -18,8 +19,10 @@ function longest(schema: JsonSchema, name: string, turn = 0): unknown {
   if (values !== undefined) return values.at(-1);
   if (properties !== undefined)
     return Object.fromEntries(
-      // A cursor is not any text; without it the page is the first.
-      Object.entries(properties).flatMap(([key, part]) => (key === "cursor" ? [] : [[key, longest(part, key, turn)]])),
+      // A cursor is not any text; without it the page is the first. Nor is the longer of two that exclude each other.
+      Object.entries(properties).flatMap(([key, part]) =>
+        key === "cursor" || key === "creditsFrom" ? [] : [[key, longest(part, key, turn)]],
+      ),
     );
   if (items !== undefined) return Array.from({ length: maxItems }, (_, i) => longest(items, name, i));
   const types = [type].flat();
@@ -53,12 +56,15 @@ describe("bodies", () => {
     // Without its cursor, and imports have no longest body.
     expect(text.length).toBeLessThanOrEqual(longestBytes(request));
     expect(bodyBytes).toBe(text.length + 1_024 * 6 > SMALL_BODY_BYTES ? LARGE_BODY_BYTES : SMALL_BODY_BYTES);
-    const { authorization, send, close } = await world();
+    // A store with an audit trail.
+    const { authorization, send, close } = await world({ store: sqliteStore(":memory:") });
     const ask = async (sent: string) =>
       (await send(`/v2/${name}`, { method: "POST", headers: { authorization, ...JSON_TYPE }, body: sent })).status;
     // What is longer than 1 MiB with every character escaped is read in ASCII.
     const sent = text.length <= LARGE_BODY_BYTES ? text : JSON.stringify(body).replaceAll("𝔘", "u");
-    expect([200, 404, 409]).toContain(await ask(sent));
+    // A long text is no query, and was read all the same.
+    const accepted = name === "analytics.getVerifications" ? [400] : [200, 404, 409];
+    expect(accepted).toContain(await ask(sent));
     expect([413, sent.length]).toEqual([await ask(sent + " ".repeat(bodyBytes)), sent.length]);
     await close();
   });
@@ -67,6 +73,7 @@ describe("bodies", () => {
     const { rootKeyOf, close } = await world();
     const call = await rootKeyOf("api.other_api.nothing");
     for (const { name } of Object.values(OPERATIONS)) {
+      if (OF_ANYBODY.includes(name)) continue;
       expect([name, (await call(name, {})).status]).toEqual([name, 403]);
       expect([name, (await call(name, [null])).status]).toEqual([name, 403]);
       expect([name, (await call(name, { x: "x".repeat(SMALL_BODY_BYTES) })).status]).toEqual([name, 403]);

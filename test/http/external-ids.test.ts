@@ -117,6 +117,42 @@ describe("strictDelegation: what a request names is what is judged", () => {
     expect((await keyring.listIdentities()).data).toHaveLength(2);
   });
 
+  it("a key is replaced only by who may give all that it has, as it is when the new one is written", async () => {
+    const { keyring, store, statusOf, keyId } = await strict(({ identityId, roleId, permissionId }) => [
+      ...KEYS,
+      `identity.${identityId}.read_identity`,
+      `rbac.${roleId}.add_role_to_key`,
+      `rbac.${permissionId}.add_permission_to_key`,
+    ]);
+    const { apiId } = await keyring.getKey({ keyId });
+    const create = async (more: object) =>
+      (await keyring.createKey({ apiId, permissions: ["documents.read"], roles: ["reader"], ...more })).keyId;
+    const reroll = (id: string) => statusOf("keys.rerollKey", { keyId: id, expiration: 0 });
+    expect(await reroll(await create({ externalId: "alice" }))).toBe(200);
+    for (const more of [
+      { permissions: ["documents.read", "admin.all"] },
+      { roles: ["reader", "admin"] },
+      { externalId: "carol" },
+    ]) {
+      const id = await create(more);
+      expect(await reroll(id), JSON.stringify(more)).toBe(403);
+      expect((await keyring.getKey({ keyId: id })).rerolledTo).toBeUndefined();
+    }
+
+    const overtaken = await create({});
+    const write = store.write.bind(store);
+    store.write = async (writes, entries) => {
+      store.write = write;
+      await keyring.addPermissions({ keyId: overtaken, permissions: ["admin.all"] });
+      return write(writes, entries);
+    };
+    expect(await reroll(overtaken)).toBe(403);
+    expect((await keyring.getKey({ keyId: overtaken })).rerolledTo).toBeUndefined();
+    // What was deleted is not given.
+    await keyring.deletePermission({ permission: "admin.all" });
+    expect(await reroll(overtaken)).toBe(200);
+  });
+
   it("a permission is given by slug or id, and one that does not exist takes the right on all", async () => {
     const { keyring, statusOf, giving, keyId, set } = await strict(({ permissionId }) => [
       ...KEYS,

@@ -1,4 +1,6 @@
-/** Whatever a client sends, it gets the envelope, no 5xx, and nothing of its secrets back. Spec §1, §2.4, ruling G4. */
+/**
+ * Whatever a client sends, it gets the envelope, no 5xx, and nothing of its secrets back. Contract 1, 2.4, ruling G4.
+ */
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { OPERATIONS } from "../../src/http/operations/index.js";

@@ -214,7 +214,7 @@ describe.each(HOSTS)("hostile rows over HTTP on the %s host", (host) => {
       "/docs/",
       "/docs/errors/",
       "/metrics",
-      "/v2/analytics.getVerifications",
+      "/v2/analytics.getVerification",
     ]) {
       const { status, body } = await w.send(path, {
         method: "POST",

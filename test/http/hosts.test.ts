@@ -14,7 +14,7 @@ import {
   type HandlerOptions,
   type ServerOptions,
 } from "../../src/http/index.js";
-import { createKeyring, createRatelimits, createVerifier, memoryStore } from "../../src/index.js";
+import { createKeyring, createRatelimits, createVerifier, type Keyring, memoryStore } from "../../src/index.js";
 import { Fingerprint } from "../../src/lib/fingerprint.js";
 import type { Parsed } from "./raw.js";
 import { EVERYTHING, type Host, JSON_TYPE, world } from "./support.js";
@@ -420,14 +420,14 @@ describe("options", () => {
       /verifier lacks the method verify/,
     );
     const verifier = createVerifier(store);
-    expect(() => createHandler({ verifier, keyring: { ...createKeyring(store) } })).toThrow(/store must be given/);
-    expect(() => createHandler({ verifier, keyring: { ...createKeyring(store) }, store })).not.toThrow();
+    for (const keyring of [undefined, 5, { ...createKeyring(store) }, createRatelimits(store)])
+      expect(() => createHandler({ verifier, keyring: keyring as Keyring, store })).toThrow(
+        "keyring must be one that createKeyring made",
+      );
     const parts = { verifier, keyring: createKeyring(store) };
     const make = (more: object, options = {}) => createHandler({ ...parts, ...more }, options);
-    expect(() => make({ ratelimits: {} })).toThrow("ratelimits lacks the method limit()");
-    expect(() => make({ ratelimits: { ...createRatelimits(store), setOverride: 5 } })).toThrow(
-      "ratelimits lacks the method setOverride()",
-    );
+    for (const ratelimits of [{}, 5, null, { ...createRatelimits(store) }, createKeyring(store)])
+      expect(() => make({ ratelimits })).toThrow("ratelimits must be those that createRatelimits made");
     expect(() => make({ authenticator: {} })).toThrow("authenticator lacks the method authenticate()");
     const authenticator = createAuthenticator(store);
     expect(() => make({ authenticator, ratelimits: createRatelimits(store) })).not.toThrow();

@@ -105,7 +105,7 @@ describe("Idempotency-Key", () => {
     expect(parameters).toMatchObject([{ name: "Idempotency-Key", in: "header", required: false }]);
     expect(Object.keys(responses)).toEqual(expect.arrayContaining(["409", "422", "503"]));
     expect(paths["/v2/keys.createKey"]!.post.parameters).toBeUndefined();
-    const page = await send("/docs");
+    const page = await send("/docs/keys.verifyKey");
     expect(page.text).toContain("Idempotency-Key");
     await close();
   });

@@ -17,7 +17,7 @@ export const NOON = Date.UTC(2026, 2, 10, 12);
 
 /** All that a root key may be granted, by action. */
 export const EVERYTHING = [
-  ...["create_api", "read_api", "update_api", "delete_api"].map((action) => `api.*.${action}`),
+  ...["create_api", "read_api", "update_api", "delete_api", "read_analytics"].map((action) => `api.*.${action}`),
   ...["verify_key", "create_key", "read_key", "update_key", "delete_key"].map((action) => `api.*.${action}`),
   ...["create_permission", "read_permission", "delete_permission"].map((action) => `rbac.*.${action}`),
   ...["create_role", "read_role", "delete_role", "add_permission_to_role", "remove_permission_from_role"].map(
@@ -27,7 +27,11 @@ export const EVERYTHING = [
   ...["limit", "create_namespace", "read_namespace", "set_override", "read_override", "delete_override"].map(
     (action) => `ratelimit.*.${action}`,
   ),
+  ...["read_root_key", "delete_root_key", "read_audit"].map((action) => `workspace.*.${action}`),
 ];
+
+/** The operations that any credential may ask for. */
+export const OF_ANYBODY = ["callers.whoami"];
 
 export interface Answer {
   readonly status: number;

@@ -1,5 +1,5 @@
 /** The audit trail: each change that an operation has written makes an entry, and no entry holds a secret. */
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { createHash } from "node:crypto";
 import { cachedStore } from "../cache/cached-store.js";
 import type { AuditEntry } from "../../src/contracts/audit.js";
@@ -8,7 +8,8 @@ import type { Store } from "../../src/contracts/store.js";
 import { createKeyring, type Keyring } from "../../src/keyring/keyring.js";
 import { createRatelimits, type Ratelimits } from "../../src/keyring/ratelimits/create-ratelimits.js";
 import { memoryStore } from "../../src/stores/memory.js";
-import { failure, NOON } from "./support.js";
+import { sqliteStore } from "../../src/stores/sqlite/index.js";
+import { failure, NOON, unaudited } from "./support.js";
 
 const HASH = createHash("sha256").update("an imported key").digest("base64");
 const LIMIT = { limit: 5, duration: 60_000 };
@@ -34,7 +35,7 @@ function countChanges(store: Store) {
 
 /** A keyring and rate limits, the entries that they make, and rows to work on. */
 async function world() {
-  const { store, made } = countChanges(memoryStore());
+  const { store, made } = countChanges(sqliteStore(":memory:"));
   const entries: AuditEntry[] = [];
   const options = { clock: () => NOON, actor: "alice", onAudit: (entry: AuditEntry) => void entries.push(entry) };
   const keyring = createKeyring(store, options);
@@ -78,7 +79,10 @@ const KEYRING: Cases<Keyring> = {
   deleteApi: [({ ids: { apiId } }) => ({ apiId }), ({ ids }) => ({ ...made(ids.apiId), fields: ["deleted"] })],
   createKey: [({ ids: { apiId } }) => ({ apiId, name: "mine" }), made(expect.stringMatching(/^key_/))],
   getKey: [({ ids: { keyId } }) => ({ keyId })],
+  getKeys: [({ ids: { keyId } }) => ({ keyIds: [keyId] })],
   listKeys: [({ ids: { apiId } }) => ({ apiId })],
+  searchKeys: [() => ({})],
+  countKeys: [() => ({})],
   updateKey: [
     ({ ids: { keyId } }) => ({
       keyId,
@@ -136,6 +140,10 @@ const KEYRING: Cases<Keyring> = {
     () => ({ identity: "user_1", meta: { a: 1 } }),
     ({ ids }) => ({ ...made(ids.identityId), fields: ["meta"] }),
   ],
+  updateIdentityCredits: [
+    () => ({ identity: "user_1", operation: "set", value: 5 }),
+    ({ ids }) => ({ ...made(ids.identityId), fields: ["credits"] }),
+  ],
   deleteIdentity: [() => ({ identity: "user_1" }), ({ ids }) => made(ids.identityId)],
   createMigration: [() => ({ id: "other", algorithm: "sha256" }), made("other")],
   migrateKeys: [
@@ -152,6 +160,7 @@ const KEYRING: Cases<Keyring> = {
     ({ ids: { rootKeyId } }) => ({ rootKeyId }),
     ({ ids }) => ({ ...made(ids.rootKeyId), fields: ["deleted", "enabled", "permissions"] }),
   ],
+  listAudit: [() => ({})],
   getWorkspace: [() => ({})],
   updateWorkspace: [() => ({ enabled: false }), made("ws_default")],
 };
@@ -177,6 +186,19 @@ describe.each([
   ["keyring", KEYRING, (world: World) => world.keyring],
   ["ratelimits", RATELIMITS, (world: World) => world.ratelimits],
 ] as const)("audit trail: every operation of %s", (_, cases, partOf) => {
+  it("a store that keeps no trail: what was done is told all the same", async () => {
+    const memory = memoryStore();
+    const told: string[] = [];
+    const keyring = createKeyring(
+      { ...memory, powers: { ...memory.powers, audit: false } },
+      { onAudit: ({ operation }) => told.push(operation) },
+    );
+    const { apiId } = await keyring.createApi({ name: "documents" });
+    const { keyId } = await keyring.createKey({ apiId });
+    await keyring.updateKey({ keyId, name: "named" });
+    await vi.waitFor(() => expect(told).toEqual(["createApi", "createKey", "updateKey"]));
+  });
+
   it("has a case here", async () => {
     expect(Object.keys(partOf(await world())).sort()).toEqual(Object.keys(cases).sort());
   });
@@ -376,7 +398,7 @@ describe("audit trail: the listener", () => {
   });
 
   it("is no cost where there is none: the store is called as before", async () => {
-    const { store } = countChanges(memoryStore());
+    const { store } = countChanges(unaudited());
     const given: number[] = [];
     const keyring = createKeyring({ ...store, write: (...all) => (given.push(all.length), store.write(...all)) });
     await keyring.createRole({ name: "reader" });

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { actingFor, createKeyring } from "../../src/keyring/keyring.js";
+import { createKeyring } from "../../src/keyring/keyring.js";
 import { memoryStore } from "../../src/stores/memory.js";
-import { changed, failure, NOON, world } from "./support.js";
+import { changed, failure, NOON, world, unaudited } from "./support.js";
 
 describe("createKeyring: what it takes", () => {
   it("a store that lacks a method is a TypeError that names it", () => {
@@ -37,7 +37,7 @@ describe("createKeyring: what it takes", () => {
 
   it("ruling A7: a verb reads the clock once", async () => {
     let reads = 0;
-    const keyring = createKeyring(memoryStore(), { clock: () => ++reads * 1_000 });
+    const keyring = createKeyring(unaudited(), { clock: () => ++reads * 1_000 });
     const asked = async (verb: () => Promise<unknown>) => {
       reads = 0;
       await verb();
@@ -289,13 +289,6 @@ describe("writing: two writers of one row", () => {
     const { keyId } = await keyring.createKey({ apiId, permissions: ["a", "b"] });
     expect((await keyring.getKey({ keyId })).permissions).toEqual(["a", "b"]);
     expect((await keyring.getPermission({ permission: "a" })).name).toBe("First");
-  });
-});
-
-describe("actingFor", () => {
-  it("leaves a keyring as it is that createKeyring did not make", () => {
-    const own = { ...createKeyring(memoryStore()) };
-    expect(actingFor(own, { workspaceId: "ws_1", may: () => true, mayAny: () => true })).toBe(own);
   });
 });
 

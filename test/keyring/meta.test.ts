@@ -1,8 +1,8 @@
 /** `options.meta` of a keyring: metadata that does not fit the program's schema is never written. */
-import { describe, expect, it } from "vitest";
+import { describe, expect, expectTypeOf, it } from "vitest";
 import { z } from "zod";
 import { createHandler } from "../../src/http/index.js";
-import { createVerifier } from "../../src/index.js";
+import { createKeyring, createVerifier, type JsonObject, memoryStore } from "../../src/index.js";
 import { failure, problems, world } from "./support.js";
 
 const meta = z.object({ plan: z.enum(["free", "pro"]), limits: z.array(z.number()).optional() });
@@ -21,6 +21,15 @@ describe("a keyring with a schema of metadata", () => {
     await keyring.updateKey({ keyId, meta: null });
     await keyring.updateKey({ keyId, name: "without" });
     expect(await keyring.getKey({ keyId })).not.toHaveProperty("meta");
+  });
+
+  it("is what the compiler asks for, and any JSON where there is no schema", () => {
+    const _typed = createKeyring(memoryStore(), { meta });
+    const _any = createKeyring(memoryStore());
+    type Plan = z.input<typeof meta>;
+    expectTypeOf<Parameters<typeof _typed.createKey>[0]["meta"]>().toEqualTypeOf<Plan | undefined>();
+    expectTypeOf<Parameters<typeof _typed.updateKey>[0]["meta"]>().toEqualTypeOf<Plan | null | undefined>();
+    expectTypeOf<Parameters<typeof _any.createKey>[0]["meta"]>().toEqualTypeOf<JsonObject | undefined>();
   });
 
   it("a problem lies at the names and indices of its path, up to what cannot be named", async () => {

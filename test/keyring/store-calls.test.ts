@@ -3,14 +3,14 @@ import { describe, expect, it } from "vitest";
 import { createRatelimits } from "../../src/keyring/ratelimits/create-ratelimits.js";
 import { memoryStore } from "../../src/stores/memory.js";
 import { counting } from "../spec/support.js";
-import { DAY, world } from "./support.js";
+import { DAY, world, unaudited } from "./support.js";
 
 const KEYS = 100;
 const DAILY = { interval: "daily", amount: 5 } as const;
 
 /** A page of keys, each with roles, permissions, an identity and credits of its own, and with shared ones. */
 async function full() {
-  const { store, calls } = counting(memoryStore());
+  const { store, calls } = counting(unaudited());
   const { keyring, apiId, create, time } = await world({ store });
   const ratelimits = createRatelimits(store, { clock: () => time.now });
   await ratelimits.createNamespace({ name: "email" });

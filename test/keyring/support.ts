@@ -62,3 +62,9 @@ export function changed(store: Store, over: Partial<Store>): Store {
 }
 
 export const limit = (name: string, over: object = {}) => ({ name, limit: 10, duration: 60_000, ...over });
+
+/** A store in memory without an audit trail, for which each change is read once more. */
+export function unaudited(): Store {
+  const store = memoryStore();
+  return { ...store, powers: { ...store.powers, audit: false } };
+}

@@ -10,8 +10,9 @@ import fastify from "fastify";
 import { type Context, Hono } from "hono";
 import { beforeEach, describe, expect, expectTypeOf, it, vi } from "vitest";
 import { z } from "zod";
+import { KeystileError } from "../../src/contracts/errors.js";
 import { createKeyring, createVerifier, memoryStore, type Store, type Verifier } from "../../src/index.js";
-import { apiKey as expressGuard } from "../../src/middleware/express.js";
+import { apiKey as expressGuard, verifiedKey } from "../../src/middleware/express.js";
 import { apiKey as fastifyGuard } from "../../src/middleware/fastify.js";
 import type { VerifiedKey } from "../../src/middleware/guard.js";
 import { apiKey as honoGuard } from "../../src/middleware/hono.js";
@@ -41,6 +42,18 @@ beforeEach(async () => {
   ({ key } = await keyring.createKey({ apiId, meta: { plan: "pro" }, ...given }));
   headers = { authorization: `Bearer ${key}` };
   verifier = createVerifier(store);
+});
+
+describe("verifiedKey", () => {
+  it("is the key of a request that a guard let pass, typed, and throws where none did", () => {
+    const apiKey = { valid: true, code: "VALID", keyId: "key_1", meta: { plan: "pro" } } as VerifiedKey<{
+      plan: string;
+    }>;
+    const found = verifiedKey({ apiKey });
+    expectTypeOf(found).toEqualTypeOf<VerifiedKey<{ plan: string }>>();
+    expect(found).toBe(apiKey);
+    expect(() => verifiedKey({})).toThrow(new TypeError("no key was verified: put a guard before this handler"));
+  });
 });
 
 describe("express", () => {
@@ -390,6 +403,18 @@ describe("options", () => {
       expect((await call({ ratelimits: [{ name: "unknown" }] })).status).toBe(500);
       expect(log).toHaveBeenCalledOnce();
       expect(JSON.stringify(log.mock.calls)).not.toContain(key);
+    } finally {
+      log.mockRestore();
+    }
+  });
+
+  it("of an outage there is one line for each request there", async () => {
+    const log = vi.spyOn(console, "error").mockImplementation(() => undefined);
+    try {
+      const verify = () => Promise.reject(new KeystileError("STORE_UNAVAILABLE", "the server is away"));
+      const route = webGuard({ ...verifier, verify }, {}, () => new Response());
+      expect((await route(new Request("http://localhost/", { headers }))).status).toBe(503);
+      expect(log.mock.calls).toEqual([["STORE_UNAVAILABLE: the server is away"]]);
     } finally {
       log.mockRestore();
     }

@@ -42,7 +42,7 @@ describe.each(BEDS)("middleware: $name", (bed: Bed) => {
   const createKey = async (given: object = {}) => keyring.createKey({ apiId, ...given });
   const bearer = (key: string) => ({ authorization: `Bearer ${key}` });
   /** Status, challenge and code of a refusal, after its form was looked at. */
-  const refusalOf = async (response: Response) => {
+  const refusalOf = async (response: Response, shown: object = {}) => {
     const body = (await response.json()) as Record<string, unknown>;
     if (bed.hasBody) {
       expect(response.headers.get("content-type")).toMatch(/^application\/problem\+json/);
@@ -52,6 +52,7 @@ describe.each(BEDS)("middleware: $name", (bed: Bed) => {
         status: response.status,
         detail: expect.any(String) as string,
         code: expect.any(String) as string,
+        ...shown,
       });
     }
     return [response.status, response.headers.get("www-authenticate"), ...(bed.hasBody ? [body["code"]] : [])];
@@ -179,6 +180,16 @@ describe.each(BEDS)("middleware: $name", (bed: Bed) => {
     expect(await refusalOf(refused)).toEqual(refusal(429, null, "USAGE_EXCEEDED"));
     const unpaid = await start({ cost: 2, usageExceeded: 402 });
     expect((await unpaid.call(bearer(key))).status).toBe(402);
+  });
+
+  it("too few credits where a refill is known: when it comes, and what is left", async () => {
+    const refill = { interval: "daily", amount: 10 } as const;
+    const { key } = await createKey({ credits: { remaining: 1, refill } });
+    const app = await start({ cost: 2 });
+    const refused = await app.call(bearer(key));
+    const wait = Math.ceil((86_400_000 - (now % 86_400_000)) / 1_000);
+    expect(refused.headers.get("retry-after")).toBe(`${wait}`);
+    expect(await refusalOf(refused, { credits: 1 })).toEqual(refusal(429, null, "USAGE_EXCEEDED"));
   });
 
   it("what the program got wrong is 500: the reason goes to the log, and nothing of it to the client", async () => {

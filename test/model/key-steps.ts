@@ -5,23 +5,27 @@ import { ensureIdentity, ensurePermissions, existingRoles, rollRoles, toLimits }
 import { learnId, refused, same, type Stage } from "./stage.js";
 import { DAY, GRANTS, METAS, NAMES, rollAllowlist, rollLimits, USERS } from "./vocabulary.js";
 import { digestOf, setCredits } from "./world.js";
+import { createPastKey } from "../as-service.js";
 
+const SOURCES = ["identity", "identity", "none"] as const;
 const KEY_ID = /^key_\w{8,}$/;
 
 export async function createKey(stage: Stage): Promise<void> {
   const { world, dice, hand } = stage;
   const workspace = dice.chance(0.75) ? world.workspaces[0] : world.workspaces[1];
   const api = dice.pick(workspace.apis);
+  const fields = rollFields(stage);
   const body: V2KeysCreateKeyRequestBody = {
     apiId: api.id,
     ...(dice.chance(0.3) && { prefix: "sk_live" }),
-    ...rollFields(stage),
+    ...fields,
+    ...(fields.credits === undefined && dice.chance(0.2) && { creditsFrom: dice.pick(SOURCES) }),
   };
   stage.note("createKey", body);
   const keyring = hand.keyrings.get(workspace)!;
   if (api.deleted || existingRoles(workspace, body.roles ?? []) === undefined)
-    return refused("createKey", keyring.createKey(body, { acceptPast: true }), "NOT_FOUND");
-  const made = await keyring.createKey(body, { acceptPast: true });
+    return refused("createKey", createPastKey(keyring, body), "NOT_FOUND");
+  const made = await createPastKey(keyring, body);
   stage.note("made", made.keyId);
   if (!made.key.startsWith(body.prefix === undefined ? "" : `${body.prefix}_`))
     throw new Error("createKey: the key lacks its prefix");
@@ -37,7 +41,10 @@ export async function createKey(stage: Stage): Promise<void> {
     digest: digestOf(made.key),
     imported: undefined,
     ...fieldsOf(stage, api.workspace, body),
-    credits: { remaining: big(credits.remaining), refill: credits.refill, counted: world.now },
+    credits: {
+      ...{ remaining: big(credits.remaining), refill: credits.refill, counted: world.now },
+      isNone: body.credits?.remaining === null || body.creditsFrom === "none",
+    },
     since: world.now,
   });
 }
@@ -60,7 +67,7 @@ export async function updateKey(stage: Stage): Promise<void> {
     ...(dice.chance(0.2) && { permissions: dice.some(GRANTS, 0.2) }),
     ...(dice.chance(0.2) && { ratelimits: rollLimits(dice) }),
     ...(dice.chance(0.15) && { ipAllowlist: dice.chance(0.8) ? null : rollAllowlist(dice) }),
-    ...(dice.chance(0.2) && { credits: rollWish(dice) }),
+    ...(dice.chance(0.2) && (dice.chance(0.6) ? { credits: rollWish(dice) } : { creditsFrom: dice.pick(SOURCES) })),
   };
   stage.note("updateKey", body);
   const roles = existingRoles(workspace, body.roles ?? []);
@@ -77,6 +84,10 @@ export async function updateKey(stage: Stage): Promise<void> {
   if (body.ratelimits !== undefined) key.limits = toLimits(body.ratelimits, key.limits);
   if (body.ipAllowlist !== undefined) key.allowlist = body.ipAllowlist ?? [];
   if (body.credits !== undefined) setCredits(world, key, body.credits ?? { remaining: null });
+  if (body.creditsFrom === undefined) return;
+  // As credits that are null, which drop the refill too.
+  if (body.creditsFrom === "none" || key.credits.remaining !== null) setCredits(world, key, { remaining: null });
+  key.credits.isNone = body.creditsFrom === "none";
 }
 
 export async function deleteKey(stage: Stage): Promise<void> {

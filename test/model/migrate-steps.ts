@@ -90,7 +90,10 @@ export async function migrateKeys(stage: Stage): Promise<void> {
       digest: migration.algorithm === "sha256" ? form : undefined,
       imported: { migration, form: form! },
       ...fieldsOf(stage, workspace, data),
-      credits: { remaining: big(credits.remaining), refill: credits.refill, counted: world.now },
+      credits: {
+        ...{ remaining: big(credits.remaining), refill: credits.refill, counted: world.now },
+        isNone: data.credits?.remaining === null,
+      },
       since: world.now,
     });
   }
@@ -129,7 +132,7 @@ function rollImport(
   const { dice } = stage;
   const text = dice.pick(FOREIGN);
   const { ratelimits, ...rest } = rollFields(stage);
-  // An import says whether a limit applies by itself (spec §2.3).
+  // An import says whether a limit applies by itself (contract 2.3).
   const fields = {
     ...rest,
     ...(ratelimits && { ratelimits: ratelimits.map((limit) => ({ autoApply: false, ...limit })) }),

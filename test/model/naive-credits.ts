@@ -7,6 +7,8 @@ export interface ModelCredits {
   refill: Refill | undefined;
   /** Boundaries up to this instant have been counted. */
   counted: number;
+  /** Of a key: unlimited, whatever its identity has (ruling D11). */
+  isNone?: boolean;
 }
 
 const DAY = 86_400_000;
@@ -77,6 +79,7 @@ export function set(
   since: number,
 ): number | undefined {
   const wasLimited = credits.remaining !== null;
+  if (wish.remaining !== undefined) credits.isNone = wish.remaining === null;
   const refill =
     wish.refill !== undefined ? (wish.refill ?? undefined) : wish.remaining === null ? undefined : credits.refill;
   const isLimited = wish.remaining === undefined ? wasLimited : wish.remaining !== null;

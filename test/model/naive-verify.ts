@@ -1,6 +1,6 @@
 /**
- * A verification once more, as spec §2.2 and rulings A1–A7, C1–C5, E4 say it. Answers hold no ids that only the engine
- * can know.
+ * A verification once more, as contract 2.2 and rulings A1–A7, C1–C5, E4 say it. Answers hold no ids that only the
+ * engine can know.
  */
 import type { LimitCheck } from "../../src/contracts/limiter.js";
 import type {
@@ -15,6 +15,7 @@ import { type Ask, holds } from "./naive-permissions.js";
 import { ADMITS } from "./vocabulary.js";
 import {
   digestOf,
+  drawnOn,
   formOf,
   grantsOf,
   isHidden,
@@ -64,7 +65,7 @@ export function judge(world: World, verifier: ModelVerifier, verification: Verif
     limits: readonly AppliedLimit[] = [],
     results: readonly VerifyKeyRatelimitData[] = [],
   ): Expected => {
-    const balance = balanceAt(key.credits, world.now);
+    const balance = balanceAt(drawnOn(key), world.now);
     const asked = ask !== undefined && !["DISABLED", "EXPIRED", "FORBIDDEN"].includes(code);
     const answer: V2KeysVerifyKeyResponseData = {
       valid: code === "VALID",
@@ -95,7 +96,7 @@ export function judge(world: World, verifier: ModelVerifier, verification: Verif
   if (unknown.length > 0) return { locations: unknown.map((i) => `body.ratelimits[${i}].name`) };
   const applied = limits as AppliedLimit[];
   if (applied.length === 0)
-    return done(spend(key.credits, request.credits?.cost ?? 1, world.now) ? "VALID" : "USAGE_EXCEEDED");
+    return done(spend(drawnOn(key), request.credits?.cost ?? 1, world.now) ? "VALID" : "USAGE_EXCEEDED");
   const verdicts = verifier.limiter.take(
     applied.map(({ check }) => check),
     world.now,
@@ -111,7 +112,11 @@ export function judge(world: World, verifier: ModelVerifier, verification: Verif
     autoApply,
   }));
   if (results.some(({ exceeded }) => exceeded)) return done("RATE_LIMITED", applied, results);
-  return done(spend(key.credits, request.credits?.cost ?? 1, world.now) ? "VALID" : "USAGE_EXCEEDED", applied, results);
+  return done(
+    spend(drawnOn(key), request.credits?.cost ?? 1, world.now) ? "VALID" : "USAGE_EXCEEDED",
+    applied,
+    results,
+  );
 }
 
 /** Ruling E4: the native digest first; then, with a migration id, that migration's algorithm. */
@@ -183,7 +188,7 @@ export function showIdentity({ id, externalId, meta, limits }: NonNullable<Model
   };
 }
 
-/** Limits as answers show them: within the bounds of the schema, whatever was set (spec §8). */
+/** Limits as answers show them: within the bounds of the schema, whatever was set (contract 8). */
 export function showLimits(limits: readonly ModelLimit[]) {
   return limits.map((limit) => ({
     id: limit.id ?? "",

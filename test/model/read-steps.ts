@@ -6,7 +6,7 @@ import { createKey } from "./key-steps.js";
 import { balanceAt, type ModelCredits } from "./naive-credits.js";
 import { showIdentity, showLimits } from "./naive-verify.js";
 import { learnId, learnLimits, refused, same, show, type Stage } from "./stage.js";
-import { digestOf, type ModelKey, named } from "./world.js";
+import { digestOf, type ModelKey, named, sourceOf } from "./world.js";
 
 /** What administration shows of a key, whole. */
 export async function readKey(stage: Stage): Promise<void> {
@@ -39,6 +39,7 @@ export async function readKey(stage: Stage): Promise<void> {
   const due: Omit<KeyResponseData, "start" | "createdAt"> = {
     keyId: key.id,
     apiId: key.api.id,
+    creditsFrom: sourceOf(key),
     enabled: key.enabled,
     ...(key.name !== undefined && { name: key.name }),
     ...(key.meta !== undefined && { meta: key.meta }),

@@ -1,16 +1,23 @@
 /** Steps that administer what keys refer to: APIs, permissions, roles, identities, the workspace itself. */
 import type { RatelimitRequest } from "../../src/contracts/types.js";
 import type { Dice } from "./dice.js";
+import type { Keyring } from "../../src/keyring/keyring.js";
+import type { UpdateIdentityCreditsRequestBody } from "../../src/keyring/schemas/requests.js";
+import { rollCredits, rollWish } from "./key-rolls.js";
+import { add, set } from "./naive-credits.js";
 import { showIdentity, showLimits } from "./naive-verify.js";
+import { showCredits } from "./read-steps.js";
 import { learnId, learnLimits, refused, same, type Stage } from "./stage.js";
-import { GRANTS, METAS, NAMES, rollAllowlist, rollLimits, ROLES, USERS } from "./vocabulary.js";
+import { GRANTS, METAS, NAMES, rollAllowlist, rollLimits, rollRemaining, ROLES, USERS } from "./vocabulary.js";
 import {
   type ModelIdentity,
   type ModelLimit,
   type ModelPermission,
   type ModelRole,
   type ModelWorkspace,
+  isHidden,
   named,
+  sourceOf,
   type World,
 } from "./world.js";
 
@@ -46,7 +53,11 @@ export function ensureIdentity(world: World, workspace: ModelWorkspace, external
   const found = named(workspace.identities, (identity) => identity.externalId === externalId);
   if (found !== undefined) return found;
   const owner = `${workspace.id} identity ${workspace.identities.length} of ${world.now}`;
-  const made: ModelIdentity = { id: undefined, externalId, meta: undefined, limits: [], owner, deleted: false };
+  const credits = { remaining: null, refill: undefined, counted: 0 };
+  const made: ModelIdentity = {
+    ...{ id: undefined, externalId, meta: undefined, limits: [], owner, deleted: false },
+    ...{ credits, since: 0 },
+  };
   workspace.identities.push(made);
   return made;
 }
@@ -184,30 +195,30 @@ export async function changeIdentity(stage: Stage): Promise<void> {
     ...(dice.chance(0.5) && { meta: dice.pick(METAS) }),
     ...(dice.chance(0.7) && { ratelimits: rollLimits(dice) }),
   };
-  const kind = dice.below(10);
+  const kind = dice.below(14);
   if (row === undefined || kind === 0) {
-    stage.note("createIdentity", externalId, fields);
-    const call = keyring.createIdentity({ externalId, ...fields });
+    const given = dice.chance(0.6) ? { credits: rollCredits(dice) } : {};
+    stage.note("createIdentity", externalId, fields, given);
+    const call = keyring.createIdentity({ externalId, ...fields, ...given });
     if (row !== undefined) return refused("createIdentity", call, "CONFLICT");
     const made = ensureIdentity(world, workspace, externalId);
     made.id = learnId(world, (await call).identityId, /^id_\w{6,}$/);
     made.meta = fields.meta;
     made.limits = toLimits(fields.ratelimits ?? []);
+    if ((given.credits?.remaining ?? null) !== null) setShared(made, given.credits!, world.now);
     return;
   }
-  if (kind === 1) {
-    stage.note("deleteIdentity", externalId);
-    same("deleteIdentity", await keyring.deleteIdentity({ identity: row.id ?? externalId }), {});
-    row.deleted = true;
-    return;
-  }
+  if (kind === 1) return deleteIdentity(stage, keyring, row);
+  if (kind < 6) return changeShared(stage, keyring, row);
   const body = {
     identity: dice.chance(0.5) ? (row.id ?? externalId) : externalId,
     ...fields,
     ...(dice.chance(0.1) && { meta: null }),
+    ...(dice.chance(0.2) && { credits: rollWish(dice) }),
   };
   stage.note("updateIdentity", body);
   const answer = await keyring.updateIdentity(body);
+  if (body.credits !== undefined) setShared(row, body.credits ?? { remaining: null }, world.now);
   if (body.meta !== undefined) row.meta = body.meta ?? undefined;
   if (body.ratelimits !== undefined) row.limits = toLimits(body.ratelimits, row.limits);
   row.id ??= learnId(world, answer.id, /^id_\w{6,}$/);
@@ -215,4 +226,46 @@ export async function changeIdentity(stage: Stage): Promise<void> {
   const due = showIdentity(row);
   // Administration shows limits as they are, a verification within the bounds of the specification.
   same("updateIdentity", answer, row.limits.length > 0 ? { ...due, ratelimits: showLimits(row.limits) } : due);
+}
+
+/** Changes the credits of an identity. */
+function setShared(row: ModelIdentity, wish: Parameters<typeof set>[1], now: number): void {
+  row.since = set(row.credits, wish, now, row.since) ?? row.since;
+}
+
+/** Ruling D11: no key becomes unlimited by a deletion. */
+async function deleteIdentity({ world, dice, note }: Stage, keyring: Keyring, row: ModelIdentity): Promise<void> {
+  const body = { identity: row.id ?? row.externalId, ...(dice.chance(0.4) && { keys: "disable" as const }) };
+  note("deleteIdentity", body);
+  const drawing = world.keys.filter((key) => key.identity === row && !isHidden(key) && sourceOf(key) === "identity");
+  const call = keyring.deleteIdentity(body);
+  if (drawing.length > 0 && body.keys === undefined) return refused("deleteIdentity", call, "CONFLICT");
+  same("deleteIdentity", await call, {});
+  for (const key of drawing) key.enabled = false;
+  row.deleted = true;
+}
+
+/** Sets, raises, lowers or reads the balance that the keys of an identity share. */
+async function changeShared({ world, dice, note }: Stage, keyring: Keyring, row: ModelIdentity): Promise<void> {
+  const identity = row.id ?? row.externalId;
+  const operation = dice.pick(["set", "set", "increment", "decrement", "read"] as const);
+  if (operation === "read") {
+    note("getIdentity", identity);
+    const { credits } = await keyring.getIdentity({ identity });
+    return same(
+      "getIdentity",
+      credits,
+      row.credits.remaining === null ? undefined : showCredits(row.credits, world.now),
+    );
+  }
+  const value = operation === "set" ? rollRemaining(dice) : dice.pick([0, 1, 3, 100, Number.MAX_SAFE_INTEGER]);
+  const body = { identity, operation, value } as UpdateIdentityCreditsRequestBody;
+  note("updateIdentityCredits", body);
+  const call = keyring.updateIdentityCredits(body);
+  if (operation !== "set" && row.credits.remaining === null)
+    return refused("updateIdentityCredits", call, "BAD_REQUEST", ["body.operation"]);
+  const answer = await call;
+  if (operation === "set") setShared(row, { remaining: value }, world.now);
+  else add(row.credits, operation === "increment" ? value! : -value!, world.now);
+  same("updateIdentityCredits", answer, showCredits(row.credits, world.now));
 }

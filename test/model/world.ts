@@ -34,6 +34,9 @@ export interface ModelIdentity extends Deletable {
   limits: ModelLimit[];
   /** Names its buckets. */
   readonly owner: string;
+  readonly credits: ModelCredits;
+  /** As of a key. */
+  since: number;
 }
 
 export interface ModelApi extends Deletable {
@@ -126,6 +129,19 @@ export function setCredits(world: World, key: ModelKey, wish: Parameters<typeof 
   if (since === undefined) return;
   key.since = since;
   for (const other of world.keys) if (other.credits === key.credits) other.since = Math.max(other.since, since);
+}
+
+/** Ruling D11: its own balance, else its identity's, else none. */
+export function sourceOf({ credits, identity }: ModelKey): "key" | "identity" | "none" {
+  if (credits.remaining !== null) return "key";
+  return credits.isNone !== true && identity?.deleted === false && identity.credits.remaining !== null
+    ? "identity"
+    : "none";
+}
+
+/** The one balance that a key draws on. */
+export function drawnOn(key: ModelKey): ModelCredits {
+  return sourceOf(key) === "identity" ? key.identity!.credits : key.credits;
 }
 
 /** Hidden keys are found by nobody; their hashes stay taken. */

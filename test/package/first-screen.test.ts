@@ -6,22 +6,14 @@
  * repository, linked.
  */
 import { type ChildProcess, spawn } from "node:child_process";
-import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { buildSync } from "esbuild";
+import { blockAt, FIRST, INSTALL, type Place, toJavaScript } from "./blocks.js";
 import { createStranger, type Stranger } from "./packed.js";
 
 const ROOT = process.cwd();
-/** A page of the documentation, a heading on it and the word behind the language of a block below that heading. */
-interface Place {
-  readonly page: string;
-  readonly heading: string;
-  readonly block: string;
-}
-const INSTALL: Place = { page: "README.md", heading: "A guarded route", block: "sh" };
-const FIRST: Place = { page: "README.md", heading: "Without a framework", block: "ts run" };
 const route = (heading: string, block: string): Place => ({
   page: "docs/middleware.md",
   heading,
@@ -33,19 +25,19 @@ const FRAMEWORKS = {
   express: {
     at: route("Express", "express"),
     packages: ["express"],
-    before: `import express from "express";\nimport { apiKey } from "keystile/express";\nconst app = express();`,
+    before: `import express from "express";\nimport { apiKey, verifiedKey } from "keystile/express";\nconst app = express();`,
     after: `const server = app.listen(0, "127.0.0.1", () => console.log("port " + server.address().port));`,
   },
   hono: {
     at: route("Hono", "hono"),
     packages: ["hono", "@hono/node-server"],
-    before: `import { Hono } from "hono";\nimport { serve } from "@hono/node-server";\nimport { getConnInfo } from "@hono/node-server/conninfo";\nimport { apiKey } from "keystile/hono";\nconst app = new Hono();`,
+    before: `import { Hono } from "hono";\nimport { serve } from "@hono/node-server";\nimport { getConnInfo } from "@hono/node-server/conninfo";\nimport { apiKey, verifiedKey } from "keystile/hono";\nconst app = new Hono();`,
     after: `serve({ fetch: app.fetch, port: 0, hostname: "127.0.0.1" }, ({ port }) => console.log("port " + port));`,
   },
   fastify: {
     at: route("Fastify", "fastify"),
     packages: ["fastify"],
-    before: `import fastify from "fastify";\nimport { apiKey } from "keystile/fastify";\nconst app = fastify();`,
+    before: `import fastify from "fastify";\nimport { apiKey, verifiedKey } from "keystile/fastify";\nconst app = fastify();`,
     after: `await app.listen({ port: 0, host: "127.0.0.1" });\nconsole.log("port " + app.server.address().port);`,
   },
   web: {
@@ -55,19 +47,6 @@ const FRAMEWORKS = {
     after: `serve({ fetch: (request) => GET(request), port: 0, hostname: "127.0.0.1" }, ({ port }) => console.log("port " + port));`,
   },
 } as const;
-
-/** The first block of a kind below a heading. @throws Error that says what is missing */
-function blockAt({ page, heading, block }: Place): string {
-  const lines = readFileSync(join(ROOT, page), "utf8").split("\n");
-  const from = lines.findIndex((line) => /^#+ /.test(line) && line.replace(/^#+ /, "") === heading);
-  if (from < 0) throw new Error(`${page} has no heading "${heading}" any more: tell this script what took its place`);
-  const until = lines.findIndex((line, i) => i > from && /^#{1,2} /.test(line));
-  const section = lines.slice(from, until < 0 ? undefined : until);
-  const begin = section.indexOf("```" + block);
-  const end = section.indexOf("```", begin + 1);
-  if (begin < 0 || end < 0) throw new Error(`${page}, "${heading}": no block of ${block}`);
-  return section.slice(begin + 1, end).join("\n");
-}
 
 /** Keys as the reader of the first screen has them: one that may read, with a limit, and one that may not. */
 const KEYS = `
@@ -100,18 +79,6 @@ const FORMATS = {
     },
   },
 } as const;
-
-/** Types are taken off; nothing else changes. */
-function toJavaScript(program: string): string {
-  const { outputFiles } = buildSync({
-    stdin: { contents: program, loader: "ts" },
-    write: false,
-    format: "esm",
-    target: "node20",
-    supported: { "top-level-await": true },
-  });
-  return outputFiles[0]!.text;
-}
 
 let stranger: Stranger | undefined;
 const running = new Set<ChildProcess>();

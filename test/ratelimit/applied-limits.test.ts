@@ -6,7 +6,7 @@ import {
   applyLimits,
   clampIdentity,
   sharedLimits,
-  toLimits,
+  toApplied,
   toRatelimitData,
   toRatelimitResponse,
 } from "../../src/ratelimit/applied-limits.js";
@@ -30,10 +30,10 @@ const ask = (name: string, over: { cost?: number; limit?: number; duration?: num
   ...over,
 });
 const apply = (key: KeyRecord, asked: ReturnType<typeof ask>[]) => {
-  const { keyId, ratelimits } = key;
-  const ids = ratelimits.map(({ id }) => id);
-  const limits = toLimits(keyId, key.workspaceId, "id_1", ratelimits, ids, sharedLimits(key));
-  return applyLimits({ keyId, bucketOwner: keyId, workspaceId: key.workspaceId, shard: "id_1", limits }, asked);
+  const { keyId, workspaceId, ratelimits } = key;
+  const own = ratelimits.map((one) => toApplied(keyId, workspaceId, "id_1", one, one.id));
+  const limits = [...own, ...(sharedLimits(key) ?? [])];
+  return applyLimits({ keyId, bucketOwner: keyId, workspaceId, shard: "id_1", limits }, asked);
 };
 
 describe("applyLimits", () => {
@@ -107,9 +107,9 @@ describe("applyLimits", () => {
   });
 
   it("a call that asks for nothing gets the automatic limits themselves, not a copy", () => {
-    const limits = toLimits("key_1", "ws", "key_1", [limit("auto")], ["rl_auto"]);
+    const limits = [toApplied("key_1", "ws", "key_1", limit("auto"), "rl_auto")];
     const key = { keyId: "key_1", bucketOwner: "key_1", workspaceId: "ws", shard: "key_1", limits };
-    expect(applyLimits(key, [])).toBe(limits.automatic);
+    expect(applyLimits(key, [])).toBe(limits);
   });
 
   it("ruling C2: only what differs from the limit's own numbers is an override of them", () => {
@@ -140,8 +140,6 @@ describe("sharedLimits", () => {
       record([limit("own")], [limit("own")]),
     ])
       expect(sharedLimits(key)).toBeUndefined();
-    const { automatic, named } = toLimits("key_1", "ws", "key_1", [limit("own")], ["rl_own"]);
-    expect([automatic, named].map((limits) => limits.map(({ name }) => name))).toEqual([["own"], ["own"]]);
   });
 });
 

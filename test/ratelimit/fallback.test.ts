@@ -1,9 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { isKeystileError } from "../../src/contracts/errors.js";
 import type { LimitCheck, Limiter, LimitVerdict } from "../../src/contracts/limiter.js";
-import { hintedTaker, withFallback } from "../../src/ratelimit/fallback.js";
-import { hintFor } from "../../src/ratelimit/memory/bucket-hint.js";
-import { hintedLimiter, memoryLimiter } from "../../src/ratelimit/memory/limiter.js";
+import { withFallback, withoutFallback } from "../../src/ratelimit/fallback.js";
+import { memoryLimiter, placedLimiter } from "../../src/ratelimit/memory/limiter.js";
 
 const START = 1_700_000_000_000;
 const check = (cost = 1, limit = 10, duration = 1_000, bucket = "b"): LimitCheck => ({ bucket, limit, duration, cost });
@@ -297,14 +296,13 @@ describe("degrading: what a limiter counts", () => {
 });
 
 describe("the built-in limiter", () => {
-  it("takes with hints or without, is never degraded, and passes its counters on", () => {
-    const taker = hintedTaker(hintedLimiter({ size: 1 }));
+  it("is never degraded, and passes its counters on", () => {
+    const taker = withoutFallback(placedLimiter({ size: 1 }));
     expect(taker.take([check(3)], START)).toEqual({
       verdicts: [{ exceeded: false, remaining: 7, reset: 300 }],
       degraded: false,
     });
-    expect(taker.takeOne(hintFor("b"), check(), START)).toEqual({ exceeded: false, remaining: 6, reset: 400 });
-    void taker.take([check(6)], START);
+    void taker.take([check(7)], START);
     void taker.take([check(1, 10, 1_000, "other")], START);
     expect(taker.degradedCalls()).toBe(0);
     expect(taker.counters()).toEqual({ newcomersRefused: 1, bucketsDisplaced: 0 });

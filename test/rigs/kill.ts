@@ -41,12 +41,14 @@ export async function runKills(
     readonly durability?: DeductOrders["durability"];
     readonly fault?: DeductOrders["fault"];
     readonly writer?: URL;
+    /** Runs the workers in this Node, where no better-sqlite3 is found: on node:sqlite. */
+    readonly node?: string;
   } = {},
 ): Promise<KillReport> {
-  const { seed = 1, credits = { mode: "exact" }, durability = "power", fault, writer } = options;
+  const { seed = 1, credits = { mode: "exact" }, durability = "power", fault, writer, node } = options;
   const rolled = dice(seed);
   const folder = rigFolder();
-  const worker = await buildWorker("deduct");
+  const worker = await buildWorker("deduct", node && folder);
   const begun = performance.now();
   const totals = { acknowledged: 0, lost: 0, unanswered: 0 };
   const problems: string[] = [];
@@ -68,7 +70,7 @@ export async function runKills(
     };
     for (let kill = 0; kill < kills; kill++) {
       writeFileSync(acks, "");
-      const child = startWorker(worker, orders);
+      const child = startWorker(worker, orders, {}, [], node);
       // Mostly at work, now and then while it still opens the file, where the log of the one before is recovered.
       if (rolled.chance(0.85)) await firstBytes(acks, () => child.exitCode ?? child.signalCode);
       await pause(rolled.below(LONGEST_LIFE));

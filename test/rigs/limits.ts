@@ -2,7 +2,7 @@
 import type { ChildProcess } from "node:child_process";
 import { rmSync } from "node:fs";
 import { join } from "node:path";
-import { buildWorker, ended, type Message, nextMessage, rigFolder, startWorker } from "./workers.js";
+import { buildWorker, ended, type Message, nextMessage, rigFolder, startWorker, tell } from "./workers.js";
 import type { TakeRedisOrders } from "./workers/take-redis.js";
 import type { TakeOrders } from "./workers/take.js";
 
@@ -50,14 +50,14 @@ export async function runLimits(
     const totals = children.map((child, n) =>
       n === 0 && kills !== undefined ? killed(child, kills) : nextMessage(child),
     );
-    for (const child of children) child.send("go");
+    for (const child of children) tell(child, "go");
     let successor: Promise<Message>[] = [];
     if (kills !== undefined) {
       await totals[0];
       const next = startWorker(worker, orders(0, false));
       await nextMessage(next);
       successor = [nextMessage(next)];
-      next.send("go");
+      tell(next, "go");
       children.push(next);
     }
     const reports = (await Promise.all([...totals, ...successor])) as unknown as Report[];
@@ -90,7 +90,7 @@ export async function runRedisLimits(url: string, limit: number, getsThenSets = 
     const children = CLOCKS.map(() => startWorker(worker, orders));
     await Promise.all(children.map(nextMessage));
     const totals = children.map(nextMessage);
-    for (const child of children) child.send("go");
+    for (const child of children) tell(child, "go");
     const reports = (await Promise.all(totals)) as unknown as Report[];
     await Promise.all(children.map(ended));
     return summary(reports, limit, 0);

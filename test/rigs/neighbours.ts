@@ -13,7 +13,7 @@ import type { NeighbourOrders, NeighbourReport } from "./workers/neighbour.js";
 import type { ServeOrders } from "./workers/serve.js";
 import type { AdmissionBounds } from "../../src/http/admission/admission.js";
 import type { ConnectionBounds } from "../../src/http/node/connections.js";
-import { buildWorker, ended, nextMessage, rigFolder, startWorker } from "./workers.js";
+import { buildWorker, ended, nextMessage, rigFolder, startWorker, tell } from "./workers.js";
 
 /** Bounds that a control takes out, or changes. */
 export type Fault = Partial<AdmissionBounds & ConnectionBounds> & {
@@ -76,7 +76,8 @@ const OUT = Number.MAX_SAFE_INTEGER;
 /** One for each bound. */
 export const CONTROLS: readonly Control[] = [
   { attack: "bodies that never end", fault: { budget: OUT }, caughtBy: "memory" },
-  { attack: "bodies pipelined", fault: { isFair: false }, caughtBy: "refused" },
+  { attack: "bodies that never end", fault: { isFair: false }, caughtBy: "refused" },
+  { attack: "bad root key pipelined", fault: { ahead: OUT }, caughtBy: "p99" },
   { attack: "bodies of one connection", fault: { pending: OUT }, caughtBy: "memory" },
   { attack: "pages read", fault: { places: OUT }, caughtBy: "p99" },
   { attack: "bad root key pipelined", fault: { turnMs: OUT }, caughtBy: "p99" },
@@ -122,7 +123,9 @@ export interface Rig {
 /** Bundles the workers and creates the file that each server gets a copy of. */
 export async function createRig(): Promise<Rig> {
   const folder = rigFolder();
-  const [serve, attack, neighbour] = await Promise.all(["serve", "attack", "neighbour"].map(buildWorker));
+  const [serve, attack, neighbour] = await Promise.all(
+    ["serve", "attack", "neighbour"].map((name) => buildWorker(name)),
+  );
   const original = join(folder, "world.db");
   const world = await createWorld(original);
   let runs = 0;
@@ -148,15 +151,15 @@ export async function createRig(): Promise<Rig> {
         const attacker = startWorker(attack!, orders);
         children.push(attacker);
         await nextMessage(attacker);
-        observer.send("begin");
+        tell(observer, "begin");
         const before = observed.ran();
-        attacker.send("begin");
+        tell(attacker, "begin");
         const attacking = nextMessage(attacker);
         await observed.given(isComplete === true ? ms * PATIENCE : ms, attacking);
-        if (attacker.connected) attacker.send("end");
+        tell(attacker, "end");
         const attacked = (await attacking) as unknown as AttackReport;
         const seen = nextMessage(observer);
-        observer.send("end");
+        tell(observer, "end");
         const neighboured = (await seen) as unknown as NeighbourReport;
         const { run, wait } = observed.ran();
         const report = {
@@ -252,7 +255,7 @@ function observe(server: ChildProcess, killAt: number): Observed {
       let isOver = false;
       const giving = given(GIVE_BACK_MS).then(() => (isOver = true));
       while (!isOver && isAlive()) {
-        server.send("collect");
+        tell(server, "collect");
         await Promise.race([giving, pause(10 * SAMPLE_MS)]);
         sample();
         if (resident <= most) break;
@@ -277,7 +280,7 @@ export const HEADINGS: readonly string[] = [
   "attack",
   "baseline, peak, after (MiB)",
   "calls, refused",
-  "p50, p99, max (ms)",
+  "p50, p99, max; p99 of connections that stay (ms)",
   "bound of p99, host's share, p99, max (ms)",
   "answers",
   "lost, closed",
@@ -286,13 +289,13 @@ export const HEADINGS: readonly string[] = [
 ];
 export function toRow(report: NeighboursReport): string {
   const { name, baseline, peak, after, share, neighbour, attacker, problems } = report;
-  const { calls, refused, p50, p99, max, hostP99, hostMax } = neighbour;
+  const { calls, refused, p50, p99, max, keptP99, hostP99, hostMax } = neighbour;
   const { answers, lost, closed, connected, connections, sentMB, seconds } = attacker;
   const cells = [
     name,
     [baseline, peak, after].join(", "),
     [calls, refused].join(", "),
-    [p50, p99, max].join(", "),
+    `${[p50, p99, max].join(", ")}; ${keptP99}`,
     [Math.round(boundOf(report)), share.toFixed(2), hostP99, hostMax].join(", "),
     Object.entries(answers)
       .map(([status, count]) => `${status} × ${count}`)

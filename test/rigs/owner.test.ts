@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 import { createKeyring } from "../../src/keyring/keyring.js";
 import { forOwner } from "../../src/keyring/owner/owner-keys.js";
 import { sqliteStore } from "../../src/stores/sqlite/index.js";
-import { buildWorker, ended, nextMessage, rigFolder, startWorker } from "./workers.js";
+import { buildWorker, ended, nextMessage, rigFolder, startWorker, tell } from "./workers.js";
 import type { OwnOrders } from "./workers/own.js";
 
 const PROCESSES = 2;
@@ -23,7 +23,7 @@ async function run(over: Pick<OwnOrders, "withoutOwner"> = {}) {
     const children = Array.from({ length: PROCESSES }, () => startWorker(worker, orders));
     await Promise.all(children.map(nextMessage));
     const results = children.map(nextMessage);
-    for (const child of children) child.send("go");
+    for (const child of children) tell(child, "go");
     const ends = (await Promise.all(results)).map((message) => message["ends"] as Record<string, number>);
     await Promise.all(children.map(ended));
     const { data } = await forOwner(keyring, "auth0|me", { apiId }).list();

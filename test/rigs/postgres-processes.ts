@@ -4,7 +4,7 @@ import { join } from "node:path";
 import type { CreditsOptions } from "../../src/verify/verifier.js";
 import type { TestPostgres } from "../servers/postgres.js";
 import { makeKeys, openNode } from "./postgres-support.js";
-import { buildWorker, ended, nextMessage, rigFolder, startWorker } from "./workers.js";
+import { buildWorker, ended, nextMessage, rigFolder, startWorker, tell } from "./workers.js";
 import type { NodeCommand, NodeOrders } from "./workers/postgres-node.js";
 
 export interface NodesReport {
@@ -62,7 +62,7 @@ export async function runNodes(
     const begun = performance.now();
     const words = children.map((child) => nextMessage(child).catch(() => ({ errors: [] })));
     for (const [i, child] of children.entries())
-      child.send({ what: "spend", keys: made.map(({ key }) => key), inFlight, acks: acks[i]! } satisfies NodeCommand);
+      tell(child, { what: "spend", keys: made.map(({ key }) => key), inFlight, acks: acks[i]! } satisfies NodeCommand);
     if (killAt !== undefined) {
       const total = () => {
         try {

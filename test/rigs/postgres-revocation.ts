@@ -8,7 +8,7 @@ import type { PostgresStoreOptions } from "../../src/stores/postgres/index.js";
 import { createVerifier } from "../../src/verify/verifier.js";
 import type { TestPooler, TestPostgres } from "../servers/postgres.js";
 import { makeKeys, openNode, percentile } from "./postgres-support.js";
-import { buildWorker, ended, nextMessage, startWorker } from "./workers.js";
+import { buildWorker, ended, nextMessage, startWorker, tell } from "./workers.js";
 import type { NodeCommand, NodeOrders } from "./workers/postgres-node.js";
 
 export interface RemoteRevocations {
@@ -49,7 +49,7 @@ export async function runRemoteRevocations(
     for (const { key, keyId } of made) {
       if (listener === "killed") await endListeners(server, url);
       const word = nextMessage(child) as Promise<{ at?: string; failed?: string }>;
-      child.send({ what: "disable", keyId } satisfies NodeCommand);
+      tell(child, { what: "disable", keyId } satisfies NodeCommand);
       let lastPassed = process.hrtime.bigint();
       for (;;) {
         const began = process.hrtime.bigint();
@@ -106,12 +106,12 @@ export async function runStops(
       const node = startWorker(worker, { url } satisfies NodeOrders);
       await nextMessage(node);
       const watching = nextMessage(node);
-      node.send({ what: "watch", key } satisfies NodeCommand);
+      tell(node, { what: "watch", key } satisfies NodeCommand);
       if ((await watching)["isWatching"] !== "VALID") throw new Error("the key does not pass");
       const result = nextMessage(node) as Promise<{ after?: { began: string; code: string }[] }>;
       node.kill("SIGSTOP");
       const word = nextMessage(admin);
-      admin.send({ what: "disable", keyId } satisfies NodeCommand);
+      tell(admin, { what: "disable", keyId } satisfies NodeCommand);
       if ((await word)["at"] === undefined) throw new Error("the key was not disabled");
       await pause(stoppedMs);
       const continued = process.hrtime.bigint();

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { createKeyring } from "../../src/keyring/keyring.js";
 import { sqliteStore } from "../../src/stores/sqlite/index.js";
 import type { CreditsOptions } from "../../src/verify/verifier.js";
-import { buildWorker, ended, nextMessage, rigFolder, startWorker } from "./workers.js";
+import { buildWorker, ended, nextMessage, rigFolder, startWorker, tell } from "./workers.js";
 import type { SpendOrders } from "./workers/spend.js";
 
 export interface ProcessesReport {
@@ -46,7 +46,7 @@ export async function runProcesses(
     await Promise.all(children.map(nextMessage));
     const begun = performance.now();
     const totals = children.map(nextMessage);
-    for (const child of children) child.send("go");
+    for (const child of children) tell(child, "go");
     const reports = (await Promise.all(totals)) as unknown as { granted: number; errors: string[] }[];
     const seconds = (performance.now() - begun) / 1_000;
     await Promise.all(children.map(ended));

@@ -11,7 +11,7 @@ import type { KeyRow } from "../../src/contracts/store.js";
 import { createKeyring } from "../../src/keyring/keyring.js";
 import { sqliteStore, type SqliteStoreOptions } from "../../src/stores/sqlite/index.js";
 import { createVerifier, type Verifier } from "../../src/verify/verifier.js";
-import { buildWorker, ended, nextMessage, rigFolder, startWorker } from "./workers.js";
+import { buildWorker, ended, nextMessage, rigFolder, startWorker, tell } from "./workers.js";
 import { PATIENT } from "./workers/patience.js";
 import type { RevokeCommand, RevokeOrders } from "./workers/revoke.js";
 
@@ -128,7 +128,7 @@ function firstAnswer(
       known.version++;
       moment(() => void ask().then(resolve, reject));
     });
-    child.send(command);
+    tell(child, command);
   });
 }
 
@@ -197,7 +197,7 @@ export async function runLongTurns(
       // Two keys by turns: with a cache of one each is looked for in the file.
       await Promise.all([other, key, other].map((one) => verifier.verify({ key: one })));
       const before = verifier.verify({ key });
-      child.send({ what: "key", passes, keyId, apiId } satisfies RevokeCommand);
+      tell(child, { what: "key", passes, keyId, apiId } satisfies RevokeCommand);
       for (
         const deadline = performance.now() + 5_000;
         (observer.readMany("keys", [keyId]) as KeyRow[])[0]?.enabled !== passes;

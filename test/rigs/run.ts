@@ -5,6 +5,8 @@
  */
 import { memoryStore } from "../../src/stores/memory.js";
 import { noRedis, startRedis } from "../servers/redis.js";
+import { sqliteStore } from "../../src/stores/sqlite/index.js";
+import { runCounting } from "./analytics.js";
 import { runBackups } from "./backup.js";
 import { buildWriter } from "./workers.js";
 import { rehearseFailures } from "./failures.js";
@@ -154,6 +156,14 @@ const RIGS: Readonly<Record<string, () => Promise<Verdict>>> = {
   async "once-control"() {
     const report = await runOnce(30, { seed: SEED, fault: "records apart" });
     return verdict(report.taken > report.calls, report);
+  },
+  async counts() {
+    const report = await runCounting(200, 3, undefined, sqliteStore, { seed: SEED });
+    return verdict(report.twice + report.lost + report.unbalanced === 0, report);
+  },
+  async "counts-control"() {
+    const report = await runCounting(6, 3, undefined, sqliteStore, { seed: SEED, forgetsIds: true });
+    return verdict(report.twice > 0, report);
   },
   async flood() {
     const report = await runFlood(1_000_000);

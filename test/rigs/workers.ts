@@ -2,7 +2,7 @@
  * Real processes for the rigs: each worker is bundled to plain JavaScript once, so that a process starts in a twentieth
  * of a second.
  */
-import { type ChildProcess, fork } from "node:child_process";
+import { type ChildProcess, fork, type Serializable } from "node:child_process";
 import { createHash, randomUUID } from "node:crypto";
 import { mkdirSync, mkdtempSync, readFileSync, renameSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -17,9 +17,12 @@ const FOLDER = join(ROOT, ".cache", "rigs");
 /** What a worker tells its parent. */
 export type Message = Readonly<Record<string, unknown>>;
 
-/** @returns the path of the bundle, one for each call: rigs may run at the same time */
-export function buildWorker(name: string): Promise<string> {
-  return bundle(name, join(ROOT, "test", "rigs", "workers", `${name}.ts`));
+/**
+ * @param folder where it is built: what is not below the repository finds no driver
+ * @returns the path of the bundle, one for each call: rigs may run at the same time
+ */
+export function buildWorker(name: string, folder = FOLDER): Promise<string> {
+  return bundle(name, join(ROOT, "test", "rigs", "workers", `${name}.ts`), folder);
 }
 
 /**
@@ -35,9 +38,9 @@ export async function buildWriter(): Promise<URL> {
   return pathToFileURL(path);
 }
 
-async function bundle(name: string, source: string): Promise<string> {
-  mkdirSync(FOLDER, { recursive: true });
-  const outfile = join(FOLDER, `${name}-${randomUUID()}.mjs`);
+async function bundle(name: string, source: string, folder = FOLDER): Promise<string> {
+  mkdirSync(folder, { recursive: true });
+  const outfile = join(folder, `${name}-${randomUUID()}.mjs`);
   await build({
     entryPoints: [source],
     outfile,
@@ -54,15 +57,18 @@ async function bundle(name: string, source: string): Promise<string> {
 /**
  * Starts a worker with its orders. Its own errors go to this process's standard error.
  * @param execArgv options of Node
+ * @param execPath another Node than this one
  */
 export function startWorker(
   path: string,
   orders: object,
   env: Readonly<Record<string, string>> = {},
   execArgv: readonly string[] = [],
+  execPath = process.execPath,
 ): ChildProcess {
   const child = fork(path, [JSON.stringify(orders)], {
     execArgv: [...execArgv],
+    execPath,
     stdio: ["ignore", "inherit", "inherit", "ipc"],
     env: { ...process.env, ...env },
   });
@@ -76,6 +82,11 @@ const running = new Set<ChildProcess>();
 process.once("exit", () => {
   for (const child of running) child.kill("SIGKILL");
 });
+
+/** Says a word to a worker. One that has just ended hears nothing: that shows in its exit, or in what it said. */
+export function tell(child: ChildProcess, word: Serializable): void {
+  if (child.connected) child.send(word, () => undefined);
+}
 
 /** The next message of a worker; rejects when it ends without one. */
 export function nextMessage(child: ChildProcess): Promise<Message> {

@@ -43,10 +43,14 @@ describe.skipIf(!existsSync(CHROMIUM))("/docs in a browser", () => {
     [1_280, "dark"],
     [390, "light"],
   ] as const)(
-    "at %i pixels, %s: every operation is shown, nothing is cut off or fetched from elsewhere",
+    "at %i pixels, %s: every operation is listed and has a page, nothing is cut off or fetched from elsewhere",
     async (width, scheme) => {
       const { page, faults } = await open("/docs", width, scheme);
-      expect(await page.locator("h2").allTextContents()).toEqual(Object.keys(OPERATIONS));
+      const names = await page.locator("li a").allTextContents();
+      expect(names.sort()).toEqual(Object.keys(OPERATIONS).sort());
+      const overflows = `document.documentElement.scrollWidth - document.documentElement.clientWidth`;
+      expect(await page.evaluate<number>(overflows)).toBe(0);
+      await page.goto(`${url}/docs/keys.createKey`);
       // As text: this file is compiled without the types of browsers.
       const { overflow, background, text, size } = await page.evaluate<{
         overflow: number;
@@ -72,16 +76,35 @@ describe.skipIf(!existsSync(CHROMIUM))("/docs in a browser", () => {
     },
   );
 
-  it("a link of the list leads to its operation, and an error to its page and back", async () => {
+  it("a link of the list leads to its operation, an error of it to its page, and both back", async () => {
     const { page, faults } = await open("/docs", 1_280, "light");
     await page.getByRole("link", { name: "keys.verifyKey", exact: true }).click();
-    expect(new URL(page.url()).hash).toBe("#keys.verifyKey");
-    expect(await page.locator('[id="keys.verifyKey"]').isVisible()).toBe(true);
+    expect(await page.locator("h1").textContent()).toBe("keys.verifyKey");
     await page.locator('a[href^="/docs/errors/"]').first().click();
-    expect(await page.locator("h1").textContent()).not.toBe("keystile");
+    expect(await page.locator("h1").textContent()).not.toBe("keys.verifyKey");
     await page.getByRole("link", { name: "All operations" }).click();
     expect(await page.locator("h1").textContent()).toBe("keystile");
     expect(faults).toEqual([]);
     await page.close();
+  });
+
+  it("the box leaves of the list what has all words, and groups without any go", async () => {
+    const { page, faults } = await open("/docs", 1_280, "light");
+    await page.getByLabel("Filter").fill("KEY setroles");
+    expect(await page.locator("li:visible a").allTextContents()).toEqual(["keys.setRoles"]);
+    expect(await page.locator("h2:visible").allTextContents()).toEqual(["Keys"]);
+    await page.getByLabel("Filter").fill("");
+    expect(await page.locator("li:visible").count()).toBe(Object.keys(OPERATIONS).length);
+    expect(faults).toEqual([]);
+    await page.close();
+  });
+
+  it("without scripts the list is whole, and there is no box", async () => {
+    const context = await browser.newContext({ javaScriptEnabled: false });
+    const page = await context.newPage();
+    await page.goto(`${url}/docs`);
+    expect(await page.locator("li:visible").count()).toBe(Object.keys(OPERATIONS).length);
+    expect(await page.locator("input:visible").count()).toBe(0);
+    await context.close();
   });
 });

@@ -151,7 +151,7 @@ describe("keystile as a service", () => {
     ]);
   });
 
-  it("spec §4.1-3, §4.1-4: another API's caller sees NOT_FOUND, one without the permission 403; nothing is consumed", async () => {
+  it("contract 4.1-3, 4.1-4: another API's caller sees NOT_FOUND, one without the permission 403; nothing is consumed", async () => {
     const masked = await ask(roots.stranger, { key: textOf(LIMITED) });
     const unknown = await ask(roots.stranger, { key: "a key that nobody made" });
     expect([masked.status, masked.body.data]).toEqual([200, { valid: false, code: "NOT_FOUND" }]);
@@ -169,7 +169,7 @@ describe("keystile as a service", () => {
     });
   });
 
-  it("spec §7: a root key that is none is 401, an ordinary key in its place the same 401", async () => {
+  it("contract 7: a root key that is none is 401, an ordinary key in its place the same 401", async () => {
     const { data } = parsed(await api(roots.first, "keys", "create-key", "--api-id", apiId));
     const ordinary = await ask(String(data["key"]), { key: "k" });
     const unknown = await ask("root_nobody_made_this_one", { key: "k" });
@@ -177,7 +177,7 @@ describe("keystile as a service", () => {
     expect((await api("root_nobody_made_this_one", "keys", "verify-key", "--key", "k")).code).toBe(3);
   });
 
-  it("spec §4.1-5: a malformed permission query is 400 at body.permissions", async () => {
+  it("contract 4.1-5: a malformed permission query is 400 at body.permissions", async () => {
     const { status, body } = await ask(roots.verifier, { key: textOf(LIMITED), permissions: "documents.read AND" });
     expect([status, body.error]).toMatchObject([400, { errors: [{ location: "body.permissions" }] }]);
     const ran = await api(
@@ -192,7 +192,7 @@ describe("keystile as a service", () => {
     expect([ran.code, ran.stderr.includes("body.permissions")]).toEqual([2, true]);
   });
 
-  it("spec §4.1-6: a workspace past its calls is answered 429, by a second server on the same file", async () => {
+  it("contract 4.1-6: a workspace past its calls is answered 429, by a second server on the same file", async () => {
     const slow = await startServer(cli, ["--db", DB, "--port", "0", "--request-limit", "3/3600"], FOLDER);
     expect(slow.banner).not.toContain("root_");
     const statuses: number[] = [];

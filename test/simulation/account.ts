@@ -26,17 +26,27 @@ export interface Lease {
   readonly isForfeited: boolean;
 }
 
+/** How a reservation ended, and until when the store has to know it. */
+export interface Ending {
+  readonly how: "settled" | "expired" | "voided";
+  readonly until: number;
+}
+
+const HOUR = 3_600_000;
+
 /** Sums over the life of an account; exact, since they may pass 2^53. */
 type Sums = Record<keyof CreditTotals, bigint>;
 
-/** The credits that one key has, or several that replaced each other. */
+/** The credits that one key has, or several that replaced each other, or an identity for its keys. */
 export class Account {
   limited = false;
   remaining = 0;
   generation = 0;
-  /** Ids of the keys that share it; without any it is gone. */
-  readonly keyIds = new Set<string>();
+  /** Ids of the keys that share it, or of the identity; without any it is gone. */
+  readonly ownerIds = new Set<string>();
   readonly leases = new Map<string, Lease>();
+  /** How reservations ended, by id. */
+  readonly endings = new Map<string, Ending>();
   readonly sums: Sums = { credited: 0n, refilled: 0n, adjusted: 0n, spent: 0n, forfeited: 0n };
   /** What verifications were answered that they took. */
   acknowledged = 0n;
@@ -54,13 +64,15 @@ export class Account {
     readonly id: string,
     refill: Refill | undefined,
     counted: number,
+    /** Whose it is. */
+    readonly kind: "key" | "identity" = "key",
   ) {
     this.#refill = refill;
     this.#counted = counted;
   }
 
   get exists(): boolean {
-    return this.keyIds.size > 0;
+    return this.ownerIds.size > 0;
   }
 
   /** The first balance. */
@@ -77,7 +89,7 @@ export class Account {
     const { credited, adjusted, spent } = this.sums;
     for (const [holder, lease] of this.leases) {
       this.sums.forfeited += BigInt(lease.reserved);
-      if (lease.held === 0) this.leases.delete(holder);
+      if (lease.held === 0) this.#remove(holder, "voided");
       else this.leases.set(holder, { ...lease, reserved: 0 });
     }
     if (!this.limited && credited === 0n && adjusted === 0n && spent === 0n) this.sums.credited = BigInt(value ?? 0);
@@ -157,7 +169,7 @@ export class Account {
       const { reserved, held, expires, generation, isForfeited } = lease;
       if (holder === except || expires > now) continue;
       const isOld = expires + DAY <= now;
-      if (isOld || held === 0) this.leases.delete(holder);
+      if (isOld || held === 0) this.#remove(holder, "expired");
       else this.leases.set(holder, { ...lease, reserved: 0, isForfeited: true });
       if (isOld) this.forgotten += held;
       if (isForfeited) continue;
@@ -184,6 +196,27 @@ export class Account {
     if (lease === undefined) return;
     this.leases.delete(holder);
     this.#giveBack(lease.held + lease.reserved, lease.generation);
+  }
+
+  /** Takes credits for a reservation. */
+  reserve(id: string, cost: number, expires: number): void {
+    const { generation } = this;
+    this.remaining -= cost;
+    this.leases.set(id, { generation, expires, reserved: cost, held: 0, spent: 0, isForfeited: false });
+  }
+
+  /** Settles a reservation that is open: the rest returns. */
+  settle(id: string, spent: number): void {
+    const { reserved, generation } = this.leases.get(id)!;
+    this.#remove(id, "settled");
+    this.sums.spent += BigInt(spent);
+    this.#giveBack(reserved - spent, generation);
+  }
+
+  #remove(holder: string, how: Ending["how"]): void {
+    const { expires } = this.leases.get(holder)!;
+    this.leases.delete(holder);
+    if (holder.startsWith("res_")) this.endings.set(holder, { how, until: expires + HOUR });
   }
 
   /** Beyond 2^53 − 1, and to another balance, nothing comes back. */

@@ -1,5 +1,6 @@
 /** Mistakes planted on purpose, each in a wrapped store or limiter: the simulator must find every one. */
-import type { Store, Write } from "../../src/contracts/store.js";
+import type { KeyRef, Store, Write } from "../../src/contracts/store.js";
+import { ABANDONED } from "../../src/credits/account.js";
 import { periodOf } from "../../src/credits/refill-calendar.js";
 import type { PostgresRow } from "../../src/stores/postgres/index.js";
 import type { Clause } from "./violation.js";
@@ -161,6 +162,27 @@ export const CLAUSES: Readonly<Record<string, Plant & { readonly clauses: readon
     clauses: ["returned"],
     store: (store) => ({ ...store, returnCredits: (ref, lease) => store.returnCredits(ref, { ...lease, spent: 0 }) }),
   },
+  "keeps nothing of what a reservation is settled with": {
+    clauses: ["settled"],
+    store: (store) => ({
+      ...store,
+      settleCredits: (ref, request) => store.settleCredits(ref, { ...request, spent: 0 }),
+    }),
+  },
+  "settles a reservation that has expired": {
+    clauses: ["settled"],
+    store: (store) => ({
+      ...store,
+      settleCredits: (ref, request) => store.settleCredits(ref, { ...request, now: -1 }),
+    }),
+  },
+  "spends what it is to reserve": {
+    clauses: ["reserved", "spent", "totals", "settled"],
+    store: (store) => ({
+      ...store,
+      reserveCredits: (ref, cost, period, now) => store.spendCredits(ref, cost, period, now),
+    }),
+  },
   "counts twice what a lease has spent": {
     clauses: ["reserved"],
     store: (store) => ({
@@ -207,10 +229,70 @@ export const CLAUSES: Readonly<Record<string, Plant & { readonly clauses: readon
       ...store,
       readBalances: (queries, now) =>
         store.readBalances(
-          queries.map(({ keyId }) => ({ keyId, period: 0 })),
+          queries.map((query) => ({ ...query, period: 0 })),
           now,
         ),
     }),
+  },
+  "lets an identity go on whose credits keys draw": {
+    clauses: ["unlimited"],
+    store: (store) => ({
+      ...store,
+      async write(writes) {
+        const [write] = writes;
+        const outcome = await store.write(writes);
+        if (outcome !== "conflict" || write?.table !== "identities" || !("remove" in write)) return outcome;
+        const [row] = await store.readMany("identities", [write.remove]);
+        if (row?.version !== write.version) return outcome;
+        await store.write([{ table: "identities", row: { ...row, hasCredits: false } }]);
+        return store.write([{ ...write, version: row.version + 1 }]);
+      },
+    }),
+    client: (store) => ({
+      ...store,
+      // Nobody looks for keys that draw.
+      list: async (table, query) => (query.identityId === undefined ? store.list(table, query) : []),
+    }),
+  },
+  "makes a balance that was given up unlimited": {
+    clauses: ["answer"],
+    client: (store) => ({
+      ...store,
+      write: (writes) =>
+        store.write(
+          writes.map((write) =>
+            write.table === "keys" && "row" in write && write.credits?.refill?.period === ABANDONED
+              ? { ...write, credits: { period: write.credits.period, remaining: null } }
+              : write,
+          ),
+        ),
+    }),
+  },
+  "finds a key without the credits of its identity": {
+    clauses: ["answer"],
+    client: (store) => ({
+      ...store,
+      async findKey(digest) {
+        const found = await store.findKey(digest);
+        return found?.creditsFrom === undefined ? found : { ...found, hasCredits: false };
+      },
+    }),
+  },
+  "charges an identity for keys with a balance of their own": {
+    clauses: ["unacknowledged", "acknowledged", "counted", "answer", "spent", "reserved", "balance", "refused"],
+    client: (store) => {
+      let shared: KeyRef | undefined;
+      return {
+        ...store,
+        async findKey(digest) {
+          const found = await store.findKey(digest);
+          if (found?.creditsFrom === "identity") shared = found.account!.ref;
+          const isOwn = found?.hasCredits === true && found.creditsFrom === undefined;
+          if (!isOwn || found.identity === undefined || shared === undefined) return found;
+          return { ...found, account: { ref: shared, id: found.account?.id ?? found.keyId } };
+        },
+      };
+    },
   },
   "acknowledges a cost that nothing was taken for": {
     clauses: ["acknowledged"],

@@ -7,17 +7,24 @@ import type {
   BalanceQuery,
   CountedBalance,
   CreditChange,
+  CreditRow,
   Draw,
   DrawRequest,
+  IdentityRow,
+  KeyRecord,
   KeyRef,
   KeyRow,
   LeaseReturn,
   NewKey,
+  ReservationRequest,
+  Settlement,
+  SettleRequest,
   Spend,
   Store,
   Write,
   WriteOutcome,
 } from "../../src/contracts/store.js";
+import { boundaryOf } from "../../src/credits/refill-calendar.js";
 import { Account, assertEquation, MAX } from "./account.js";
 import { type Clause, must } from "./violation.js";
 
@@ -41,12 +48,24 @@ export interface Note {
 }
 
 /** Calls that credits move by. */
-export const JUDGED = new Set(["spendCredits", "drawCredits", "returnCredits", "readBalances", "write", "insertKeys"]);
+export const JUDGED = new Set([
+  "spendCredits",
+  "reserveCredits",
+  "settleCredits",
+  "drawCredits",
+  "returnCredits",
+  "readBalances",
+  "write",
+  "insertKeys",
+]);
 
 export class Ledger {
   readonly accounts = new Map<string, Account>();
   readonly #accountIds = new Map<string, string>();
   readonly #byRef = new Map<KeyRef, Account>();
+
+  /** The latest time of a call that reserves: the store may have forgotten what ended an hour before. */
+  #latest = 0;
 
   /** Accounts to compare once all the calls of one statement are judged. */
   #deferred: Map<Account, Clause> | undefined;
@@ -69,9 +88,14 @@ export class Ledger {
 
   /** Judges a call that reached the store. */
   note(taker: Taker, method: string, given: readonly unknown[], result: unknown, isLost: boolean): void {
-    if (method === "spendCredits") {
-      const [ref, cost, , now] = given as [KeyRef, number, number, number];
-      this.#spend(taker, this.#byRef.get(ref), cost, now, result as Spend | undefined, isLost);
+    if (method === "spendCredits" || method === "reserveCredits") {
+      const [ref, cost, , now, reservation] = given as [KeyRef, number, number, number, ReservationRequest?];
+      const account = this.#byRef.get(ref);
+      this.#spend(taker, account, cost, now, result as Spend | undefined, isLost, reservation);
+      if (reservation !== undefined) this.#latest = Math.max(this.#latest, now);
+    } else if (method === "settleCredits") {
+      const [ref, request] = given as [KeyRef, SettleRequest];
+      this.#settle(taker, this.#byRef.get(ref), request, result as Settlement, isLost);
     } else if (method === "drawCredits") {
       const [ref, request] = given as [KeyRef, DrawRequest];
       this.#draw(taker, this.#byRef.get(ref), request, result as Draw | undefined, isLost);
@@ -80,9 +104,10 @@ export class Ledger {
       this.#end(taker, this.#byRef.get(ref), lease);
     } else if (method === "readBalances") {
       const [queries, now] = given as [readonly BalanceQuery[], number];
-      queries.forEach(({ keyId, period }, i) =>
-        this.#read(this.#accountOf(keyId), period, now, (result as (CountedBalance | undefined)[])[i]),
-      );
+      queries.forEach(({ keyId, identityId = "", period }, i) => {
+        const account = keyId === undefined ? this.accounts.get(identityId) : this.#accountOf(keyId);
+        this.#read(account, period, now, (result as (CountedBalance | undefined)[])[i]);
+      });
     } else if (method === "insertKeys") {
       (given[0] as readonly NewKey[]).forEach((key, i) => (result as boolean[])[i] === true && this.#insert(key));
     } else if (method === "write" && (result as WriteOutcome) === "written") {
@@ -100,9 +125,21 @@ export class Ledger {
     return this.#byRef.get(ref)?.id ?? String(ref);
   }
 
+  /** The account that a key draws on by its record; `undefined`: its credits are unlimited. */
+  sourceOf({ keyId, hasCredits, creditsFrom, identity }: KeyRecord): string | undefined {
+    if (!hasCredits) return undefined;
+    return creditsFrom === "identity" ? identity!.id : this.idOf(keyId);
+  }
+
+  /** Learns where the credits of an identity are: by the record of a key that draws on them. */
+  learn({ creditsFrom, identity, account }: KeyRecord): void {
+    const known = creditsFrom === "identity" ? this.accounts.get(identity!.id) : undefined;
+    if (known !== undefined) this.#byRef.set(account!.ref, known);
+  }
+
   /** A verification was answered that it took this. */
-  acknowledge(keyId: string, cost: number): void {
-    const account = this.#accountOf(keyId);
+  acknowledge(accountId: string, cost: number): void {
+    const account = this.accounts.get(accountId);
     if (account === undefined) return;
     account.acknowledged += BigInt(cost);
     account.assertConserved();
@@ -146,12 +183,14 @@ export class Ledger {
   }
 
   #add(account: Account, row: KeyRow): void {
-    account.keyIds.add(row.id);
+    account.ownerIds.add(row.id);
     this.#accountIds.set(row.id, account.id);
     const { digest, migrationId = "", foreignDigest = "" } = row;
     const found = digest === undefined ? undefined : sync(this.probe.findKey(digest));
     const record = found ?? sync(this.probe.findForeignKey(migrationId, foreignDigest));
-    if (record !== undefined) this.#byRef.set(record.account?.ref ?? record.ref, account);
+    if (record === undefined) return;
+    if (row.accountId === undefined) this.#byRef.set(record.ref, account);
+    else if (record.creditsFrom === undefined) this.#byRef.set(record.account?.ref ?? record.ref, account);
   }
 
   #spend(
@@ -161,7 +200,10 @@ export class Ledger {
     now: number,
     result: Spend | undefined,
     isLost: boolean,
+    reservation: ReservationRequest | undefined,
   ): void {
+    // A store that reserves nothing for leases takes reservations back first, whatever becomes of the call.
+    if (account?.exists === true && !this.probe.powers.reserves && account.expired(now) > 0) account.sweep(now);
     if (account === undefined || result === undefined || result.stale === true) {
       if (account?.exists === true) this.#compare(account);
       return;
@@ -183,8 +225,11 @@ export class Ledger {
       // Where it is covered, nothing is written of leases that have nothing to give back.
       if (cost > there || expired > 0) account.sweep(now);
       account.count(now);
-      account.spend(cost);
-      taker.took(keyId, cost, isLost);
+      if (reservation !== undefined) account.reserve(reservation.id, cost, reservation.until);
+      else {
+        account.spend(cost);
+        taker.took(keyId, cost, isLost);
+      }
       const left = account.remaining;
       must(result.remaining === left, "spent", () => `${keyId}: ${result.remaining} answered where ${left} are left`);
     } else {
@@ -193,6 +238,34 @@ export class Ledger {
       if (this.probe.powers.reserves) account.sweep(now);
     }
     this.#compare(account, "spent");
+  }
+
+  #settle(
+    taker: Taker,
+    account: Account | undefined,
+    { id, spent, now }: SettleRequest,
+    result: Settlement,
+    isLost: boolean,
+  ): void {
+    if (account?.exists !== true) {
+      return must(!result.settled, "settled", () => `${id}: settled, and its account is gone`);
+    }
+    if (account.expired(now) > 0) account.sweep(now);
+    const lease = account.leases.get(id);
+    if (lease !== undefined) {
+      const fits = result.settled ? spent <= lease.reserved : spent > lease.reserved && result.reason === "exceeds";
+      must(fits, "settled", () => `${id}: ${JSON.stringify(result)} at ${spent} of ${lease.reserved}`);
+    } else {
+      const { how, until } = account.endings.get(id) ?? { how: "unknown", until: 0 };
+      const isForgotten = !result.settled && result.reason === "unknown" && until <= this.#latest;
+      const fits = isForgotten || (!result.settled && result.reason === how);
+      must(fits, "settled", () => `${id}: ${JSON.stringify(result)} of one that is ${how}`);
+    }
+    if (result.settled) {
+      account.settle(id, spent);
+      taker.took(account.id, spent, isLost);
+    }
+    this.#compare(account, "settled");
   }
 
   #draw(
@@ -280,11 +353,20 @@ export class Ledger {
       else if (credits !== undefined) this.#change(row, credits);
     }
     for (const write of writes) {
-      if (write.table !== "keys" || !("remove" in write)) continue;
-      const account = this.#accountOf(write.remove);
-      account?.keyIds.delete(write.remove);
+      if (write.table === "identities" && "row" in write) this.#writeIdentity(write.row, write.credits);
+      if (!("remove" in write)) continue;
+      const account = write.table === "identities" ? this.accounts.get(write.remove) : this.#accountOf(write.remove);
+      account?.ownerIds.delete(write.remove);
       if (account?.exists === true) this.#compare(account);
     }
+  }
+
+  #writeIdentity(row: IdentityRow, credits: CreditChange | undefined): void {
+    const known = this.accounts.get(row.id);
+    const account = known ?? new Account(row.id, row.refill, row.refillCursor ?? 0, "identity");
+    this.accounts.set(row.id, account);
+    account.ownerIds.add(row.id);
+    if (credits !== undefined) this.#changeAccount(account, row, boundaryOf(credits.period), credits);
   }
 
   /** A new key: one that replaces another has the account of that one. */
@@ -301,24 +383,25 @@ export class Ledger {
 
   #change(row: KeyRow, change: CreditChange): void {
     const account = this.#accountOf(row.id);
-    if (account === undefined) return;
-    account.count(row.updatedAt ?? row.createdAt);
+    if (account !== undefined) this.#changeAccount(account, row, row.updatedAt ?? row.createdAt, change);
+  }
+
+  #changeAccount(account: Account, row: Partial<CreditRow>, now: number, change: CreditChange): void {
+    account.count(now);
     if (change.remaining !== undefined) account.set(change.remaining);
     else if (change.now !== undefined && account.expired(change.now) > 0) account.sweep(change.now);
     if (change.add !== undefined && account.limited) account.add(change.add);
-    if (change.refill?.period !== undefined) account.recount(row.refill, row.refillCursor ?? row.createdAt);
+    if (change.refill?.period !== undefined) account.recount(row.refill, row.refillCursor ?? now);
     else if (change.refill !== undefined) account.reprice(row.refill);
     this.#compare(account, "adjusted");
   }
 
-  /** The balance of each of its keys as it is stored, nothing counted. */
-  #raw({ keyIds }: Account): (CountedBalance | undefined)[] {
-    return sync(
-      this.probe.readBalances(
-        [...keyIds].map((keyId) => ({ keyId, period: 0 })),
-        -1,
-      ),
+  /** The balance of each of its owners as it is stored, nothing counted. */
+  #raw({ ownerIds, kind }: Account): (CountedBalance | undefined)[] {
+    const queries = [...ownerIds].map((id): BalanceQuery =>
+      kind === "key" ? { keyId: id, period: 0 } : { identityId: id, period: 0 },
     );
+    return sync(this.probe.readBalances(queries, -1));
   }
 
   #compare(account: Account, clause: Clause = "balance"): void {

@@ -20,7 +20,7 @@ export const MIGRATION = "mig_old";
 export const APIS = 2;
 export const ROLES = ["reader", "writer"] as const;
 const PERMISSION = "docs.read";
-const IDENTITIES = ["ada", "bob"] as const;
+export const IDENTITIES = ["ada", "bob"] as const;
 const LIMIT = { name: "requests", limit: 3, duration: 60_000, autoApply: true } as const;
 /** Administration may always find that something is gone, does not fit, or changed too often. */
 const ADMIN_REFUSALS = ["NOT_FOUND", "BAD_REQUEST", "CONFLICT", "STORE_BUSY"];
@@ -37,7 +37,7 @@ export const REFILLS = [
   { interval: "monthly", amount: 1_000, refillDay: 1 },
   { interval: "monthly", amount: 100_000, refillDay: 31 },
 ] as const;
-const BALANCES = [0, 3, 10, 10, 40, 40, 1_000] as const;
+export const BALANCES = [0, 3, 10, 10, 40, 40, 1_000] as const;
 
 export function presented(text: string): PresentedKey {
   return { text, digest: digest("sha256", text, "base64") };
@@ -58,7 +58,7 @@ function digest(algorithm: string, text: string, encoding: "hex" | "base64"): st
 export function keyBody(dice: Dice, apiId: string) {
   const refill = dice.pick(REFILLS);
   const remaining = dice.chance(0.03) ? MAX - 2 : dice.pick(BALANCES);
-  const isUnlimited = dice.chance(0.1);
+  const isUnlimited = dice.chance(0.25);
   return {
     apiId,
     ...(!isUnlimited && { credits: { remaining, ...(refill !== null && { refill }) } }),
@@ -77,10 +77,12 @@ export interface VerifyParts {
   readonly once?: string | undefined;
   /** The client then repeats a call that failed: its cost is taken once. */
   readonly idempotencyKey?: string | undefined;
+  /** The cost is reserved, for so many milliseconds. */
+  readonly timeout?: number | undefined;
 }
 
 export function verify(world: World, parts: VerifyParts): Operation {
-  const { key, cost, permission, isByMigration = false, once, idempotencyKey } = parts;
+  const { key, cost, permission, isByMigration = false, once, idempotencyKey, timeout } = parts;
   const { records, limits, ledger } = world;
   let now = 0;
   /** Whether a call that was repeated may have taken the cost, or may take it yet. */
@@ -89,8 +91,12 @@ export function verify(world: World, parts: VerifyParts): Operation {
     for (const id of isUnknown ? operation.spends.accountIds() : []) client.lost(id, cost);
   };
   const operation = {
-    name: `verify key ${records.keys.indexOf(key)} at ${cost}${permission === undefined ? "" : ` for ${permission}`}`,
-    spends: { cost, accountIds: () => new Set([...records.keyIdsOf(key)].map((keyId) => ledger.idOf(keyId))) },
+    name: `${timeout === undefined ? "verify" : "reserve"} key ${records.keys.indexOf(key)} at ${cost}${permission === undefined ? "" : ` for ${permission}`}`,
+    spends: {
+      // What is reserved returns by itself.
+      cost: timeout === undefined ? cost : 0,
+      accountIds: () => new Set(records.recordsOf(key).flatMap((record) => ledger.sourceOf(record) ?? [])),
+    },
     async run(client: Client) {
       for (let repeats = idempotencyKey === undefined ? 0 : MAX_REPEATS; ; repeats--) {
         now = client.clock();
@@ -102,6 +108,7 @@ export function verify(world: World, parts: VerifyParts): Operation {
           ...(once !== undefined && { ratelimits: [{ name: once, limit: ONCE_LIMIT, duration: 60_000 }] }),
         };
         try {
+          if (timeout !== undefined) return await client.verifier.reserve(request, { timeout });
           return await client.verifier.verify(request, idempotencyKey === undefined ? undefined : { idempotencyKey });
         } catch (error) {
           isUnknown ||= idempotencyKey !== undefined && isKeystileError(error) && error.outcomeUnknown === true;
@@ -111,14 +118,33 @@ export function verify(world: World, parts: VerifyParts): Operation {
         }
       }
     },
-    done(client: Client, response: V2KeysVerifyKeyResponseData, since: number) {
+    done(client: Client, response: V2KeysVerifyKeyResponseData & { readonly id?: string }, since: number) {
       const { code, credits, valid } = response;
       records.assertPossible(key, code, { now, permission, isByMigration }, world.knownFrom(since), world.step);
       must(valid === (code === "VALID"), "answer", () => `valid: ${valid} with ${code}`);
       must(credits === undefined || credits >= 0, "balance", () => `a balance of ${credits} answered`);
-      if (code === "VALID" && credits !== undefined && cost > 0) {
-        client.acknowledged(ledger.idOf(response.keyId!), cost);
-        ledger.acknowledge(response.keyId!, cost);
+      const sources = new Set(
+        records.recordsDuring(key, world.knownFrom(since), world.step).map((record) => ledger.sourceOf(record)),
+      );
+      if (code === "VALID") {
+        const fits = credits === undefined ? sources.has(undefined) : [...sources].some((id) => id !== undefined);
+        must(
+          fits,
+          "answer",
+          () => `${credits ?? "unlimited"} credits of a key that drew on ${[...sources].join(" or ")}`,
+        );
+      }
+      sources.delete(undefined);
+      if (timeout !== undefined) {
+        if (response.id !== undefined && response.id.includes(".")) world.reservations.push({ id: response.id, cost });
+      } else if (code === "VALID" && credits !== undefined && cost > 0) {
+        const [source] = sources;
+        // Which of several it was is not answered: each may have been.
+        if (sources.size > 1) for (const id of sources) client.lost(id!, cost);
+        else {
+          client.acknowledged(source!, cost);
+          ledger.acknowledge(source!, cost);
+        }
         // What tells a repeat is kept for a day, by the clock of any client.
         if (world.hasJumpedFar) excuse(client);
       } else excuse(client);
@@ -126,6 +152,24 @@ export function verify(world: World, parts: VerifyParts): Operation {
     },
   };
   return operation;
+}
+
+/** Settles one of the reservations of any client, which may have ended before. */
+function settle(world: World, dice: Dice): Operation {
+  const { id, cost } = dice.pick(world.reservations);
+  const spent = dice.pick([0, 1, Math.floor(cost / 2), cost].filter((each) => each <= cost));
+  const [, number, text] = /\.(?:n(-?\d+)|s(.+))$/.exec(id)!;
+  const accountId = world.ledger.idOfRef(number === undefined ? text! : Number(number));
+  return {
+    name: `settle ${spent} of ${cost}`,
+    spends: { cost: spent, accountIds: () => [accountId] },
+    run: (client) => client.verifier.settle(id, spent),
+    done(client, settlement: { readonly settled: boolean }) {
+      if (!settlement.settled) return;
+      client.acknowledged(accountId, spent);
+      world.ledger.acknowledge(accountId, spent);
+    },
+  };
 }
 
 export function admin(
@@ -227,9 +271,44 @@ const CHANGES: readonly (readonly [weight: number, Draw])[] = [
       ),
   ],
   [
+    2,
+    (_world, _names, dice) => {
+      const keys = dice.chance(0.4) ? { keys: "disable" as const } : {};
+      return admin("deletion of an identity", (keyring) =>
+        keyring.deleteIdentity({ identity: dice.pick(IDENTITIES), ...keys }),
+      );
+    },
+  ],
+  [
+    6,
+    (_world, _names, dice) =>
+      admin("credits of an identity", (keyring) => {
+        const identity = dice.pick(IDENTITIES);
+        if (dice.chance(0.4))
+          return keyring.updateIdentityCredits({ identity, operation: "increment", value: dice.pick([1, 7, 50]) });
+        const value = dice.chance(0.15) ? null : dice.pick(BALANCES);
+        return keyring.updateIdentityCredits({ identity, operation: "set", value });
+      }),
+  ],
+  [
+    3,
+    (_world, _names, dice) =>
+      admin("refill of an identity", (keyring) =>
+        keyring.updateIdentity({ identity: dice.pick(IDENTITIES), credits: { refill: dice.pick(REFILLS) } }),
+      ),
+  ],
+  [
     1,
     (_world, _names, dice) =>
-      admin("deletion of an identity", (keyring) => keyring.deleteIdentity({ identity: dice.pick(IDENTITIES) })),
+      admin("new identity", (keyring) =>
+        keyring.createIdentity({ externalId: dice.pick(IDENTITIES), credits: { remaining: dice.pick(BALANCES) } }),
+      ),
+  ],
+  [
+    4,
+    ofKey("source", (keyring, keyId, dice) =>
+      keyring.updateKey({ keyId, creditsFrom: dice.chance(0.8) ? "identity" : "none" }),
+    ),
   ],
   [3, ofKey("roles", (keyring, keyId, dice) => keyring.setRoles({ keyId, roles: dice.some(ROLES) }))],
   [
@@ -288,9 +367,11 @@ export function anyOperation(world: World, names: Names, dice: Dice, seed: numbe
     return verify(world, { key, cost: dice.pick([1, 2, 3, 9]), idempotencyKey });
   }
   if (dice.chance(0.6)) {
+    if (world.reservations.length > 0 && dice.chance(0.15)) return settle(world, dice);
     const key = anyKey(world, dice);
     return verify(world, {
       key,
+      timeout: dice.chance(0.15) ? dice.pick([1_000, 60_000, DAY]) : undefined,
       cost: dice.pick([0, 1, 1, 1, 2, 3, 9, 30]),
       permission: dice.chance(0.2) ? PERMISSION : undefined,
       isByMigration: key.migrationId !== undefined && dice.chance(0.8),

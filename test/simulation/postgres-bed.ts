@@ -15,6 +15,8 @@ import type {
   LeaseReturn,
   NewKey,
   OnceSpend,
+  Settlement,
+  SettleRequest,
   Spend,
   Store,
 } from "../../src/contracts/store.js";
@@ -32,6 +34,7 @@ const STATEMENTS = [
   [".once_group_v1(", "spendOnce"],
   [".group_v1('draw_v1'", "drawCredits"],
   [".group_v1('end_leases_v1'", "returnCredits"],
+  [".group_v1('settle_reservations_v1'", "settleCredits"],
   [".write_v1(", "write"],
   [".insert_keys_v1(", "insertKeys"],
   [".adopt_v1(", "adoptDigest"],
@@ -52,7 +55,17 @@ const ERRORS: Readonly<Record<Fate, string>> = {
 const SCHEMA = "simulation";
 /** Milliseconds for what no client does: the database starts slowly on a busy machine. */
 const PATIENCE = 120_000;
-const TABLES = ["leases", "keys", "entities", "accounts", "changes", "audit", "idempotency", "idempotency_counts"];
+const TABLES = [
+  "leases",
+  "reservations_ended",
+  "keys",
+  "entities",
+  "accounts",
+  "changes",
+  "audit",
+  "idempotency",
+  "idempotency_counts",
+];
 
 let server: Promise<PGlite> | undefined;
 
@@ -117,7 +130,7 @@ function connectionsOf(seed: number, raw: PostgresClient, seen: Snapshot, direct
       const [text, values] = given as [string, (string | null)[]];
       const result = (await raw.query(text, values)) as { rows: PostgresRow[] };
       if (method === "write" || method === "insertKeys" || method === "adoptDigest") await seen.look();
-      else if (method.startsWith("spend") || method === "drawCredits" || method === "returnCredits")
+      else if (method.startsWith("spend") || (method.endsWith("Credits") && method !== "readBalances"))
         await seen.lookAtBalances();
       return { result, notes: await calls.get(client)!.carriedBy(method, values, result.rows, direct) };
     },
@@ -150,12 +163,11 @@ function optionsOf(seed: number): { bound: number; poll: number; timeout: number
 /** Calls of which a statement does not say all: their arguments are kept until it is sent. */
 const KEPT = ["write", "insertKeys", "readBalances"] as const;
 
+type SpendTuple = readonly [number, number, number, number, string?, number?];
 type DrawTuple = readonly [number, string, number, number, number, number, number, number];
 
 /** The calls of one client that are in flight. */
 class Calls {
-  /** When an account's period was counted. */
-  readonly #times = new Map<string, number>();
   /** How many draws a holder waits for. */
   readonly #draws = new Map<string, number>();
   readonly #kept = new Map<string, (readonly unknown[])[]>(KEPT.map((name) => [name, []]));
@@ -170,7 +182,6 @@ class Calls {
   /** The store, with its calls noted. */
   follow(store: Store): Store {
     const { client, ledger } = this;
-    const times = this.#times;
     const waits = (holder: string, change: number) =>
       void this.#draws.set(holder, (this.#draws.get(holder) ?? 0) + change);
     const keeping = KEPT.map((name) => {
@@ -189,11 +200,18 @@ class Calls {
       ...store,
       ...(Object.fromEntries(keeping) as unknown as Pick<Store, (typeof KEPT)[number]>),
       async spendCredits(ref: KeyRef, cost: number, period: number, now: number) {
-        times.set(`${String(ref)} ${period}`, now);
         try {
           return await store.spendCredits(ref, cost, period, now);
         } catch (error) {
           if (isUnknown(error)) client.lost(ledger.idOfRef(ref), cost);
+          throw error;
+        }
+      },
+      async settleCredits(ref: KeyRef, request: SettleRequest) {
+        try {
+          return await store.settleCredits(ref, request);
+        } catch (error) {
+          if (isUnknown(error)) client.lost(ledger.idOfRef(ref), request.spent);
           throw error;
         }
       },
@@ -238,9 +256,15 @@ class Calls {
     switch (method) {
       case "spendCredits":
         return results().map((result: Spend | null, i) => {
-          const [ref, cost, period] = tuples[i] as readonly number[] as [number, number, number];
-          const now = this.#times.get(`${ref} ${period}`);
-          return { method, given: [ref, cost, period, now], result: result ?? undefined, isLost: client.isDead };
+          const [ref, cost, period, now, id, until] = tuples[i] as unknown as SpendTuple;
+          const reservation = id === undefined ? undefined : { id, until };
+          const given = [ref, cost, period, now, reservation];
+          return { method, given, result: result ?? undefined, isLost: client.isDead };
+        });
+      case "settleCredits":
+        return results().map((result: Settlement, i) => {
+          const [ref, id, spent, now] = tuples[i] as unknown as [number, string, number, number];
+          return { method, given: [ref, { id, spent, now }], result, isLost: client.isDead };
         });
       case "drawCredits":
         return results().map((result: Draw | null, i) => {
@@ -301,7 +325,8 @@ class Snapshot {
       findKey: (digest) => this.#keys.get(digest),
       findForeignKey: (migrationId, digest) => this.#foreign.get(`${migrationId} ${digest}`),
       // The balances as they are stored: the judge asks for nothing else.
-      readBalances: (queries) => queries.map(({ keyId }) => this.#balances.get(keyId)),
+      readBalances: (queries) =>
+        queries.map(({ keyId, identityId = "" }) => this.#balances.get(keyId ?? `identity ${identityId}`)),
     };
   }
 
@@ -336,8 +361,17 @@ class Snapshot {
       ids.map((keyId) => ({ keyId, period: 0 })),
       -1,
     );
+    const { rows: others } = (await this.#raw.query(
+      `SELECT id FROM ${SCHEMA}.entities WHERE kind = 'identities' ORDER BY id`,
+      [],
+    )) as { rows: { id: string }[] };
+    const shared = await store.readBalances(
+      others.map(({ id }) => ({ identityId: id, period: 0 })),
+      -1,
+    );
     this.#balances.clear();
     ids.forEach((id, i) => this.#balances.set(id, balances[i]));
+    others.forEach(({ id }, i) => this.#balances.set(`identity ${id}`, shared[i]));
     return ids;
   }
 }

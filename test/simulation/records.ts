@@ -45,6 +45,8 @@ export class Records {
   constructor(
     readonly probe: Store,
     readonly isMixed = false,
+    /** Hears of every record as it changes. */
+    readonly onRecord: (record: KeyRecord) => void = () => undefined,
   ) {}
 
   get keys(): readonly PresentedKey[] {
@@ -77,11 +79,26 @@ export class Records {
     return history?.native.at(-1)?.record ?? history?.foreign.at(-1)?.record;
   }
 
-  /** All ids that a key has had. */
-  keyIdsOf(key: PresentedKey): Set<string> {
+  /** All records that a key has had. */
+  recordsOf(key: PresentedKey): KeyRecord[] {
     const history = this.#histories.find((one) => one.key === key);
     const versions = [...(history?.native ?? []), ...(history?.foreign ?? [])];
-    return new Set(versions.flatMap(({ record }) => record?.keyId ?? []));
+    return versions.flatMap(({ record }) => record ?? []);
+  }
+
+  /** Those of them that were current at some moment of these steps. */
+  recordsDuring(key: PresentedKey, from: number, to: number): KeyRecord[] {
+    const { native, foreign } = this.#histories.find((one) => one.key === key)!;
+    return [...during(native, from, to), ...during(foreign, from, to)].flatMap(({ record }) => record ?? []);
+  }
+
+  /** @throws Violation if an identity was removed on whose credits an enabled key drew */
+  assertUndrawn(identityId: string): void {
+    for (const { key } of this.#histories) {
+      const record = this.current(key);
+      const draws = record?.creditsFrom === "identity" && record.identity?.id === identityId && record.enabled;
+      must(!draws, "unlimited", () => `${record?.keyId} drew on ${identityId}, which was removed`);
+    }
   }
 
   /** Whose bucket a limit has: that of an account, or of an identity, and a name. */
@@ -121,6 +138,7 @@ export class Records {
     if (versions.length > 0 && versions.at(-1)!.text === text) return;
     versions.push({ from, text, record });
     if (record === undefined) return;
+    this.onRecord(record);
     const { keyId, account, ratelimits, identity } = record;
     for (const { id, name } of ratelimits) this.#buckets.set(id, `${account?.id ?? keyId} ${name}`);
     for (const { id, name } of identity?.ratelimits ?? []) this.#buckets.set(id, `${identity!.id} ${name}`);
@@ -140,7 +158,9 @@ function mixtures(
 ): (KeyRecord | undefined)[] {
   if (record === undefined || others.length === 1) return [record];
   const grants = permission === undefined ? [record.permissions] : [[], [permission]];
-  return others.flatMap(({ parentDisabled = record.parentDisabled } = record) =>
+  // While the key was not there, its API may have been in either state.
+  const states = new Set(others.flatMap((other) => (other === undefined ? [false, true] : other.parentDisabled)));
+  return [...states].flatMap((parentDisabled) =>
     grants.map((permissions) => ({ ...record, parentDisabled, permissions })),
   );
 }

@@ -1,5 +1,6 @@
 /** The short critical pairs, for `explore.ts`. */
 import type { Change } from "../../src/contracts/store.js";
+import type { KeyCreditsData } from "../../src/contracts/types.js";
 import type { Keyring } from "../../src/keyring/keyring.js";
 import { trust } from "../../src/lib/guards/trusted.js";
 import { createVerifier, type CreditsOptions, type Verifier } from "../../src/verify/verifier.js";
@@ -18,7 +19,9 @@ const LEASED: CreditsOptions = { mode: "leased", size: 20, step: 5, ttl: 1_000 }
 interface Pair {
   readonly credits: CreditsOptions;
   /** What the key begins with. */
-  readonly body: { readonly credits?: object };
+  readonly body: { readonly credits?: object; readonly externalId?: string };
+  /** What each identity begins with. */
+  readonly identities?: Readonly<Record<string, { readonly credits?: KeyCreditsData }>>;
   readonly isImported?: boolean;
   /** Whether the verifier remembers the key already. */
   readonly isWarm?: boolean;
@@ -27,6 +30,8 @@ interface Pair {
   readonly change: (keyring: Keyring, keyId: string) => Promise<unknown>;
 }
 
+/** Credits of an identity. */
+const SHARED = { credits: { remaining: 10, refill: REFILLS[1] } };
 const REFILLED = { credits: { remaining: 10, refill: REFILLS[1] } };
 
 export const PAIRS = {
@@ -50,6 +55,68 @@ export const PAIRS = {
     cost: 4,
     change: (keyring, keyId) => keyring.updateCredits({ keyId, operation: "set", value: 3 }),
   },
+  "spend × credits given to the identity": {
+    credits: EXACT,
+    body: { externalId: "ada" },
+    isWarm: true,
+    cost: 4,
+    change: (keyring) => keyring.updateIdentityCredits({ identity: "ada", operation: "set", value: 5 }),
+  },
+  "spend × move to another identity": {
+    credits: EXACT,
+    body: { externalId: "ada" },
+    identities: { ada: SHARED, bob: SHARED },
+    isWarm: true,
+    cost: 4,
+    change: (keyring, keyId) => keyring.updateKey({ keyId, externalId: "bob" }),
+  },
+  "spend × balance of its own": {
+    credits: EXACT,
+    body: { externalId: "ada" },
+    identities: { ada: SHARED },
+    isWarm: true,
+    cost: 4,
+    change: (keyring, keyId) => keyring.updateCredits({ keyId, operation: "set", value: 5 }),
+  },
+  "spend × balance given up for the identity's": {
+    credits: EXACT,
+    body: { externalId: "ada", credits: { remaining: 3 } },
+    identities: { ada: SHARED },
+    isWarm: true,
+    cost: 4,
+    change: (keyring, keyId) => keyring.updateKey({ keyId, creditsFrom: "identity" }),
+  },
+  "spend × credits null": {
+    credits: EXACT,
+    body: { externalId: "ada" },
+    identities: { ada: { credits: { remaining: 3 } } },
+    isWarm: true,
+    cost: 4,
+    change: (keyring, keyId) => keyring.updateKey({ keyId, credits: null }),
+  },
+  "spend × reroll of a key that draws": {
+    credits: EXACT,
+    body: { externalId: "ada" },
+    identities: { ada: SHARED },
+    cost: 4,
+    change: (keyring, keyId) => keyring.rerollKey({ keyId, expiration: 1_000 }),
+  },
+  "draw × set of the identity": {
+    credits: { ...LEASED, firstStep: 5 },
+    body: { externalId: "ada" },
+    identities: { ada: SHARED },
+    isWarm: true,
+    cost: 4,
+    change: (keyring) => keyring.updateIdentityCredits({ identity: "ada", operation: "set", value: 3 }),
+  },
+  "spend × deletion of the identity": {
+    credits: EXACT,
+    body: { externalId: "ada" },
+    identities: { ada: SHARED },
+    isWarm: true,
+    cost: 4,
+    change: (keyring) => keyring.deleteIdentity({ identity: "ada", keys: "disable" }),
+  },
   "adopt × delete": {
     credits: EXACT,
     body: {},
@@ -69,7 +136,7 @@ export type PairName = keyof typeof PAIRS;
 
 /** @param plant a mistake that some schedule must find */
 export function sceneOf(name: PairName, plant?: Plant): Scene {
-  const { credits, body, isImported = false, isWarm = false, cost, change }: Pair = PAIRS[name];
+  const { credits, body, identities = {}, isImported = false, isWarm = false, cost, change }: Pair = PAIRS[name];
   // Leases end with their verifier.
   const verifierOf = credits.mode === "leased" ? undefined : reused();
   let end = (): unknown => undefined;
@@ -84,7 +151,7 @@ export function sceneOf(name: PairName, plant?: Plant): Scene {
       };
       const settings = { credits: [credits, EXACT], hearsAtOnce: true, isPollSync: false, sharesLimiter: false };
       const world = new World(time, bed, { ...settings, cacheSize: 8, start: START, plant });
-      const key = await setUp(world, body, isImported);
+      const key = await setUp(world, body, identities, isImported);
       const [client] = world.slots;
       if (verifierOf !== undefined) client!.use(verifierOf(client!));
       const { keyId } = world.records.current(key)!;
@@ -99,10 +166,17 @@ export function sceneOf(name: PairName, plant?: Plant): Scene {
   };
 }
 
-async function setUp(world: World, body: object, isImported: boolean): Promise<PresentedKey> {
+async function setUp(
+  world: World,
+  body: object,
+  identities: Required<Pair>["identities"],
+  isImported: boolean,
+): Promise<PresentedKey> {
   let key: PresentedKey = importedKey(0);
   await world.setUp(async (keyring) => {
     const { apiId } = await keyring.createApi({ name: "api" });
+    for (const [externalId, given] of Object.entries(identities))
+      await keyring.createIdentity({ externalId, ...given });
     if (!isImported) {
       key = presented((await keyring.createKey({ ...body, apiId })).key);
       return;

@@ -9,7 +9,9 @@ import { shrink } from "../model/shrink.js";
 import {
   APIS,
   anyOperation,
+  BALANCES,
   DAY,
+  IDENTITIES,
   importedKey,
   keyBody,
   MIGRATION,
@@ -158,6 +160,9 @@ async function setUp(world: World, source: Dice): Promise<Names> {
     for (let i = 0; i < APIS; i++) apiIds.push((await keyring.createApi({ name: `api ${i}` })).apiId);
     await keyring.createPermission({ name: "read", slug: "docs.read" });
     for (const name of ROLES) await keyring.createRole({ name, permissions: ["docs.read"] });
+    for (const externalId of IDENTITIES)
+      if (source.chance(0.5))
+        await keyring.createIdentity({ externalId, credits: { remaining: source.pick(BALANCES), refill: REFILLS[1] } });
     await keyring.createMigration({ id: MIGRATION, algorithm: "sha512" });
     for (let i = 1 + source.below(2); i > 0; i--) {
       const { key } = await keyring.createKey(keyBody(source, source.pick(apiIds)));

@@ -3,7 +3,7 @@
  * told.
  */
 import type { LimitCheck, Limiter } from "../../src/contracts/limiter.js";
-import type { Change, Store } from "../../src/contracts/store.js";
+import type { Change, Store, Write } from "../../src/contracts/store.js";
 import { isKeystileError } from "../../src/contracts/errors.js";
 import { createKeyring, type Keyring } from "../../src/keyring/keyring.js";
 import { trust } from "../../src/lib/guards/trusted.js";
@@ -99,6 +99,8 @@ export class World {
   readonly gone: Client[] = [];
   /** Calls that are made although nobody waits for them any more. */
   readonly orphans: PendingCall[] = [];
+  /** What calls have reserved: the id of the handle, and how much. */
+  readonly reservations: { readonly id: string; readonly cost: number }[] = [];
   readonly ledger: Ledger;
   readonly records: Records;
   readonly limits: Limits;
@@ -118,7 +120,7 @@ export class World {
     readonly settings: Settings,
   ) {
     this.ledger = new Ledger(bed.probe);
-    this.records = new Records(bed.probe, bed.connections !== undefined);
+    this.records = new Records(bed.probe, bed.connections !== undefined, (record) => this.ledger.learn(record));
     this.limits = new Limits(settings.sharesLimiter);
     settings.credits.forEach((_, slot) => this.open(slot));
   }
@@ -455,11 +457,20 @@ export class World {
 
   #note(client: Client | undefined, method: string, given: readonly unknown[], result: unknown, isLost: boolean): void {
     if (JUDGED.has(method)) this.ledger.note(client ?? NOBODY, method, given, result, isLost);
+    this.#assertUndrawn(method, given, result);
     if (CHANGING.has(method)) this.records.refresh(this.step);
+  }
+
+  /** Before the records are read anew: as they were when an identity was removed. */
+  #assertUndrawn(method: string, given: readonly unknown[], result: unknown): void {
+    if (method !== "write" || result !== "written") return;
+    for (const write of given[0] as readonly Write[])
+      if (write.table === "identities" && "remove" in write) this.records.assertUndrawn(write.remove);
   }
 
   #noteAll(client: Client, method: string, notes: readonly Note[]): void {
     this.ledger.noteAll(client, notes);
+    for (const note of notes) this.#assertUndrawn(note.method, note.given, note.result);
     if (CHANGING.has(method)) this.records.refresh(this.step);
   }
 

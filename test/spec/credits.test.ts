@@ -1,4 +1,4 @@
-/** Rulings D and spec §3-1, §3-2 through `verify`: atomic spending, cost 0, refills. */
+/** Rulings D and contract 3-1, 3-2 through `verify`: atomic spending, cost 0, refills. */
 import { describe, expect, it } from "vitest";
 import { createVerifier } from "../../src/index.js";
 import { NOON, world } from "./support.js";
@@ -76,7 +76,7 @@ describe("what a node that vanished had reserved", () => {
 });
 
 describe("ruling D3: refill", () => {
-  it("A161, spec §2.3: daily adds the amount at 00:00 UTC", async () => {
+  it("A161, contract 2.3: daily adds the amount at 00:00 UTC", async () => {
     const { create, verify, time } = await world();
     const { key } = await create({ credits: { remaining: 3, refill: { interval: "daily", amount: 10 } } });
     time.now = NOON + DAY / 2 - 1;

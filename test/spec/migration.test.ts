@@ -1,4 +1,6 @@
-/** Rulings E and spec §4.2 through keyring and verifier: imported hashes, on-demand migration, failures one by one. */
+/**
+ * Rulings E and contract 4.2 through keyring and verifier: imported hashes, on-demand migration, failures one by one.
+ */
 import { createHash } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import { createKeyring, createVerifier, KeystileError } from "../../src/index.js";
@@ -18,8 +20,8 @@ async function migrating(algorithm: string, options: Parameters<typeof world>[0]
   return { ...made, keyring, migrationId, migrate };
 }
 
-describe("spec §4.2: migrateKeys", () => {
-  it("spec §4.2-3: the plaintext key keeps verifying, with all that was imported", async () => {
+describe("contract 4.2: migrateKeys", () => {
+  it("contract 4.2-3: the plaintext key keeps verifying, with all that was imported", async () => {
     const { migrate, verify, keyring, apiId } = await migrating("sha256");
     await keyring.createRole({ name: "editor", permissions: ["documents.write"] });
     const { migrated, failed } = await migrate({
@@ -59,13 +61,13 @@ describe("spec §4.2: migrateKeys", () => {
     },
   );
 
-  it("spec §2.3: enabled false imports as DISABLED", async () => {
+  it("contract 2.3: enabled false imports as DISABLED", async () => {
     const { migrate, verify } = await migrating("sha256");
     await migrate({ hash: hash("k"), enabled: false });
     expect((await verify({ key: "k" })).code).toBe("DISABLED");
   });
 
-  it("spec §4.2-1, §4.2-2, ruling E2, A167, A169: hashes fail alone, and each says why", async () => {
+  it("contract 4.2-1, 4.2-2, ruling E2, A167, A169: hashes fail alone, and each says why", async () => {
     const { migrate, verify } = await migrating("sha256");
     await migrate({ hash: hash("old") });
     const { migrated, failed } = await migrate(

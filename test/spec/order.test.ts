@@ -1,27 +1,27 @@
-/** Spec §2.2, §3, §4.1 and rulings A: the order of checks, what each outcome consumes, which fields it shows. */
+/** Contract 2.2, 3, 4.1 and rulings A: the order of checks, what each outcome consumes, which fields it shows. */
 import { describe, expect, it } from "vitest";
 import { createVerifier, type V2KeysVerifyKeyResponseData } from "../../src/index.js";
 import { failure, limit, NOON, world } from "./support.js";
 
 describe("the eight codes", () => {
-  it("spec §2.2: VALID", async () => {
+  it("contract 2.2: VALID", async () => {
     const { create, verify } = await world();
     const { key, keyId } = await create();
     expect(await verify({ key })).toEqual({ valid: true, code: "VALID", keyId, enabled: true });
   });
 
-  it("spec §2.2: NOT_FOUND has nothing but valid and code (ruling A5)", async () => {
+  it("contract 2.2: NOT_FOUND has nothing but valid and code (ruling A5)", async () => {
     const { verify } = await world();
     expect(await verify({ key: "nope" })).toStrictEqual({ valid: false, code: "NOT_FOUND" });
   });
 
-  it("spec §3: DISABLED", async () => {
+  it("contract 3: DISABLED", async () => {
     const { create, verify } = await world();
     const { key, keyId } = await create({ enabled: false });
     expect(await verify({ key })).toStrictEqual({ valid: false, code: "DISABLED", keyId, enabled: false });
   });
 
-  it("spec §3, ruling A3: EXPIRED, strictly after `expires`", async () => {
+  it("contract 3, ruling A3: EXPIRED, strictly after `expires`", async () => {
     const { create, verify, time } = await world();
     const { key } = await create({ expires: NOON + 1_000 });
     time.now = NOON + 1_000;
@@ -59,7 +59,7 @@ describe("the eight codes", () => {
     expect(await from("10.2.2.3")).toBe("FORBIDDEN");
   });
 
-  it("spec §2.2: INSUFFICIENT_PERMISSIONS, with what the key has", async () => {
+  it("contract 2.2: INSUFFICIENT_PERMISSIONS, with what the key has", async () => {
     const { create, verify } = await world();
     const { key } = await create({ permissions: ["b.read", "a.read"] });
     expect(await verify({ key, permissions: "a.read AND c.read" })).toMatchObject({
@@ -70,7 +70,7 @@ describe("the eight codes", () => {
     });
   });
 
-  it("spec §3: RATE_LIMITED", async () => {
+  it("contract 3: RATE_LIMITED", async () => {
     const { create, verify } = await world();
     const { key } = await create({ ratelimits: [limit("requests", { limit: 1 })] });
     expect((await verify({ key })).code).toBe("VALID");
@@ -81,7 +81,7 @@ describe("the eight codes", () => {
     });
   });
 
-  it("spec §3: USAGE_EXCEEDED", async () => {
+  it("contract 3: USAGE_EXCEEDED", async () => {
     const { create, verify } = await world();
     const { key } = await create({ credits: { remaining: 1 } });
     expect(await verify({ key })).toMatchObject({ code: "VALID", credits: 0 });
@@ -146,7 +146,7 @@ describe("ruling A1: order", () => {
     expect(calls).toEqual({});
   });
 
-  it("spec §4.1-5, A049: a malformed query is a 400 at body.permissions whether the key exists or not", async () => {
+  it("contract 4.1-5, A049: a malformed query is a 400 at body.permissions whether the key exists or not", async () => {
     const { verify, create, calls } = await world();
     const { key } = await create();
     for (const name of Object.keys(calls)) delete calls[name];
@@ -163,7 +163,7 @@ describe("ruling A1: order", () => {
     expect(calls).toEqual({});
   });
 
-  it("spec §4.1-1, §4.1-2: outcomes are answers, never errors; valid exactly with VALID", async () => {
+  it("contract 4.1-1, 4.1-2: outcomes are answers, never errors; valid exactly with VALID", async () => {
     const { create, verify } = await world();
     const { key } = await create({ enabled: false });
     for (const answer of [await verify({ key }), await verify({ key: "x" })])
@@ -172,7 +172,7 @@ describe("ruling A1: order", () => {
 });
 
 describe("ruling A2: consumption", () => {
-  it("spec §3-1: RATE_LIMITED takes neither tokens nor credits", async () => {
+  it("contract 3-1: RATE_LIMITED takes neither tokens nor credits", async () => {
     const { create, verify } = await world();
     const { key } = await create({
       credits: { remaining: 5 },

@@ -26,6 +26,7 @@ const related = (over: Partial<Related> = {}): Related => ({
   api,
   workspaceEnabled: true,
   identity: undefined,
+  identityRef: undefined,
   ...names,
   ...over,
 });
@@ -42,6 +43,21 @@ describe("toRecord", () => {
   it("what it has is there", () => {
     const fields = { name: "n", meta: { a: 1 }, expires: 0, refill: { interval: "daily", amount: 1 } as const };
     expect(toRecord(7, keyRow(1, fields), related())).toMatchObject({ ref: 7, keyId: "key_000001", ...fields });
+  });
+
+  it("draws on its identity's account if that has credits, which is then named", () => {
+    const owner = { id: "id_1", workspaceId: "ws_1", version: 1, externalId: "user_1", ratelimits: [], createdAt: 0 };
+    const identity = { ...owner, hasCredits: true } as unknown as IdentityRow;
+    const key = keyRow(1, { identityId: "id_1" });
+    const record = toRecord(1, key, related({ identity, identityRef: -3 }));
+    expect(record).toMatchObject({ hasCredits: true, generation: 0, creditsFrom: "identity", account: { ref: -3 } });
+    const rerolled = toRecord(
+      1,
+      keyRow(1, { identityId: "id_1", accountId: "key_0" }),
+      related({ identity, identityRef: -3 }),
+    );
+    expect(rerolled?.account).toEqual({ ref: -3, id: "key_0" });
+    expect(() => toRecord(1, key, related({ identity }))).toThrow(TypeError);
   });
 
   it("allow-lists that are not empty, the key's and the API's", () => {
@@ -97,7 +113,7 @@ describe("flatten", () => {
 });
 
 describe("toIdentity", () => {
-  it("spec §2.2: meta and limits only where there are any", () => {
+  it("contract 2.2: meta and limits only where there are any", () => {
     const row: IdentityRow = { id: "id_1", workspaceId: "ws_1", version: 3, externalId: "user", ratelimits: [] };
     const limit = { id: "rl_00000001", name: "requests", limit: 1, duration: 1000, autoApply: true };
     expect(toIdentity(row)).toStrictEqual({ id: "id_1", externalId: "user" });

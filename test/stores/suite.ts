@@ -12,12 +12,8 @@ export { keyRow };
  * The suite of every store, and that ours notify of no more than changed, where the contract allows `all`.
  * @see src/testing/store/suite.ts
  */
-export function storeSuite(
-  title: string,
-  open: () => Store | Promise<Store>,
-  options?: testing.StoreSuiteOptions,
-): void {
-  testing.storeSuite({ describe, it }, title, open, options);
+export function storeSuite(title: string, open: () => Store | Promise<Store>): void {
+  testing.storeSuite({ describe, it }, title, open);
   it(`store: ${title}: subscribers are notified of what changed, and of nothing else`, () => notifiesExactly(open));
 }
 

@@ -1,17 +1,17 @@
-/** What comments and titles cite, against what test/README.md explains. */
+/** What comments and titles cite, against what docs/contract.md has and test/README.md explains. */
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { ROOT } from "./source.js";
 
-/** How each kind is cited: `ruling C2`, `rulings A1, C3 and E2`, `trap 13`, `traps 2, 4`, `spec §4.1-3`. */
+/** How each kind is cited: `ruling C2`, `rulings A1, C3 and E2`, `trap 13`, `traps 2, 4`, `contract 4.1-3`. */
 const LISTS: readonly [kind: string, cited: RegExp, one: RegExp][] = [
   ["ruling", /\brulings? [A-G]\d(?:(?:, | and |–|, ruling )[A-G]\d)*/gi, /[A-G]\d/g],
   ["trap", /\btraps? \d+(?:(?:, | and |, trap )\d+)*/gi, /\d+/g],
-  ["spec", /\bspec §\d(?:\.\d)?/gi, /\d(?:\.\d)?/g],
+  ["contract", /\bcontract \d(?:\.\d)?(?:-\d)?(?:(?:, | and )\d(?:\.\d)?(?:-\d)?)*/gi, /(?<!-)\d(?:\.\d)?/g],
 ];
 
-/** Every citation in a text, each once: `ruling C2`, `trap 13`, `spec 4.1`. */
+/** Every citation in a text, each once: `ruling C2`, `trap 13`, `contract 4.1`. */
 export function citationsIn(text: string): Set<string> {
   const found = new Set<string>();
   for (const [kind, cited, one] of LISTS)
@@ -19,17 +19,15 @@ export function citationsIn(text: string): Set<string> {
   return found;
 }
 
-/** What the page explains, in the same form: the first cells of its tables. */
-export function explainedIn(page: string): Set<string> {
+/** What the pages explain, in the same form: the first cells of the tables of one, the headings of the contract. */
+export function explainedIn(page: string, contract: string): Set<string> {
   const explained = new Set<string>();
-  for (const [, cell = ""] of page.matchAll(/^\| ([A-G§\d][^|]*?) *\|/gm)) {
-    for (const name of cell.split(", ")) {
-      if (name.startsWith("§")) explained.add(`spec ${name.slice(1)}`);
-      else explained.add(`${/^\d/.test(name) ? "trap" : "ruling"} ${name}`);
-    }
-  }
-  // A section stands for itself where its parts have lines.
-  for (const name of [...explained]) explained.add(name.replace(/^(spec \d)\.\d$/, "$1"));
+  for (const [, cell = ""] of page.matchAll(/^\| ([A-G\d][^|]*?) *\|/gm))
+    for (const name of cell.split(", ")) explained.add(`${/^\d/.test(name) ? "trap" : "ruling"} ${name}`);
+  for (const [, section = ""] of contract.matchAll(/^#+ (\d(?:\.\d)?)/gm)) explained.add(`contract ${section}`);
+  // An item of a section's list counts as its part.
+  for (const [, section = "", text = ""] of contract.matchAll(/^## (\d)\.[^\n]*\n([^]*?)(?=^## |(?![^]))/gm))
+    for (const [, item = ""] of text.matchAll(/^(\d)\. /gm)) explained.add(`contract ${section}.${item}`);
   return explained;
 }
 

@@ -53,10 +53,12 @@ export async function layOut(name: string, blocks: readonly Block[]): Promise<Ru
     keystile: ["../../src/index.ts"],
     "keystile/sqlite": ["../../src/stores/sqlite/index.ts"],
     "keystile/http": ["../../src/http/index.ts"],
+    "keystile/console": ["../../src/console/index.ts"],
     "keystile/store-kit": ["../../src/stores/kit.ts"],
     "keystile/postgres": ["../../src/stores/postgres/index.ts"],
     "keystile/redis": ["../../src/ratelimit/redis/index.ts"],
     "keystile/testing": ["../../src/testing/index.ts"],
+    "keystile/otel": ["../../src/otel/otel.ts"],
     ...Object.fromEntries(
       ["express", "fastify", "hono", "nest", "trpc", "web"].map((name) => [
         `keystile/${name}`,

@@ -12,6 +12,7 @@ export const ENTRIES = [
   "src/stores/sqlite/index.ts",
   "src/ratelimit/redis/index.ts",
   "src/http/index.ts",
+  "src/console/index.ts",
   "src/testing/index.ts",
   "src/stores/kit.ts",
   "src/middleware/express.ts",
@@ -20,6 +21,7 @@ export const ENTRIES = [
   "src/middleware/web.ts",
   "src/middleware/nest.ts",
   "src/middleware/trpc.ts",
+  "src/otel/otel.ts",
 ];
 
 /** @param entries files of `src` that programs import @returns a line a fault */

@@ -30,6 +30,9 @@ describe("testClock", () => {
     expect(clock.now()).toBe(Date.UTC(2026, 0, 1) - 5);
     expect(() => clock.advance(0.5)).toThrow(RangeError);
     expect(() => testClock(NaN)).toThrow(RangeError);
+    clock.set("2027-02-28T12:00:00Z");
+    expect([clock.now(), testClock("2027-03-01").now()]).toEqual([Date.UTC(2027, 1, 28, 12), Date.UTC(2027, 2, 1)]);
+    expect(() => clock.set("tomorrow")).toThrow(RangeError);
   });
 });
 

@@ -81,9 +81,9 @@ describe("explain", () => {
         { code: "DISABLED", passes: true },
         { code: "EXPIRED", passes: true },
         { code: "FORBIDDEN", passes: true, parentDisabled: false, addressAllowed: true },
-        { code: "INSUFFICIENT_PERMISSIONS", passes: true, missing: [] },
+        { code: "INSUFFICIENT_PERMISSIONS", passes: true, has: [], missing: [] },
         { code: "RATE_LIMITED", passes: true, limits: [], degraded: false },
-        { code: "USAGE_EXCEEDED", passes: true, cost: 1 },
+        { code: "USAGE_EXCEEDED", passes: true, cost: 1, creditsFrom: "none" },
       ],
     });
   });
@@ -248,12 +248,12 @@ describe("explain: a key that changes meanwhile", () => {
     acts.before = changeRefill;
     expect(await failure(explain(verifier, { key, credits: { cost: 1 } }))).toMatchObject({
       code: "STORE_BUSY",
-      detail: "the refill of this key kept changing while it was explained; try again",
+      detail: "the credits of this key kept changing while it was explained; try again",
     });
     const attempts = acts.readings;
     expect(await failure(verifier.verify({ key, credits: { cost: 1 } }))).toMatchObject({
       code: "STORE_BUSY",
-      detail: "the refill of this key kept changing while it was verified; try again",
+      detail: "the credits of this key kept changing while it was verified; try again",
     });
     expect([attempts, acts.readings]).toEqual([9, 18]);
   });
@@ -262,7 +262,8 @@ describe("explain: a key that changes meanwhile", () => {
     const { acts, key, unbound, verifier } = await meeting();
     acts.before = unbound;
     const explained = await explain(verifier, { key, credits: { cost: 6 } });
-    expect(byCode(explained)["USAGE_EXCEEDED"]).toStrictEqual({ code: "USAGE_EXCEEDED", passes: true, cost: 6 });
+    const found = { code: "USAGE_EXCEEDED", passes: true, cost: 6, creditsFrom: "none" };
+    expect(byCode(explained)["USAGE_EXCEEDED"]).toStrictEqual(found);
   });
 
   it("it goes: NOT_FOUND, before its balance is read or after", async () => {
@@ -275,6 +276,47 @@ describe("explain: a key that changes meanwhile", () => {
     after.acts.after = after.remove;
     expect(await explain(after.verifier, { key: after.key })).toEqual(nothing);
     expect(after.acts.readings).toBe(1);
+  });
+});
+
+describe("explain: a key by its id", () => {
+  it("tells what it tells by the text, also with a query, costs and an address", async () => {
+    const { verifier, create } = await world();
+    const { key, keyId } = await create({ permissions: ["a"], credits: { remaining: 3 }, ipAllowlist: ["10.0.0.0/8"] });
+    const request = { permissions: "a AND b", credits: { cost: 5 } };
+    const context = { clientAddress: "10.0.0.1" };
+    const byText = await explain(verifier, { key, ...request }, context);
+    expect(await explain(verifier, { keyId, ...request }, context)).toEqual(byText);
+    expect(byCode(byText)["INSUFFICIENT_PERMISSIONS"]).toMatchObject({ has: ["a"], missing: ["b"] });
+    const nothing = { passes: false, refusal: "NOT_FOUND", checks: [] };
+    for (const [request, options] of [
+      [{ keyId: "key_gone" }, {}],
+      [{ keyId }, { apiId: "api_of_others" }],
+    ] as const)
+      expect(await explain(verifier, request, options)).toEqual(nothing);
+  });
+
+  it("finds an import that never verified, and lets it stay so", async () => {
+    const { verifier, keyring, apiId, store } = await world();
+    const { migrationId } = await keyring.createMigration({ algorithm: "prefixed-api-key" });
+    const { migrated } = await keyring.migrateKeys({ migrationId, apiId, keys: [{ hash: "a".repeat(64) }] });
+    const { keyId } = migrated[0]!;
+    expect(await explain(verifier, { keyId })).toMatchObject({ passes: true, keyId, apiId });
+    expect((await store.readMany("keys", [keyId]))[0]).not.toHaveProperty("digest");
+    await keyring.deleteKey({ keyId });
+    expect(await explain(verifier, { keyId })).toMatchObject({ refusal: "NOT_FOUND" });
+  });
+
+  it("refuses an id that is none, both names at once, and what a verification refuses", async () => {
+    const { verifier } = await world();
+    const problems = async (request: object) => (await failure(explain(verifier, request as never))).errors;
+    for (const keyId of ["", "k".repeat(256), 5, undefined])
+      expect(await problems({ keyId })).toMatchObject([{ location: "body.keyId" }]);
+    expect(await problems({ keyId: "key_1", key: "text" })).toMatchObject([{ location: "body.key" }]);
+    expect(await problems({ keyId: "key_1", permissions: "a AND" })).toMatchObject([
+      { location: "body.permissions", position: 5 },
+    ]);
+    expect(await problems({ keyId: "key_1", wrong: 1 })).toMatchObject([{ location: "body.wrong" }]);
   });
 });
 

@@ -306,6 +306,20 @@ describe.each(STORES)("start of an imported key, %s", (_, open) => {
 });
 
 describe("start of an imported key", () => {
+  it("is there within a tenth of a second, also behind a prefix that the import named", async () => {
+    vi.useFakeTimers();
+    const { keyring, verifier, apiId } = await world(memoryStore());
+    const { migrationId } = await keyring.createMigration({ algorithm: "sha256" });
+    const text = "acme_0123456789abcdefghij";
+    const keys = [{ hash: sha256(text), prefix: "acme" }];
+    const { migrated } = await keyring.migrateKeys({ migrationId, apiId, keys });
+    const { keyId } = migrated[0]!;
+    expect(await keyring.getKey({ keyId })).toMatchObject({ start: "acme_..." });
+    await verifier.verify({ key: text });
+    await vi.advanceTimersByTimeAsync(100);
+    expect(await keyring.getKey({ keyId })).toMatchObject({ start: "acme_0123" });
+  });
+
   it("is written together with others, once", async () => {
     vi.useFakeTimers({ toFake: ["setTimeout"] });
     const { counted, of, calls } = counting(memoryStore());

@@ -165,7 +165,7 @@ describe("a verifier", () => {
   it("is frozen, and shows nothing of its store when it is printed or copied", () => {
     const verifier = createVerifier(memoryStore());
     expect(Object.isFrozen(verifier)).toBe(true);
-    expect(Reflect.ownKeys({ ...verifier })).toEqual(["verify", "counters", "close"]);
+    expect(Reflect.ownKeys({ ...verifier })).toEqual(["verify", "prepare", "reserve", "settle", "counters", "close"]);
   });
 
   it.each([null, [], "x", new Date()])("refuses the context %o", async (context) => {
@@ -181,7 +181,10 @@ describe("a verifier", () => {
     const none = {
       degraded: 0,
       outcomesDropped: 0,
+      outcomesFolded: 0,
+      outcomesUncounted: 0,
       creditsForfeited: 0,
+      settlementsLate: 0,
       newcomersRefused: 0,
       bucketsDisplaced: 0,
     };

@@ -7,7 +7,7 @@ import { createVerifier } from "../../src/verify/verifier.js";
 import { NOON, world } from "../spec/support.js";
 
 describe("outcome events", () => {
-  it("an event names one of the outcomes of spec §2.2, for the compiler too", () => {
+  it("an event names one of the outcomes of contract 2.2, for the compiler too", () => {
     expectTypeOf<OutcomeEvent["code"]>().toEqualTypeOf<VerificationCode>();
   });
 
@@ -24,14 +24,32 @@ describe("outcome events", () => {
     ] as const)
       await verifier.verify({ key, credits: { cost }, tags: ["a"] });
     await verifier.close();
-    const common = { time: NOON, tags: ["a"], degraded: false };
+    const common = { time: NOON, tags: ["a"], degraded: false, duration: expect.any(Number) as number };
     const found = { ...common, apiId, workspaceId: "ws_default" };
     expect(events).toStrictEqual([
-      { ...found, code: "VALID", keyId: paying.keyId, spent: 3 },
-      { ...found, code: "USAGE_EXCEEDED", keyId: paying.keyId, spent: 0 },
+      { ...found, code: "VALID", keyId: paying.keyId, spent: 3, remaining: 2 },
+      { ...found, code: "USAGE_EXCEEDED", keyId: paying.keyId, spent: 0, remaining: 2 },
       { ...found, code: "VALID", keyId: free.keyId, spent: 0 },
       { ...common, code: "NOT_FOUND", spent: 0 },
     ]);
+  });
+
+  it("a call takes as long as what it waits for", async () => {
+    const { store, create, clock } = await world();
+    const { key } = await create();
+    const durations: number[] = [];
+    const slow = {
+      ...store,
+      findKey: (digest: string) =>
+        new Promise<void>((resolve) => setTimeout(resolve, 20)).then(() => store.findKey(digest)),
+    };
+    const verifier = createVerifier(slow, { clock, onOutcome: ({ duration }) => durations.push(duration) });
+    await verifier.verify({ key });
+    await verifier.verify({ key });
+    await verifier.close();
+    expect(durations[0]).toBeGreaterThan(15);
+    expect(durations[1]).toBeGreaterThanOrEqual(0);
+    expect(durations[1]).toBeLessThan(15);
   });
 
   it("a verifier passes them on, and waits in its own close", async () => {

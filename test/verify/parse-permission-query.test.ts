@@ -16,13 +16,29 @@ const thrownBy = (act: () => unknown): unknown => {
 describe("parsePermissionQuery", () => {
   it("returns the permissions that the query names, each once", () => {
     const text = "documents.read AND (admin or editor) AND admin";
-    expect(parsePermissionQuery(text)).toEqual({ text, permissions: ["documents.read", "admin", "editor"] });
+    expect(parsePermissionQuery(text)).toEqual({
+      text,
+      permissions: ["documents.read", "admin", "editor"],
+      tree: {
+        kind: "and",
+        left: {
+          kind: "and",
+          left: { kind: "permission", name: "documents.read" },
+          right: {
+            kind: "or",
+            left: { kind: "permission", name: "admin" },
+            right: { kind: "permission", name: "editor" },
+          },
+        },
+        right: { kind: "permission", name: "admin" },
+      },
+    });
   });
 
   it("says where a mistake is", () => {
     expect(thrownBy(() => parsePermissionQuery("a AND"))).toMatchObject({
       code: "PERMISSIONS_QUERY_SYNTAX",
-      errors: [{ location: "body.permissions", message: expect.stringContaining("position 5") }],
+      errors: [{ location: "body.permissions", message: expect.stringContaining("position 5"), position: 5 }],
     });
     expect(thrownBy(() => parsePermissionQuery(undefined as never))).toMatchObject({ code: "BAD_REQUEST" });
   });

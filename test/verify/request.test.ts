@@ -18,7 +18,7 @@ const locations = (body: unknown) => problemsOf(body).map(({ location }) => loca
 const text = (length: number) => "k".repeat(length);
 
 describe("readRequest", () => {
-  it("spec §2.1: a key alone is a request of cost 1 and nothing else", () => {
+  it("contract 2.1: a key alone is a request of cost 1 and nothing else", () => {
     expect(readRequest({ key: "k" })).toEqual({
       key: "k",
       tags: [],
@@ -29,7 +29,7 @@ describe("readRequest", () => {
     });
   });
 
-  it("spec §2.1: every property is read", () => {
+  it("contract 2.1: every property is read", () => {
     const body = {
       key: "k",
       tags: ["a=b"],
@@ -76,22 +76,22 @@ describe("readRequest", () => {
     ["A047", { key: "k", permissions: 5 }, ["body.permissions"]],
     ["A047", { key: "k", permissions: null }, ["body.permissions"]],
     ["A179", { key: "k", migrationId: text(257) }, ["body.migrationId"]],
-    ["spec §8", { key: "" }, ["body.key"]],
-    ["spec §8", { key: text(513) }, ["body.key"]],
-    ["spec §8", { key: "k", tags: Array(21).fill("t") }, ["body.tags"]],
-    ["spec §8", { key: "k", tags: "t" }, ["body.tags"]],
-    ["spec §8", { key: "k", tags: ["t", "", 5, text(513)] }, ["body.tags[1]", "body.tags[2]", "body.tags[3]"]],
-    ["spec §8", { key: "k", ratelimits: {} }, ["body.ratelimits"]],
-    ["spec §8", { key: "k", ratelimits: [null, { name: "ab" }] }, ["body.ratelimits[0]", "body.ratelimits[1].name"]],
-    ["spec §8", { key: "k", ratelimits: [{ name: "😀😀" }] }, ["body.ratelimits[0].name"]],
-    ["spec §8", { key: "k", ratelimits: [{ name: text(256) }] }, ["body.ratelimits[0].name"]],
+    ["contract 8", { key: "" }, ["body.key"]],
+    ["contract 8", { key: text(513) }, ["body.key"]],
+    ["contract 8", { key: "k", tags: Array(21).fill("t") }, ["body.tags"]],
+    ["contract 8", { key: "k", tags: "t" }, ["body.tags"]],
+    ["contract 8", { key: "k", tags: ["t", "", 5, text(513)] }, ["body.tags[1]", "body.tags[2]", "body.tags[3]"]],
+    ["contract 8", { key: "k", ratelimits: {} }, ["body.ratelimits"]],
+    ["contract 8", { key: "k", ratelimits: [null, { name: "ab" }] }, ["body.ratelimits[0]", "body.ratelimits[1].name"]],
+    ["contract 8", { key: "k", ratelimits: [{ name: "😀😀" }] }, ["body.ratelimits[0].name"]],
+    ["contract 8", { key: "k", ratelimits: [{ name: text(256) }] }, ["body.ratelimits[0].name"]],
     [
-      "spec §8",
+      "contract 8",
       { key: "k", ratelimits: [{ name: "abc", cost: -1, limit: 1.5, duration: "1", x: 1 }] },
       ["body.ratelimits[0].x", "body.ratelimits[0].cost", "body.ratelimits[0].limit", "body.ratelimits[0].duration"],
     ],
     ["bounded", { key: "k", ratelimits: Array(1001).fill({ name: "abc" }) }, ["body.ratelimits"]],
-    ["spec §2.1", { key: "k", credits: { cost: 1, price: 2 } }, ["body.credits.price"]],
+    ["contract 2.1", { key: "k", credits: { cost: 1, price: 2 } }, ["body.credits.price"]],
     ["ruling G6", { key: "k\ud800" }, ["body.key"]],
     ["ruling G6", { key: "k", migrationId: "\udc00" }, ["body.migrationId"]],
   ])("%s: %j is refused where it is wrong", (_rule, body, expected) => {
@@ -129,7 +129,7 @@ describe("readRequest", () => {
     expect(locations({ key: "k", ratelimits: [{ name: "😀😀😀" }] })).toEqual([]);
   });
 
-  it("spec §8: each bound itself is accepted", () => {
+  it("contract 8: each bound itself is accepted", () => {
     const most = {
       key: text(512),
       tags: Array(20).fill(text(512)),
@@ -316,7 +316,7 @@ describe("readRequest", () => {
 });
 
 describe("KeystileError", () => {
-  it("spec §2.4: carries the problem's fields, and is recognised across copies of the package", () => {
+  it("contract 2.4: carries the problem's fields, and is recognised across copies of the package", () => {
     const error = new KeystileError("NOT_FOUND", "there is no such API", { cause: new Error("why") });
     expect(error).toMatchObject({
       code: "NOT_FOUND",

@@ -21,8 +21,56 @@ async function stage(ratelimits: readonly object[], options: VerifierOptions = {
   const keyring = createKeyring(store, { clock: () => time.now });
   const { apiId } = await keyring.createApi({ name: "documents" });
   const { key } = await keyring.createKey({ apiId, ratelimits: ratelimits as never });
-  return { key, time, verifier: createVerifier(store, { clock: () => time.now, ...options }) };
+  return { key, keyring, apiId, time, verifier: createVerifier(store, { clock: () => time.now, ...options }) };
 }
+
+describe("retryAfter of USAGE_EXCEEDED", () => {
+  const DAY = 86_400_000;
+  const refills = fc.constantFrom(
+    { interval: "daily", amount: 3 },
+    { interval: "monthly", amount: 50, refillDay: 1 },
+    { interval: "monthly", amount: 7, refillDay: 31 },
+  );
+
+  it("ruling C10: it is the refill that covers the cost, and a millisecond before it the call is refused", async () => {
+    const property = fc.asyncProperty(
+      refills,
+      fc.nat(20),
+      fc.nat(60),
+      fc.nat(40 * DAY),
+      async (refill, remaining, more, later) => {
+        const { keyring, apiId, time, verifier } = await stage([]);
+        time.now += later;
+        const { key } = await keyring.createKey({ apiId, credits: { remaining, refill: refill } });
+        const request = { key, credits: { cost: remaining + 1 + more } };
+        const wait = retryAfter(await verifier.verify(request))!;
+        expect(wait).toBeGreaterThan(0);
+        time.now += wait - 1;
+        expect((await verifier.verify(request)).code).toBe("USAGE_EXCEEDED");
+        time.now++;
+        expect((await verifier.verify(request)).code).toBe("VALID");
+      },
+    );
+    await fc.assert(property, { numRuns: runs(200) });
+  });
+
+  it("without a refill, or beyond what is refilled at once, waiting does not help; a copy does not know", async () => {
+    const { keyring, apiId, verifier } = await stage([]);
+    const waits = [];
+    const daily = { interval: "daily", amount: 1 } as const;
+    for (const [credits, cost] of [
+      [{ remaining: 1 }, 2],
+      [{ remaining: 0, refill: daily }, 400],
+      [{ remaining: 0, refill: daily }, 401],
+    ] as const) {
+      const { key } = await keyring.createKey({ apiId, credits });
+      const result = await verifier.verify({ key, credits: { cost } });
+      waits.push(retryAfter(result) !== undefined);
+      expect(retryAfter(structuredClone(result))).toBeUndefined();
+    }
+    expect(waits).toEqual([false, true, false]);
+  });
+});
 
 describe("retryAfter", () => {
   const limit = fc.record({

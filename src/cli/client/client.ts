@@ -1,4 +1,4 @@
-/** Calls the service over HTTP, and maps responses to exit codes (spec §1, §2.4, §7). */
+/** Calls the service over HTTP, and maps responses to exit codes (contract 1, 2.4, 7). */
 import { EXIT, type ExitCode, type Failure, failure } from "../io/failures.js";
 import type { Io } from "../io/io.js";
 import type { Settings } from "./settings.js";

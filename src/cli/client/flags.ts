@@ -1,4 +1,4 @@
-/** Derives the flags of a command from its request schema, and builds the request from the flags (spec §4.2). */
+/** Derives the flags of a command from its request schema, and builds the request from the flags (contract 4.2). */
 import { type Command, Option } from "commander";
 import type { JsonSchema } from "../../keyring/schemas/json-schema.js";
 import { toKebab, usage } from "../io/failures.js";

@@ -1,4 +1,4 @@
-/** Prints responses (spec §4.2, `--output`), and maps their data to exit codes. */
+/** Prints responses (contract 4.2, `--output`), and maps their data to exit codes. */
 import { EXIT, type ExitCode } from "../io/failures.js";
 import type { Io } from "../io/io.js";
 import { note, paint, pretty, stripControlChars } from "../io/text.js";

@@ -1,4 +1,4 @@
-/** Retries a call on 429, 5xx and network failure, with exponential backoff (spec §7). */
+/** Retries a call on 429, 5xx and network failure, with exponential backoff (contract 7). */
 import type { Io } from "../io/io.js";
 import { note, stripControlChars } from "../io/text.js";
 import { type Answer, call } from "./client.js";

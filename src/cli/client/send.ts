@@ -1,4 +1,4 @@
-/** Sends the request of a command and prints the response (spec §4.2). */
+/** Sends the request of a command and prints the response (contract 4.2). */
 import { EXIT, type ExitCode, failure, usage } from "../io/failures.js";
 import { readJson } from "../io/input.js";
 import type { Io } from "../io/io.js";

@@ -1,10 +1,11 @@
-/** Server URL and root key, from flags, environment and config file, in this order (spec §4.2, §5). */
+/** Server URL and root key, from flags, environment and config file, in this order (contract 4.2, 5). */
 import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { usage } from "../io/failures.js";
 import { parseJson, readSecret } from "../io/input.js";
 import type { Io } from "../io/io.js";
 import { note, paint } from "../io/text.js";
+import { isObject } from "../../lib/copy-json.js";
 
 /** Where `keystile serve` listens by default. */
 export const DEFAULT_PORT = 5397;
@@ -12,7 +13,7 @@ export const DEFAULT_HOST = "127.0.0.1";
 export const DEFAULT_CONFIG = ".keystile.json";
 export const ROOT_KEY_VARIABLE = "KEYSTILE_ROOT_KEY";
 
-/** The global flags of spec §4.2 as given: `rootKey` and `body` may be `@file` or `-`. */
+/** The global flags of contract 4.2 as given: `rootKey` and `body` may be `@file` or `-`. */
 export interface GlobalFlags {
   readonly rootKey?: string;
   readonly apiUrl?: string;
@@ -68,8 +69,7 @@ async function readConfig(io: Io, given: string | undefined): Promise<Config> {
     );
   }
   const config = parseJson(text, `config file ${path}`);
-  if (typeof config !== "object" || config === null || Array.isArray(config))
-    throw usage(`config file ${path}: must be a JSON object`);
+  if (!isObject(config)) throw usage(`config file ${path}: must be a JSON object`);
   for (const [name, value] of Object.entries(config)) {
     if (!NAMES.includes(name))
       throw usage(`config file ${path}: there is no such setting here; there are: ${NAMES.join(", ")}`);

@@ -1,4 +1,4 @@
-/** `keystile api <group> <operation>`: one command per operation, from the same table as the routes (spec §4.2). */
+/** `keystile api <group> <operation>`: one command per operation, from the same table as the routes (contract 4.2). */
 import { type Command, Option } from "commander";
 import { describePermissions } from "../../http/operations/access.js";
 import { OPERATIONS } from "../../http/operations/index.js";
@@ -26,7 +26,7 @@ export function addApiCommand(program: Command, io: Io, result: CommandResult): 
   const groups = new Map<string, Command>();
   for (const operation of Object.values(OPERATIONS)) {
     const [name = "", verb = ""] = operation.name.split(".");
-    const group = groups.get(name) ?? api.command(name).description(`Operations ${name}.*`);
+    const group = groups.get(name) ?? api.command(toKebab(name)).description(`Operations ${name}.*`);
     groups.set(name, group);
     addOperation(group.command(toKebab(verb)), operation, io, result);
   }
@@ -80,7 +80,7 @@ function addGlobalFlags(api: Command): void {
 
 function addOperation(command: Command, operation: Operation, io: Io, result: CommandResult): void {
   const flags = flagsOf(operation.request);
-  const path = `${operation.name.split(".")[0] ?? ""} ${command.name()}`;
+  const path = `${toKebab(operation.name.split(".")[0] ?? "")} ${command.name()}`;
   const example = flags.length > 0 ? exampleOf(path, flags) : `keystile api ${path} --body @request.json`;
   command
     .description(`${operation.summary}\nPOST /v2/${operation.name}`)

@@ -1,51 +1,126 @@
 /** `keystile import`: imports keys that were hashed elsewhere straight into a database file. */
-import type { Command } from "commander";
-import type { Keyring } from "../../keyring/keyring.js";
-import { addDatabaseFlags, type DatabaseFlags, filesOf, withKeyring } from "../database/database.js";
-import type { Frame } from "../import/batches.js";
-import { openKeys } from "../import/key-source.js";
-import { addImportFlags, type ImportFlags, runImport, type Target } from "../import/run.js";
-import type { CommandResult } from "../io/failures.js";
+import { type Command, Option } from "commander";
+import type { Store } from "../../contracts/store.js";
+import { createKeyring, type Keyring } from "../../keyring/keyring.js";
+import {
+  addDatabaseFlags,
+  assertDatabase,
+  COMMAND_LINE,
+  type DatabaseFlags,
+  filesOf,
+  withStore,
+} from "../database/database.js";
+import { dryRun, noteLost } from "../import/dry-run.js";
+import { type Carryover, type Format, FORMATS, inFormat } from "../import/formats.js";
+import { type KeySource, openCsv, openKeys } from "../import/key-source.js";
+import { addImportFlags, type ImportFlags, type Job, runImport, type Target } from "../import/run.js";
+import { openTable } from "../import/table-source.js";
+import { type CommandResult, usage } from "../io/failures.js";
 import { wrapped } from "../io/help.js";
 import type { Io } from "../io/io.js";
 
 const HELP = `
-Keys come as for \`keystile api keys migrate-keys\`, and may have two fields more: "createdAt" (Unix milliseconds) and "prefix".
-A row that is no valid key stops nothing: it fails with its line and the reason. Ctrl-C lets the batch under way finish. Run again,
-keys that went in already fail as ALREADY_EXISTS. Servers that have the file open see the keys with their next request.
+Keys come as for \`keystile api keys migrate-keys\`, and may have three fields more: "createdAt" (Unix milliseconds), "prefix", and
+"start", the first characters. A row that is no valid key stops nothing: it fails with its line and the reason. Ctrl-C lets the batch
+under way finish. Run again, keys that went in already fail as ALREADY_EXISTS. Servers that have the file open see the keys with their
+next request.
 
-Example:
-  $ keystile import --db keys.db --migration-id mig_… --api-id api_… --keys @old-keys.ndjson --failures failed.ndjson`;
+Other forms, with --from:
 
-type Flags = DatabaseFlags & ImportFlags & Frame & { readonly keys: string };
+  better-auth  the table apikey of its plugin: its SQLite file as --source, or the table as JSON, one row a line or .csv
+  csv  columns named like the fields, dotted where nested (credits.remaining, meta.plan), under a header; lists with commas
+  prefixed-api-key  rows with longTokenHash, shortToken and keyPrefix, and fields as above
+
+--dry-run reads all of it, says what would carry over and what would not, and writes nothing.
+
+Examples:
+  $ keystile import --db keys.db --migration-id mig_… --api-id api_… --keys @old-keys.ndjson --failures failed.ndjson
+  $ keystile import --db keys.db --api-id api_… --from better-auth --source auth.db --dry-run`;
+
+interface Flags extends DatabaseFlags, ImportFlags {
+  readonly apiId: string;
+  readonly migrationId?: string;
+  readonly keys?: string;
+  readonly source?: string;
+  readonly from?: string;
+  readonly dryRun?: true;
+}
+
+/** Keys in this package's own form. */
+const NATIVE: Format = { columns: {}, toKey: (row) => row };
+/** Of better-auth. */
+const TABLE = "apikey";
 
 export function addImportCommand(program: Command, io: Io, result: CommandResult): void {
   const command = addDatabaseFlags(program.command("import"))
     .description("Import keys that were hashed elsewhere into a database file, without a server.")
-    .requiredOption("--migration-id <id>", "of `keystile migrations create`")
+    .option(
+      "--migration-id <id>",
+      "of `keystile migrations create`; default with --from: its name, made if it is not there",
+    )
     .requiredOption("--api-id <id>", "the API that the keys are imported into")
-    .requiredOption("--keys <json>", "JSON, @file or -");
+    .option("--keys <json>", "JSON, @file or -")
+    .addOption(new Option("--from <form>", "the form of another system").choices(Object.keys(FORMATS)))
+    .option("--source <file>", "the SQLite file of better-auth, in place of --keys")
+    .option("--dry-run", "say what would carry over, and write nothing");
   addImportFlags(command)
     .addHelpText("after", wrapped(HELP))
     .action(async (flags: Flags) => {
-      const { db, output, keys, migrationId, apiId } = flags;
-      const frame = { migrationId, apiId };
-      result.exitCode = await withKeyring(db, async (keyring) =>
-        runImport({
-          io,
-          frame,
-          source: await openKeys(io, keys),
-          from: keys,
-          targetFiles: filesOf(db),
-          flags,
-          target: createTarget(keyring, frame),
-          isJson: output === "json",
-        }),
-      );
+      const format = FORMATS[flags.from ?? ""] ?? NATIVE;
+      const carryover: Carryover = { carried: new Map(), lost: new Map() };
+      const opened = await openSource(io, flags);
+      try {
+        const source = flags.from === undefined && !flags.dryRun ? opened : inFormat(opened, format, carryover, io.now);
+        result.exitCode = await act(io, flags, format, source, carryover);
+      } finally {
+        opened.close?.();
+      }
     });
 }
 
-function createTarget(keyring: Keyring, frame: Frame): Target {
+async function act(io: Io, flags: Flags, format: Format, source: KeySource, carryover: Carryover) {
+  const { db, apiId, output, from, migrationId = format.algorithm === undefined ? undefined : from } = flags;
+  assertDatabase(db);
+  if (migrationId === undefined) throw usage("--migration-id: is required; `keystile migrations create` makes one");
+  const frame = { migrationId, apiId };
+  const job: Omit<Job, "target"> = {
+    io,
+    frame,
+    source,
+    from: flags.keys ?? `@${flags.source}`,
+    targetFiles: filesOf(db),
+    flags,
+    isJson: output === "json",
+  };
+  if (flags.dryRun) return dryRun(job, format, carryover);
+  return withStore(db, async (store) => {
+    const keyring = createKeyring(store, { actor: COMMAND_LINE });
+    await ensureMigration(store, keyring, migrationId, format);
+    const exitCode = await runImport({ ...job, target: createTarget(keyring, frame) });
+    await noteLost(io, carryover);
+    return exitCode;
+  });
+}
+
+async function openSource(io: Io, { keys, source, from }: Flags): Promise<KeySource & { close?(): void }> {
+  if ((keys === undefined) === (source === undefined)) throw usage("--keys or --source: give one of them");
+  if (source !== undefined && from !== "better-auth") throw usage("--source: is for --from better-auth; give --keys");
+  if (source !== undefined) return openTable(source, TABLE);
+  const given = keys as string;
+  const isCsv = from === "csv" || (from !== undefined && /^@.*\.csv$/is.test(given));
+  return isCsv ? openCsv(io, given) : openKeys(io, given);
+}
+
+/** @throws failure 2: the migration is of another algorithm, by which its keys would never be found */
+async function ensureMigration(store: Store, keyring: Keyring, id: string, { algorithm }: Format): Promise<void> {
+  if (algorithm === undefined) return;
+  const [row] = await store.readMany("migrations", [id]);
+  if (row === undefined) await keyring.createMigration({ id, algorithm });
+  else if (row.algorithm !== algorithm)
+    throw usage(`--migration-id: is of ${row.algorithm}; these keys are of ${algorithm}`);
+}
+
+function createTarget(keyring: Keyring, frame: { readonly migrationId: string; readonly apiId: string }): Target {
   return {
     isService: false,
     async send({ rows }) {

@@ -1,5 +1,5 @@
 /**
- * `keystile root-keys create|list|revoke`, on the database file: no root key can create another over HTTP (spec §5).
+ * `keystile root-keys create|list|revoke`, on the database file: no root key can create another over HTTP (contract 5).
  */
 import type { Command } from "commander";
 import type { RootKeyData } from "../../keyring/schemas/responses.js";

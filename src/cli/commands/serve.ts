@@ -6,6 +6,7 @@ import type { Limiter } from "../../contracts/limiter.js";
 import { redisLimiter } from "../../ratelimit/redis/index.js";
 import type { Store } from "../../contracts/store.js";
 import { postgresStore } from "../../stores/postgres/index.js";
+import { resultName } from "../../stores/sqlite/connection/errors.js";
 import { sqliteLimiter, sqliteStore, type SqliteStore } from "../../stores/sqlite/index.js";
 import { DEFAULT_AUDIT_ROWS, MAX_AUDIT_ROWS } from "../../stores/sqlite/options.js";
 import { DEFAULT_HOST, DEFAULT_PORT } from "../client/settings.js";
@@ -77,6 +78,7 @@ interface ServeFlags {
   readonly docsBase?: string;
   readonly log?: true;
   readonly metrics?: true;
+  readonly analytics?: true;
 }
 
 export function addServeCommand(program: Command, io: Io): void {
@@ -89,6 +91,7 @@ export function addServeCommand(program: Command, io: Io): void {
     .option("--port <port>", "0: any that is free", toInteger(0, 65_535), DEFAULT_PORT)
     .option("--host <address>", "the address to listen on", notEmpty, DEFAULT_HOST)
     .option("--log", "a line of JSON for each request on stderr, without any secret")
+    .option("--analytics", "count verifications by key, owner, outcome and tags: keystile analytics")
     .option("--metrics", "counts for Prometheus at /metrics, for whoever asks")
     .option(
       "--request-limit <calls/seconds>",
@@ -329,8 +332,9 @@ function openDatabase({ db, durability, auditRows }: ServeFlags): SqliteStore {
   try {
     return sqliteStore(db, { durability, audit: { rows: auditRows } });
   } catch (error) {
-    const code = isThere ? undefined : ((error as Error).cause as NodeJS.ErrnoException | undefined)?.code;
-    if (code === undefined || code.startsWith("SQLITE_")) throw error;
+    const { cause } = error as { readonly cause?: NodeJS.ErrnoException };
+    const code = isThere ? undefined : cause?.code;
+    if (code === undefined || resultName(cause) !== undefined) throw error;
     const why =
       code === "ENOENT" ? "its folder, or that of what it links to, does not exist" : `cannot be made (${code})`;
     throw usage(`--db: ${db}: ${why}`);
@@ -339,12 +343,12 @@ function openDatabase({ db, durability, auditRows }: ServeFlags): SqliteStore {
 
 function toOptions(
   io: Io,
-  { requestLimit, trustedProxy, docsBase, log, metrics, credits, nodes }: ServeFlags,
+  { requestLimit, trustedProxy, docsBase, log, metrics, analytics, credits, nodes }: ServeFlags,
   limiter: Limiter | undefined,
 ): ServerOptions {
   const line = (text: string): void => void io.stderr.write(`${text}\n`);
   return {
-    verifier: { credits: { mode: credits }, limiter, nodes },
+    verifier: { credits: { mode: credits }, limiter, nodes, ...(analytics === true && { analytics }) },
     ...(requestLimit !== undefined && { requestLimit: { ...requestLimit, ...(limiter && { limiter, nodes }) } }),
     ...(trustedProxy !== undefined && { trustedProxies: trustedProxy }),
     ...(docsBase !== undefined && { docsBase }),

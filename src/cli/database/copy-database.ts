@@ -1,11 +1,12 @@
 /** Copies a database file to PostgreSQL, and proves the copy by reading all of it back. */
-import type { KeyRow, Store } from "../../contracts/store.js";
+import type { Store } from "../../contracts/store.js";
 import { countedBalance } from "../../credits/account.js";
 import { digestText } from "../../lib/hash.js";
-import type { ExportedKey, ExportedPage } from "../../stores/codec/exported-rows.js";
+import type { ExportedPage } from "../../stores/codec/exported-rows.js";
 import { postgresStore, type PostgresClient } from "../../stores/postgres/index.js";
-import { asUnported, beginLoad, type PostgresLoad, type UnportedPage } from "../../stores/postgres/load.js";
+import { asUnported, beginLoad, isUnported, type PostgresLoad } from "../../stores/postgres/load.js";
 import { openExport } from "../../stores/sqlite/backup/export-rows.js";
+import { isObject } from "../../lib/copy-json.js";
 
 /** What was copied of one kind, and proved. */
 export interface CopiedKind {
@@ -88,8 +89,8 @@ function extra(
 /** What a page says, as the target should return it. */
 function rowsOf(page: ExportedPage): readonly unknown[] {
   if (isUnported(page)) return asUnported(page);
-  if (page.kind !== "keys") return page.rows;
-  return page.rows.map(({ row, account }: ExportedKey) => ({
+  if (!hasAccounts(page)) return page.rows;
+  return page.rows.map(({ row, account }) => ({
     row,
     balance: countedBalance(account, account?.period ?? 0, new Map(), 0),
   }));
@@ -97,19 +98,23 @@ function rowsOf(page: ExportedPage): readonly unknown[] {
 
 async function readBack(target: Store, load: PostgresLoad, page: ExportedPage): Promise<readonly unknown[]> {
   if (isUnported(page)) return load.readUnported(page);
-  if (page.kind !== "keys")
+  if (!hasAccounts(page))
     return target.readMany(
       page.kind,
       page.rows.map(({ id }) => id),
     );
   const ids = page.rows.map(({ row }) => row.id);
-  const rows = (await target.readMany("keys", ids)) as readonly (KeyRow | undefined)[];
-  const queries = page.rows.map(({ row, account }) => ({ keyId: row.id, period: account?.period ?? 0 }));
+  const rows: readonly unknown[] = await target.readMany(page.kind, ids);
+  const queries = page.rows.map(({ row: { id }, account }) => ({
+    ...(page.kind === "keys" ? { keyId: id } : { identityId: id }),
+    period: account?.period ?? 0,
+  }));
   const balances = await target.readBalances(queries, 0);
   return rows.map((row, i) => ({ row, balance: balances[i] }));
 }
 
-const isUnported = (page: ExportedPage): page is UnportedPage => page.kind === "audit" || page.kind === "idempotency";
+type AccountPage = Extract<ExportedPage, { readonly kind: "keys" | "identities" }>;
+const hasAccounts = (page: ExportedPage): page is AccountPage => page.kind === "keys" || page.kind === "identities";
 
 /** The digest of everything before and these rows, whatever the order of their properties. */
 async function chain(before: string, rows: readonly unknown[]): Promise<string> {
@@ -117,7 +122,7 @@ async function chain(before: string, rows: readonly unknown[]): Promise<string> 
 }
 
 function sorted(_name: string, value: unknown): unknown {
-  if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
+  if (!isObject(value)) return value;
   // A list of entries: an object could not have an own `__proto__` by assignment.
   return Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1));
 }

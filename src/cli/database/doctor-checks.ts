@@ -3,7 +3,7 @@ import { existsSync, type Stats, statSync } from "node:fs";
 import { statfs } from "node:fs/promises";
 import { dirname } from "node:path";
 import { isKeystileError } from "../../contracts/errors.js";
-import { type ClosableHandle, loadDriver, openFile } from "../../stores/sqlite/connection/driver.js";
+import { type ClosableHandle, type Driver, loadDriver, openFile } from "../../stores/sqlite/connection/driver.js";
 import { hasForeignLog } from "../../stores/sqlite/connection/foreign-log.js";
 import { type Handle, readPragma, select } from "../../stores/sqlite/connection/handle.js";
 import { reconcile } from "../../stores/sqlite/credits/reconcile.js";
@@ -96,26 +96,27 @@ async function examineDisk(db: string): Promise<Finding> {
     : ok("disk", `local, ${count(free)} bytes free`);
 }
 
-interface Driver {
+interface DriverCheck {
   readonly finding: Finding;
   /** Opens a file, or returns what is wrong with it. Absent: the driver does not work. */
   readonly open?: (db: string) => ClosableHandle | Finding;
 }
 
 /** Tries a database in memory, to distinguish errors of the driver from errors of the file. */
-function examineDriver(): Driver {
+function examineDriver(): DriverCheck {
   try {
     const driver = loadDriver();
     const memory = openFile(driver, ":memory:", { readonly: false, fileMustExist: false, timeout: 0 });
     const version = String(select<{ v: string }>(memory, "SELECT sqlite_version() AS v").get()?.v);
     memory.close();
-    return { finding: ok("driver", `better-sqlite3 with SQLite ${version}`), open: (db) => open(driver, db) };
+    const why = driver.reason === undefined ? "" : `; ${driver.reason}`;
+    return { finding: ok("driver", `${driver.name} with SQLite ${version}${why}`), open: (db) => open(driver, db) };
   } catch (error) {
     return { finding: fail("driver", isKeystileError(error) ? error.detail : `it does not work (${codeOf(error)})`) };
   }
 }
 
-function open(driver: ReturnType<typeof loadDriver>, db: string): ClosableHandle | Finding {
+function open(driver: Driver, db: string): ClosableHandle | Finding {
   let handle: ClosableHandle | undefined;
   try {
     handle = openFile(driver, db, { readonly: true, fileMustExist: true, timeout: 2_000 });

@@ -1,5 +1,6 @@
 /** What the checks of `keystile doctor` find. */
 import type { Reconciliation } from "../../stores/reconciliation.js";
+import { resultName } from "../../stores/sqlite/connection/errors.js";
 import { count } from "../io/text.js";
 
 export interface Finding {
@@ -50,6 +51,8 @@ export function toFindings(
 /** The code of a driver's error. */
 export function codeOf(error: unknown): string {
   const { code } = error as { readonly code?: unknown };
+  // node:sqlite has one code for all errors.
+  if (code === "ERR_SQLITE_ERROR") return `SQLITE_${resultName(error) ?? "ERROR"}`;
   return typeof code === "string" ? code : "unknown";
 }
 

@@ -1,8 +1,9 @@
 /** Splits an import into requests, bounded in keys, bytes and names; keys that are invalid are put aside. */
 import { badRequest } from "../../contracts/errors.js";
 import type { V2KeysMigrateKeyData } from "../../contracts/types.js";
-import { readImport } from "../../keyring/import/import-batches.js";
-import type { KeySource, SourceRow } from "./key-source.js";
+import { readFrame, readImport } from "../../keyring/import/import-batches.js";
+import type { KeySource } from "./key-source.js";
+import type { SourceRow } from "./values.js";
 import { pause } from "../../keyring/context.js";
 
 /** Maximum bytes of a request: below the default limit of the service. */
@@ -45,7 +46,7 @@ export interface Frame {
  * Validates every key and splits the import into requests. An invalid key stops nothing.
  * @param frame as given; it is validated too
  * @param size keys per request
- * @param extraFields whether keys may have `createdAt` and `prefix`
+ * @param extraFields whether keys may have `createdAt`, `prefix` and `start`
  * @throws KeystileError BAD_REQUEST at a field of the frame; at `body.keys` if there is no key
  */
 export async function* toBatches(
@@ -65,7 +66,7 @@ export async function* toBatches(
       yield row.value as V2KeysMigrateKeyData;
     }
   })();
-  const request = await readImport({ ...frame, keys }, size, () => pause(0), {
+  const request = await readImport(readFrame({ ...frame, keys }), size, () => pause(0), {
     extraFields,
     onInvalid({ index, message }) {
       const row = last as SourceRow;

@@ -1,27 +1,19 @@
-/** Reads the keys of an import: a JSON array or one key per line, from a flag, a file or stdin. Validates no key. */
+/** Reads the keys of an import: JSON, one key per line or CSV, from a flag, a file or stdin. Validates no key. */
 import { statSync } from "node:fs";
 import { usage } from "../io/failures.js";
 import { chain, linesOf, openBytes, parseJson, textOf, tryJson } from "../io/input.js";
 import type { Io } from "../io/io.js";
+import { readCsv } from "./csv.js";
+import type { SourceRow } from "./values.js";
 
 const FLAG = "--keys";
 
-/** One key as it was read, not validated. */
-export interface SourceRow {
-  /** The line of a file of lines, or the place in an array; from 1. */
-  readonly number: number;
-  /** Absent with a problem. */
-  readonly value?: unknown;
-  /** Why it is no JSON. */
-  readonly problem?: string;
-  /** The text that is no JSON, where it could be read. */
-  readonly text?: string;
-}
+type Bytes = AsyncIterable<Uint8Array>;
 
 /** The keys of an import. */
 export interface KeySource {
   /** What the numbers of its rows count. */
-  readonly unit: "line" | "item";
+  readonly unit: "line" | "item" | "row";
   /** Rows are read on demand. */
   readonly read: () => AsyncIterable<SourceRow>;
   /** How many there are, if they can be read twice: reads all of them. */
@@ -39,13 +31,29 @@ export function ofList(list: readonly unknown[]): KeySource {
   };
 }
 
-function ofLines(read: () => AsyncIterable<Uint8Array>, isRepeatable: boolean): KeySource {
-  const count = async () => {
-    let lines = 0;
-    for await (const _ of linesOf(read())) lines++;
-    return lines;
+function ofLines(open: () => Bytes, isRepeatable: boolean): KeySource {
+  return {
+    unit: "line",
+    read: () => parseLines(open()),
+    ...(isRepeatable && { count: () => length(linesOf(open())) }),
   };
-  return { unit: "line", read: () => parseLines(read()), ...(isRepeatable && { count }) };
+}
+
+async function length(items: AsyncIterable<unknown>): Promise<number> {
+  let count = 0;
+  for await (const _ of items) count++;
+  return count;
+}
+
+/**
+ * Opens CSV: `@file`, or `-` for stdin.
+ * @throws failure 2: it is neither; not readable
+ */
+export function openCsv(io: Io, value: string): KeySource {
+  if (value !== "-" && !value.startsWith("@")) throw usage(`${FLAG}: CSV comes as @file or -`);
+  const read = () => readCsv(openBytes(io, FLAG, value), FLAG);
+  const isRepeatable = value !== "-" && !isPipe(value.slice(1));
+  return { unit: "line", read, ...(isRepeatable && { count: () => length(read()) }) };
 }
 
 /**
@@ -55,13 +63,13 @@ function ofLines(read: () => AsyncIterable<Uint8Array>, isRepeatable: boolean): 
  */
 export async function openKeys(io: Io, value: string): Promise<KeySource> {
   if (value !== "-" && !value.startsWith("@")) return toList(value);
-  const open = () => openBytes(io, FLAG, value);
+  const open = (): Bytes => openBytes(io, FLAG, value);
   if (value === "-" || isPipe(value.slice(1))) return openOnce(open());
   if (await isLines(value, open)) return ofLines(open, true);
   return toList(await textOf(open(), FLAG));
 }
 
-async function isLines(path: string, open: () => AsyncIterable<Uint8Array>): Promise<boolean> {
+async function isLines(path: string, open: () => Bytes): Promise<boolean> {
   if (/\.(ndjson|jsonl)$/i.test(path)) return true;
   if (/\.json$/i.test(path)) return false;
   const bytes = open()[Symbol.asyncIterator]();
@@ -81,7 +89,7 @@ function isPipe(path: string): boolean {
   }
 }
 
-async function openOnce(source: AsyncIterable<Uint8Array>): Promise<KeySource> {
+async function openOnce(source: Bytes): Promise<KeySource> {
   const bytes = source[Symbol.asyncIterator]();
   const { isObject, read } = await peek(bytes);
   const all = chain(read, bytes);
@@ -109,7 +117,7 @@ function toList(text: string): KeySource {
   return ofList(value);
 }
 
-async function* parseLines(source: AsyncIterable<Uint8Array>): AsyncIterable<SourceRow> {
+async function* parseLines(source: Bytes): AsyncIterable<SourceRow> {
   for await (const { line, text = "", problem } of linesOf(source)) {
     yield { number: line, ...(problem === undefined ? parseRow(text) : { problem }) };
   }

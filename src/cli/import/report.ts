@@ -81,6 +81,7 @@ export async function openReport(
   }
   const noted: string[] = [];
   let more = 0;
+  const reasons = new Map<string, number>();
   return {
     async add(batch, outcome) {
       await writeLines(migrated, outcome.migrated);
@@ -88,6 +89,7 @@ export async function openReport(
       const said = found.map(({ number, ...rest }) => ({ [unit]: number, ...rest }));
       await writeLines(failed, said);
       for (const { number, reason, message } of found) {
+        reasons.set(reason, (reasons.get(reason) ?? 0) + 1);
         if (noted.length < MAX_NOTED) noted.push(`${unit} ${count(number)}: ${reason}: ${message}`);
         else more++;
       }
@@ -97,6 +99,8 @@ export async function openReport(
       await migrated?.close();
       for (const text of noted) await note(io, stripControlChars(text.slice(0, MAX_CHARACTERS)));
       if (more > 0) await note(io, `and ${count(more)} more${failures === undefined ? "; --failures keeps them" : ""}`);
+      if (more === 0) return;
+      for (const [reason, failed] of reasons) await note(io, `${count(failed)} failed as ${reason}`);
     },
   };
 }

@@ -67,7 +67,7 @@ export function tryJson(text: string): { readonly value?: unknown; readonly prob
 export interface Line {
   /** Its number, from 1. */
   readonly line: number;
-  /** Without blanks at its ends; absent with a problem. */
+  /** Without what ends it; absent with a problem. */
   readonly text?: string;
   readonly problem?: string;
 }
@@ -78,11 +78,18 @@ export interface Line {
  * @throws failure 2: the source cannot be read
  */
 export async function* linesOf(source: AsyncIterable<Uint8Array>): AsyncIterable<Line> {
+  for await (const { line, text, problem } of wholeLinesOf(source)) {
+    if (problem !== undefined) yield { line, problem };
+    else if (text?.trim()) yield { line, text: text.trim() };
+  }
+}
+
+/** As {@link linesOf}, blank lines and blanks at the ends included. */
+export async function* wholeLinesOf(source: AsyncIterable<Uint8Array>): AsyncIterable<Line> {
   let line = 0;
   for await (const bytes of splitLines(source)) {
     line++;
-    const read = bytes === undefined ? { problem: "more than 1 MiB; write one key a line" } : decodeLine(bytes);
-    if (read.text !== "") yield { line, ...read };
+    yield { line, ...(bytes === undefined ? { problem: "more than 1 MiB; write one key a line" } : decodeLine(bytes)) };
   }
 }
 
@@ -112,7 +119,7 @@ function append(line: Uint8Array | undefined, more: Uint8Array): Uint8Array | un
 
 function decodeLine(bytes: Uint8Array): Omit<Line, "line"> {
   const problem = problemWithText(bytes);
-  return problem === undefined ? { text: Buffer.from(bytes).toString("utf8").trim() } : { problem };
+  return problem === undefined ? { text: Buffer.from(bytes).toString("utf8") } : { problem };
 }
 
 /** The items already read from a source, then the rest of it. */

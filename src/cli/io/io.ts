@@ -10,6 +10,8 @@ export interface Output {
   /** Whether its reader has left, so that nothing that is written is read: `… | head`. */
   isClosed(): boolean;
   readonly isTTY: boolean;
+  /** Characters of a line of the terminal; absent: lines are as long as they are. */
+  readonly columns?: number | undefined;
   /** The raw stream, for progress bars; absent: none are drawn. */
   readonly terminal?: NodeJS.WritableStream;
 }

@@ -100,5 +100,5 @@ export function toLimiter(text: string): string {
   throw new InvalidArgumentError("must be memory, file, or a Redis as redis://HOST:PORT or rediss://HOST:PORT");
 }
 
-/** The longest window (spec §8). */
+/** The longest window (contract 8). */
 const MAX_SECONDS = 2_592_000;

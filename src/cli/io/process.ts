@@ -62,6 +62,9 @@ function toOutput(stream: NodeJS.WriteStream, check: (error: Error | null | unde
     isClosed: () => isClosed,
     // Despite its type, undefined if it is not a terminal.
     isTTY: stream.isTTY,
+    get columns() {
+      return (stream as { readonly columns?: number }).columns;
+    },
     // The callback runs once the system has the text, so nothing is lost at exit and nothing is buffered without bound.
     async write(text) {
       const error = await new Promise<Error | null | undefined>((done) => void stream.write(text, done));

@@ -51,7 +51,7 @@ const MAX_RECOGNIZED = 10_000;
 
 /** What one request holds. */
 export interface Hold {
-  /** Whether its account left as much to others when it arrived. */
+  /** Whether its account was within its share when it arrived. */
   readonly isWithin: boolean;
   /** Its workspace as far as known, or {@link STRANGERS} or {@link NEWCOMERS}. */
   readonly account: string;
@@ -109,14 +109,21 @@ export function createAdmission({ budget, wait, isFair, places, turnMs }: Admiss
       if (Number.isNaN(began)) began = now;
       return wait - (now - began);
     };
+    const turn = (isLong: boolean): Promise<void> =>
+      new Promise((resolve) => turns.wait(account, isLong ? WEIGHT.long : WEIGHT.short, resolve));
+    /** Those that waited equally long are refused at once: their answers are made in turns. */
+    const inTurn = async (error: unknown): Promise<never> => {
+      await turn(false);
+      throw error;
+    };
     const grow = (amount: number, part: number): MaybePromise<void> => {
       const taken = bytes.take(account, { amount, own: held, part }, left());
       if (taken === undefined) return void (held += amount);
-      return taken.then(() => void (held += amount));
+      return taken.then(() => void (held += amount), inTurn);
     };
     const inPlace = async <T>(pool: FairPool, act: () => Promise<T>): Promise<T> => {
       const of = account;
-      await pool.take(of, { amount: 1, own: 0, part: 1 }, left());
+      await pool.take(of, { amount: 1, own: 0, part: 1 }, left())?.catch(inTurn);
       try {
         return await act();
       } finally {
@@ -133,7 +140,7 @@ export function createAdmission({ budget, wait, isFair, places, turnMs }: Admiss
       get account() {
         return account;
       },
-      turn: (isLong) => new Promise((resolve) => turns.wait(account, isLong ? WEIGHT.long : WEIGHT.short, resolve)),
+      turn,
       belongsTo(workspaceId) {
         if (workspaceId === account) return;
         bytes.give(account, held);

@@ -32,6 +32,9 @@ interface Waiter extends Wish {
   isOver: boolean;
 }
 
+/** Of one account. What each of more holds meanwhile would be more than what they wait for. */
+const MAX_WAITERS = 1_024;
+
 /** Timers of the same length cost the least. */
 const TIMER_STEP_MS = 100;
 
@@ -63,10 +66,11 @@ export class FairPool {
    * Whatever is at most the capacity fits an account that holds nothing else, once others have left that much.
    * @param ms how long it may wait
    * @returns undefined: it was taken at once
-   * @throws (rejects) KeystileError OVERLOADED: it waited too long, and took nothing
+   * @throws (rejects) KeystileError OVERLOADED: it waited too long, or too many of its account do; it took nothing
    */
   take(account: string, wish: Wish, ms: number): MaybePromise<void> {
     if (!this.#waiting.has(account) && this.#fits(account, wish)) return this.#add(account, wish.amount);
+    if ((this.#waiting.get(account)?.size ?? 0) >= MAX_WAITERS) return Promise.reject(overloaded());
     return new Promise((resolve, reject) => {
       const grant = (): void => {
         clearTimeout(timer);
@@ -88,10 +92,11 @@ export class FairPool {
     });
   }
 
-  /** Records what is held already, whether it fits or not. @returns whether as much is left for others */
+  /** Records what is held already, whether it fits or not. @returns whether the account is within its share */
   record(account: string, amount: number): boolean {
     this.#add(account, amount);
-    return (this.#held.get(account) ?? 0) <= this.#free;
+    const held = this.#held.get(account) ?? 0;
+    return held <= this.#free && held <= this.#mostOf(account);
   }
 
   give(account: string, amount: number): void {
@@ -107,12 +112,16 @@ export class FairPool {
     this.#free -= amount;
   }
 
+  #mostOf(account: string): number {
+    const isUnknown = account === STRANGERS || account === NEWCOMERS;
+    return isUnknown && this.#isFair ? this.#capacity * PART_OF_STRANGERS : this.#capacity;
+  }
+
   #fits(account: string, { amount, own, part }: Wish): boolean {
     if (amount > this.#free) return false;
     if (!this.#isFair) return true;
     const held = this.#held.get(account) ?? 0;
-    if ((account === STRANGERS || account === NEWCOMERS) && held + amount > this.#capacity * PART_OF_STRANGERS)
-      return false;
+    if (held + amount > this.#mostOf(account)) return false;
     return held === own || held + amount <= this.#free * part;
   }
 

@@ -11,8 +11,8 @@ import { Fifo } from "../../lib/fifo.js";
 /** What goes on in one callback, which is what shares a poll: eight short calls, or one long one. */
 const GROUP = 8;
 
-/** Turns in a row that may be passed over: of those that take time, and of those without time of their own. */
-const MAX_PASSED = { timed: 3, untimed: 16 };
+/** Milliseconds for which turns in a row may be passed over: without what waits for them they are short. */
+const MAX_PASSED_MS = 16;
 
 /** How much of a callback a call takes. */
 export const WEIGHT = Object.freeze({ short: 1, long: GROUP });
@@ -28,7 +28,11 @@ export interface FairTurns {
 /**
  * @param turnMs milliseconds for which calls are begun in one turn; one callback's in any case
  */
-export function createFairTurns(turnMs: number, atEnd = afterInput() ?? queueMicrotask): FairTurns {
+export function createFairTurns(
+  turnMs: number,
+  atEnd = afterInput() ?? queueMicrotask,
+  clock = () => performance.now(),
+): FairTurns {
   /** By account, in the order of their turns. */
   const queues = new Map<string, Fifo<{ readonly act: () => void; readonly weight: number }>>();
   let weight = 0;
@@ -36,7 +40,7 @@ export function createFairTurns(turnMs: number, atEnd = afterInput() ?? queueMic
   let began = NaN;
   /** Of the turn that is to come, and of this one. */
   let [isNextHurried, isHurried] = [false, false];
-  let [passed, isPassed] = [0, false];
+  let [passedSince, isPassed] = [NaN, false];
 
   const schedule = (): void => {
     while (scheduled * GROUP < weight) {
@@ -68,15 +72,15 @@ export function createFairTurns(turnMs: number, atEnd = afterInput() ?? queueMic
     scheduled--;
     const isFirst = Number.isNaN(began);
     if (isFirst) {
-      began = performance.now();
+      began = clock();
       [isHurried, isNextHurried] = [isNextHurried, false];
+      if (!isHurried || began - passedSince > MAX_PASSED_MS) passedSince = NaN;
+      else if (Number.isNaN(passedSince)) passedSince = began;
+      isPassed = !Number.isNaN(passedSince);
       // Before what is put off to the next turn.
       atEnd(endTurn);
     }
-    const mayPass = isHurried && passed < (turnMs > 0 ? MAX_PASSED.timed : MAX_PASSED.untimed);
-    if (isFirst) passed = mayPass ? passed + 1 : 0;
-    if (isFirst) isPassed = mayPass;
-    if (!isPassed && (isFirst || performance.now() - began < turnMs)) runCalls();
+    if (!isPassed && (isFirst || clock() - began < turnMs)) runCalls();
     schedule();
   };
   return {

@@ -1,5 +1,6 @@
 /**
- * The documentation as plain HTML pages, without scripts or external resources. All of their text is from this package.
+ * The documentation as plain HTML pages without external resources; the list of operations has one small script. All of
+ * their text is from this package.
  */
 import { type KeystileErrorCode, listProblemTypes, type ProblemType } from "../../contracts/errors.js";
 import type { Json } from "../../contracts/types.js";
@@ -13,7 +14,7 @@ import { statusesOf } from "./statuses.js";
 export const STYLE = `body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a;background:#fff}
 code{font:14px/1.4 ui-monospace,monospace;background:#f2f2f2;padding:0 .2em;overflow-wrap:anywhere}
 h1,h2{overflow-wrap:anywhere}
-h2{border-top:1px solid #ddd;padding-top:1rem;margin-top:2rem}
+h2{border-top:1px solid #ddd;padding-top:1rem;margin-top:2rem}input{font:inherit;width:min(100%,20rem)}
 pre{overflow-x:auto;background:#f2f2f2;padding:.6rem}pre code{padding:0;overflow-wrap:normal}
 table{border-collapse:collapse;width:100%;display:block;overflow-x:auto}
 td code{overflow-wrap:normal}
@@ -48,9 +49,12 @@ const REMEDIES: Readonly<Partial<Record<KeystileErrorCode, string>>> = {
   IDEMPOTENCY_FULL:
     "There is no space for another Idempotency-Key in the store, or in the workspace's share of it, until older ones " +
     "expire. Try again later, or send the request without the header.",
+  RESERVATIONS_FULL:
+    "The balance has as many open reservations as it may have. Settle some, or wait for their time-out.",
   PAYLOAD_TOO_LARGE: "The body is larger than the service accepts. Send less at once.",
   UNSUPPORTED_MEDIA_TYPE:
     "Send the body as Content-Type: application/json in UTF-8, without a Content-Encoding and without a Transfer-Encoding but chunked.",
+  ANALYTICS_TOO_LARGE: "The query reads more than it may. Ask for less time, or for some keys, owners or APIs.",
   TOO_MANY_REQUESTS: "The workspace has made its calls for now. Wait for the seconds that Retry-After says.",
   HEADERS_TOO_LARGE: "The headers are larger than the service accepts. Send fewer or shorter ones.",
 };
@@ -68,46 +72,86 @@ export function errorPage({ title, status, type, code }: ProblemType, base = "")
   return page(base, `${title} (${status})`, body);
 }
 
-/** The reference page of all operations. @param base as in {@link errorPage} */
-export function referencePage(operations: readonly Operation[], base = ""): string {
-  const links = operations.map(({ name }) => `<li><a href="#${name}">${name}</a></li>`);
+/** The page at the root of the service: where to go. @param base as in {@link errorPage} */
+export function startPage(base = ""): string {
+  return page(base, "keystile", [
+    "<h1>keystile</h1>",
+    "<p>This service verifies API keys.</p>",
+    `<ul><li><a href="${base}/docs">All operations</a></li><li><a href="${base}/openapi.json">OpenAPI</a></li>`,
+    `<li><a href="${base}/ready">Health</a></li></ul>`,
+  ]);
+}
+
+/** `/docs/filter.js`: shows the box, and of the list what has all of its words. Without it the list is whole. */
+export const FILTER = `const box = document.querySelector("input");
+box.closest("p").hidden = false;
+box.addEventListener("input", () => {
+  const words = box.value.toLowerCase().split(/\\s+/);
+  for (const group of document.querySelectorAll("section")) {
+    const items = [...group.querySelectorAll("li")];
+    for (const item of items) item.hidden = !words.every((word) => item.textContent.toLowerCase().includes(word));
+    group.hidden = items.every((item) => item.hidden);
+  }
+});
+`;
+
+/** The list of all operations, in groups. @param base as in {@link errorPage} */
+export function indexPage(groups: ReadonlyMap<string, readonly Operation[]>, base = ""): string {
+  const item = ({ name, summary }: Operation): string =>
+    `<li id="${name}"><a href="${base}/docs/${name}">${name}</a> ${escape(summary)}</li>`;
   return page(base, "keystile", [
     "<h1>keystile</h1>",
     "<p>Verifies API keys: permissions, rate limits and credits in one call. Each operation is <code>POST /v2/&lt;name&gt;</code> with a",
     "JSON body, <code>Content-Type: application/json</code> and <code>Authorization: Bearer &lt;ROOT_KEY&gt;</code>. Answers are",
     "<code>{ meta, data }</code>, lists also have <code>pagination</code>, errors are <code>{ meta, error }</code>.",
     `<a href="${base}/openapi.json">OpenAPI</a>. <code>GET /v2/liveness</code> says whether the service is up and can read its store.</p>`,
-    `<ul>${links.join("")}</ul>`,
-    ...operations.map((operation) => section(operation, base)),
+    '<p hidden><label>Filter <input type="search"></label></p>',
+    ...[...groups].map(
+      ([title, members]) => `<section><h2>${title}</h2>\n<ul>${members.map(item).join("\n")}</ul></section>`,
+    ),
+    `<script src="${base}/docs/filter.js"></script>`,
   ]);
 }
 
-function section(operation: Operation, base: string): string {
+/** The page of one operation. @param base as in {@link errorPage} */
+export function operationPage(operation: Operation, base = ""): string {
   const { name, summary, request, answer, isList, headers } = operation;
   const data = sampleOf(answer, "data", false);
-  const lines = [
-    `<h2 id="${name}">${name}</h2><p>${escape(summary)}</p>`,
+  return page(base, name, [
+    `<p><a href="${base}/docs">All operations</a></p>`,
+    `<h1>${name}</h1><p>${escape(summary)}</p>`,
     `<p>Takes ${describePermissions(operation, (permission) => `<code>${escape(permission)}</code>`)}.</p>`,
-    "<h3>Request</h3>",
-    example(`POST /v2/${name}`, requestSample(operation)),
-    ...(headers === undefined ? [] : ["<h4>Headers</h4>", table({ type: "object", properties: headers })]),
+    "<h2>Request</h2>",
+    block(toCurl(`${base}/v2/${name}`, requestSample(operation))),
+    "<p><code>KEYSTILE_URL</code>: where this service is; <code>KEYSTILE_ROOT_KEY</code>: a root key.</p>",
+    ...(headers === undefined ? [] : ["<h3>Headers</h3>", table({ type: "object", properties: headers })]),
     table(request),
-    `<h3>Answer: <code>data</code>${isList ? ", a list of" : ""}</h3>`,
-    example("200", {
-      meta: { requestId: "req_2tP0bV7hQ4mZ9xKc" },
-      data: isList ? [data] : data,
-      ...(isList && { pagination: { hasMore: false } }),
-    }),
+    `<h2>Answer: <code>data</code>${isList ? ", a list of" : ""}</h2>`,
+    block(
+      toText({
+        meta: { requestId: "req_2tP0bV7hQ4mZ9xKc" },
+        data: isList ? [data] : data,
+        ...(isList && { pagination: { hasMore: false } }),
+      }),
+    ),
     table(answer),
-    "<h3>Errors</h3>",
+    "<h2>Errors</h2>",
     errors(operation, base),
-  ];
-  return lines.join("\n");
+  ]);
 }
 
-function example(title: string, value: Json): string {
-  return `<pre><code>${escape(`${title}\n\n${JSON.stringify(value, null, 2)}`)}</code></pre>`;
+function toCurl(path: string, body: Json): string {
+  return [
+    `curl "$KEYSTILE_URL${path}" \\`,
+    '  -H "Authorization: Bearer $KEYSTILE_ROOT_KEY" \\',
+    '  -H "Content-Type: application/json" \\',
+    `  -d '${toText(body).replaceAll("'", "'\\''")}'`,
+  ].join("\n");
 }
+
+const toText = (value: Json): string => JSON.stringify(value, null, 2);
+
+const block = (text: string): string => `<pre><code>${escape(text)}</code></pre>`;
 
 /** The error types of an operation, by status, each with its page. */
 function errors(operation: Operation, base: string): string {

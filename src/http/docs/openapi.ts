@@ -1,4 +1,4 @@
-/** The OpenAPI 3.1 document, generated from the schemas that validate requests (spec §1, §2.4, §7, §9-2). */
+/** The OpenAPI 3.1 document, generated from the schemas that validate requests (contract 1, 2.4, 7, 9-2). */
 import { listProblemTypes } from "../../contracts/errors.js";
 import type { JsonSchema } from "../../keyring/schemas/json-schema.js";
 import { JSON_TYPE, PROBLEM_TYPE } from "../envelope.js";
@@ -9,7 +9,7 @@ import * as answers from "../operations/responses.js";
 import { requestSample } from "./samples.js";
 import { statusesOf } from "./statuses.js";
 
-/** Version of the interface (spec §9-2). */
+/** Version of the interface (contract 9-2). */
 const VERSION = "2.0.0";
 
 const text: JsonSchema = { type: "string" };
@@ -26,9 +26,14 @@ const validationError = object({ location: text, message: text, fix: text }, ["l
 
 const SCHEMAS: Readonly<Record<string, JsonSchema>> = {
   Meta: object({ requestId: { ...text, minLength: 20, description: "Unique to the request; support asks for it." } }),
-  Pagination: object({ cursor: { ...text, minLength: 1, maxLength: 1_024 }, hasMore: { type: "boolean" } }, [
-    "hasMore",
-  ]),
+  Pagination: object(
+    {
+      cursor: { ...text, minLength: 1, maxLength: 1_024 },
+      hasMore: { type: "boolean" },
+      searched: { type: "integer", description: "Of a search: rows that this page looked at." },
+    },
+    ["hasMore"],
+  ),
   ValidationError: validationError,
   BaseError: object(base),
   BadRequestError: object({ ...base, errors: { type: "array", minItems: 1, items: ref("ValidationError") } }),

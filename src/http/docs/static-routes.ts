@@ -6,7 +6,8 @@ import type { Outgoing } from "../messages.js";
 import { OPERATIONS } from "../operations/index.js";
 import type { Readiness } from "../readiness.js";
 import type { Page } from "../routes.js";
-import { errorPage, referencePage, STYLE } from "./html.js";
+import { groupOperations } from "../operations/groups.js";
+import { errorPage, FILTER, indexPage, operationPage, startPage, STYLE } from "./html.js";
 import { toOpenApi } from "./openapi.js";
 
 interface PageOptions {
@@ -19,8 +20,11 @@ interface PageOptions {
   readonly metrics: (() => Promise<string>) | undefined;
 }
 
-/** Pages have no scripts and load nothing from elsewhere. */
-const POLICY = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+/** Pages load nothing from elsewhere. */
+const POLICY =
+  "default-src 'none'; style-src 'self'; script-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+const HTML = "text/html; charset=utf-8";
 
 /** The pages by path. */
 export function createPages({ store, readiness, docs, basePath, metrics }: PageOptions): ReadonlyMap<string, Page> {
@@ -34,24 +38,17 @@ export function createPages({ store, readiness, docs, basePath, metrics }: PageO
     pages.set("/metrics", { name: "metrics", isProbe: true, read });
   }
   if (!docs) return pages;
-  pages.set(
-    "/openapi.json",
-    constantPage("openapi", "application/json", () => toOpenApi(basePath)),
-  );
-  pages.set(
-    "/docs",
-    constantPage("docs", "text/html; charset=utf-8", () => referencePage(Object.values(OPERATIONS), basePath)),
-  );
-  pages.set(
-    "/docs/style.css",
-    constantPage("docs", "text/css; charset=utf-8", () => STYLE),
-  );
-  for (const problem of listProblemTypes()) {
-    pages.set(
-      `/docs/errors/${problem.type}`,
-      constantPage("docs", "text/html; charset=utf-8", () => errorPage(problem, basePath)),
-    );
-  }
+  const add = (path: string, type: string, write: () => string, name = "docs"): void =>
+    void pages.set(path, constantPage(name, type, write));
+  add("/", HTML, () => startPage(basePath));
+  add("/openapi.json", "application/json", () => toOpenApi(basePath), "openapi");
+  add("/docs", HTML, () => indexPage(groupOperations(), basePath));
+  add("/docs/style.css", "text/css; charset=utf-8", () => STYLE);
+  add("/docs/filter.js", "text/javascript; charset=utf-8", () => FILTER);
+  for (const operation of Object.values(OPERATIONS))
+    add(`/docs/${operation.name}`, HTML, () => operationPage(operation, basePath));
+  for (const problem of listProblemTypes())
+    add(`/docs/errors/${problem.type}`, HTML, () => errorPage(problem, basePath));
   return pages;
 }
 

@@ -1,5 +1,6 @@
 /**
- * Error responses in the envelope (spec §2.4) for connections without a parsed request, written directly to the socket.
+ * Error responses in the envelope (contract 2.4) for connections without a parsed request, written directly to the
+ * socket.
  */
 import { badRequest, KeystileError } from "../../contracts/errors.js";
 import type { Outgoing } from "../messages.js";

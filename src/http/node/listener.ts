@@ -5,7 +5,7 @@
 import type { Store } from "../../contracts/store.js";
 import { createClientAddress, trustedProxies } from "../client-address.js";
 import { checkServiceOptions, type ServiceOptions } from "../options.js";
-import { createService, type ServiceParts } from "../service.js";
+import { createService, type Service, type ServiceParts } from "../service.js";
 import { CONNECTION_BOUNDS, createConnections } from "./connections.js";
 import type { NodeRequest, NodeResponse } from "./node-request.js";
 import { createRequestHandler } from "./request-handler.js";
@@ -37,9 +37,16 @@ export interface NodeListener {
  */
 export function createNodeListener(source: Store | ServiceParts, options: NodeListenerOptions = {}): NodeListener {
   checkServiceOptions(options, { trustedProxies });
-  const service = createService(source, options);
+  return listenerOf(createService(source, options), options);
+}
+
+/** Serves the requests of `node:http` with a service. */
+export function listenerOf(
+  service: Service,
+  { trustedProxies = [] }: Pick<NodeListenerOptions, "trustedProxies">,
+): NodeListener {
   const handle = createRequestHandler(service, createConnections(CONNECTION_BOUNDS, service.hurry), {
-    clientAddressOf: createClientAddress(options.trustedProxies ?? []),
+    clientAddressOf: createClientAddress(trustedProxies),
     isClosing: () => false,
   });
   const listener = (request: NodeRequest, response: NodeResponse): void => handle(request, response, false);

@@ -55,6 +55,9 @@ export interface RequestContext {
   readonly hold: Hold;
   /** Called with a function that aborts reading the body with an error. */
   onReading(breakOff: (fault: Error) => void): void;
+  /** Called when a part of the body has arrived, and more is to come; and when that may come. */
+  onPart(): void;
+  goOn(): void;
 }
 
 /** Of the body, as the headers say; `Infinity`: they do not. */
@@ -65,14 +68,16 @@ export function declaredBytes({ headers }: NodeRequest): number {
 
 /** A request of `node:http` as the service sees it. Headers are read on demand; a short body is read at once. */
 export function toIncoming(request: NodeRequest, response: NodeResponse, context: RequestContext): Incoming {
-  const { method = "", url = "", headers } = request;
-  const eager =
-    !context.wantsContinue && isShort(headers["content-length"] as string | undefined)
-      ? readBody(request, response, declaredBytes(request), context)
-      : undefined;
+  const { method = "", url = "" } = request;
+  const declared = declaredBytes(request);
+  const isEager = !context.wantsContinue && declared > 0 && isShort(declared);
+  const eager = isEager ? readBody(request, response, declared, context) : undefined;
+  const end = url.indexOf("?");
   return {
     method,
     path: pathOf(url),
+    query: end < 0 ? "" : url.slice(end + 1),
+    toRequest: () => toRequest(request),
     ...(hasOneHost(request) ? undefined : { fault: wrongHost() }),
     authorization: valuesOf(request.rawHeaders, "authorization"),
     header(name) {
@@ -84,6 +89,15 @@ export function toIncoming(request: NodeRequest, response: NodeResponse, context
     bodyIfBuffered: () => eager?.ifBuffered(),
     readBody: (maxBytes) => (eager ?? readBody(request, response, maxBytes, context)).whole(),
   };
+}
+
+/** Without its body, which is read once. */
+function toRequest({ method = "GET", url = "/", headers, rawHeaders }: NodeRequest): Request {
+  const pairs: [string, string][] = [];
+  for (let i = 0; i + 1 < rawHeaders.length; i += 2)
+    // HTTP/2 has headers such as `:path`.
+    if (!rawHeaders[i]!.startsWith(":")) pairs.push([rawHeaders[i]!, rawHeaders[i + 1]!]);
+  return new Request(new URL(url, `http://${String(headers["host"])}`), { method, headers: pairs });
 }
 
 /** RFC 9112 3.2: a request without a `Host`, or with several, is refused. HTTP/1.0 and HTTP/2 need none. */
@@ -105,18 +119,23 @@ export function send(
   response: NodeResponse,
   { status, headers, text }: Outgoing,
   more: readonly string[],
+  pace: Pick<RequestContext, "onPart" | "goOn">,
 ): void {
   const isEarly = status === TOO_LARGE || (request.complete === false && declaredBytes(request) > 0);
   const length = ["content-length", `${Buffer.byteLength(text)}`];
   response.writeHead(status, [...headers, ...length, ...(isEarly ? CLOSING : more)]);
   if (!isEarly) return void response.end(text);
   response.write(text);
-  endAfterBody(request, response);
+  endAfterBody(request, response, pace);
 }
 
 const TOO_LARGE = 413;
 
-function endAfterBody(request: NodeRequest, response: NodeResponse): void {
+function endAfterBody(
+  request: NodeRequest,
+  response: NodeResponse,
+  { onPart, goOn }: Pick<RequestContext, "onPart" | "goOn">,
+): void {
   let discarded = 0;
   const end = (): void => {
     clearTimeout(timer);
@@ -125,10 +144,13 @@ function endAfterBody(request: NodeRequest, response: NodeResponse): void {
   const timer = setTimeout(end, DISCARD_MS);
   request.on("data", (chunk) => {
     discarded += Math.max(CHUNK_BYTES, (chunk as Uint8Array).byteLength);
+    onPart();
     if (discarded > DISCARDED_BYTES) end();
+    else goOn();
   });
   for (const event of ["end", "close", "error"] as const) request.on(event, end);
   request.resume?.();
+  goOn();
 }
 
 /** The header of the last response on a connection. */
@@ -166,7 +188,7 @@ interface Body {
 }
 
 function readBody(request: NodeRequest, response: NodeResponse, maxBytes: number, context: RequestContext): Body {
-  const { hold, onReading, wantsContinue } = context;
+  const { hold, onReading, onPart, goOn, wantsContinue } = context;
   const declared = declaredBytes(request);
   const body = new ArrivingBody(maxBytes, declared, hold);
   let end: "whole" | Error | undefined;
@@ -188,6 +210,7 @@ function readBody(request: NodeRequest, response: NodeResponse, maxBytes: number
     adding = waiting.then(() => {
       adding = undefined;
       request.resume?.();
+      goOn();
     });
     adding.catch(fail);
   };
@@ -204,6 +227,8 @@ function readBody(request: NodeRequest, response: NodeResponse, maxBytes: number
       } catch (error) {
         fail(error);
       }
+      if (body.length < declared) onPart();
+      if (adding === undefined) goOn();
     });
     request.on("end", () => {
       if (adding === undefined) finish("whole");
@@ -214,6 +239,7 @@ function readBody(request: NodeRequest, response: NodeResponse, maxBytes: number
     // The program may have paused it.
     request.resume?.();
     onReading(finish);
+    goOn();
     // Only now: a body that is too long by its declared length is not requested.
     if (wantsContinue) response.writeContinue();
   }

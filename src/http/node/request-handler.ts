@@ -1,6 +1,7 @@
 /** Handles the requests of a `node:http` server: of each connection a few at a time. */
 import type { Service } from "../service.js";
 import type { Connection, Connections, RequestSlot } from "./connections.js";
+import { isShort } from "../body.js";
 import { CLOSING, declaredBytes, type NodeRequest, type NodeResponse, NONE, send, toIncoming } from "./node-request.js";
 
 /** What a host decides. */
@@ -22,8 +23,9 @@ export function createRequestHandler(
   return (request, response, wantsContinue) => {
     const { headers } = request;
     const socket = request.socket as NodeRequest["socket"] & Connection;
-    const hold = service.arrive(headers["authorization"] as string | undefined, declaredBytes(request));
-    const serve = async ({ onReading, isLast, answered, end }: RequestSlot): Promise<void> => {
+    const declared = declaredBytes(request);
+    const hold = service.arrive(headers["authorization"] as string | undefined, declared);
+    const serve = async ({ onReading, onPart, goOn, isLast, answered, end }: RequestSlot): Promise<void> => {
       let isAnswered = false;
       response.on("close", () => {
         end();
@@ -32,7 +34,7 @@ export function createRequestHandler(
       });
       const clientAddress = clientAddressOf(socket.remoteAddress, headers["x-forwarded-for"]);
       const outgoing = await service.answer(
-        toIncoming(request, response, { clientAddress, wantsContinue, hold, onReading }),
+        toIncoming(request, response, { clientAddress, wantsContinue, hold, onReading, onPart, goOn }),
         hold,
       );
       // A socket that is gone emits no further event.
@@ -42,7 +44,7 @@ export function createRequestHandler(
       }
       // A client that waits for `100 Continue` and is refused sends no body, so the connection cannot be reused.
       const isEnd = isClosing() || isLast() || (wantsContinue && outgoing.status !== 200);
-      send(request, response, outgoing, isEnd ? CLOSING : NONE);
+      send(request, response, outgoing, isEnd ? CLOSING : NONE, { onPart, goOn });
       isAnswered = true;
       answered();
     };
@@ -50,6 +52,11 @@ export function createRequestHandler(
       hold.release();
       request.destroy();
     };
-    connections.begin(socket, request, hold, (slot) => void serve(slot).catch(fail));
+    connections.begin(socket, {
+      request,
+      hold,
+      isLong: !isShort(declared),
+      serve: (slot) => void serve(slot).catch(fail),
+    });
   };
 }

@@ -1,17 +1,16 @@
 /**
- * The caller permission that each operation requires, depending on its request (spec §4, §5.4). `Caller.may` evaluates
- * grants.
+ * The caller permission that each operation requires, depending on its request (contract 4, 5.4). `Caller.may`
+ * evaluates grants.
  *
  * Why both 403 and 404: a caller without any matching permission gets 403, before its request is even validated. For an
  * API or namespace, which the request names by id, a 403 does not reveal whether it exists. A key of an API outside the
  * caller's permissions looks missing (404).
  */
 import type { Caller, Resource } from "../../contracts/caller.js";
-import { KeystileError } from "../../contracts/errors.js";
-import type { NamedTable, Store } from "../../contracts/store.js";
+import type { NamedTable } from "../../contracts/store.js";
 import type { MaybePromise } from "../../contracts/types.js";
-import { pause } from "../../keyring/context.js";
-import { findNamed, notFound } from "../../keyring/rows.js";
+import { type Context, pause } from "../../keyring/context.js";
+import { findNamed, forbidden, notFound } from "../../keyring/rows.js";
 import { digestKey } from "../../lib/hash.js";
 
 /** A further permission that an operation needs. */
@@ -31,7 +30,7 @@ export interface Asked {
 
 /** What access checks read. */
 export interface AccessContext {
-  readonly store: Store;
+  readonly store: Context["store"];
   /** As in `ServiceOptions`. */
   readonly strictDelegation: boolean;
 }
@@ -50,19 +49,12 @@ export interface Access<B> extends Pick<Asked, "permissions">, Partial<Pick<Aske
  * @param mark formats a permission
  */
 export function describePermissions({ permissions, also }: Asked, mark: (permission: string) => string): string {
+  if (permissions.length === 0) return "no permission";
   const named = permissions.map(mark).join(", ");
   const more = also.map(
     ({ permission, where }) => `; and ${mark(permission)}${where === undefined ? "" : ` where ${where}`}`,
   );
   return `${permissions.length > 1 ? "one of " : ""}${named}${more.join("")}`;
-}
-
-/** A 403 that names the required permissions, and nothing from the request. */
-export function forbidden(permissions: readonly string[]): KeystileError {
-  return new KeystileError(
-    "CALLER_FORBIDDEN",
-    `the credential lacks a permission for this; it takes one of: ${permissions.join(", ")}`,
-  );
 }
 
 /**
@@ -77,15 +69,29 @@ export function requireAnyGrant(
   if (!caller.mayAny(action, type)) throw forbidden(permissions);
 }
 
+/** An action on any resource of a type: the operation leaves out those that the caller has no grant for. */
+export function onAny(action: string, type: Resource["type"], id: string): Access<unknown> {
+  return { action, type, permissions: formsOf(action, type, id), allow: () => undefined };
+}
+
 /** An action on all resources of a type: only a `*` grant allows it. */
 export function onAll(action: string, type: Resource["type"]): Access<unknown> {
-  const permissions = [`${type}.*.${action}`];
+  return onResource(action, type, [`${type}.*.${action}`], () => ({ type }));
+}
+
+/** An action on a resource that the request names by itself. */
+function onResource<B>(
+  action: string,
+  type: Resource["type"],
+  permissions: readonly string[],
+  resourceOf: (request: B) => Resource,
+): Access<B> {
   return {
     action,
     type,
     permissions,
-    allow(_access, caller) {
-      if (!caller.may(action, { type })) throw forbidden(permissions);
+    allow(_access, caller, request) {
+      if (!caller.may(action, resourceOf(request))) throw forbidden(permissions);
     },
   };
 }
@@ -120,7 +126,7 @@ export function onNamed<B>(
  * itself finds them, so that the rights on a row are those on the one that is acted upon.
  */
 export type Resolve = (
-  of: { readonly store: Store; readonly workspaceId: string },
+  of: Pick<Context, "store" | "workspaceId">,
   texts: readonly string[],
 ) => Promise<readonly (string | undefined)[]>;
 
@@ -151,6 +157,19 @@ export async function requireOnNamed(
   }
 }
 
+/** Two actions at once. @param also the permission of the second, and what else is asked, for the documentation */
+export function both<B>(first: Access<B>, second: Access<B>, also: readonly FurtherPermission[]): Access<B> {
+  return {
+    ...first,
+    also,
+    async allow(context, caller, request) {
+      await first.allow(context, caller, request);
+      requireAnyGrant(second, caller);
+      await second.allow(context, caller, request);
+    },
+  };
+}
+
 /** An action on the API that the request names. */
 export function onApi(action: string): Access<{ readonly apiId: string }> {
   return onNamedApi(action, formsOf(action, "api", "api_id"));
@@ -162,14 +181,7 @@ export function onKeyspace(action: string): Access<{ readonly apiId: string }> {
 }
 
 function onNamedApi(action: string, permissions: readonly string[]): Access<{ readonly apiId: string }> {
-  return {
-    action,
-    type: "api",
-    permissions,
-    allow(_access, caller, { apiId }) {
-      if (!caller.may(action, { type: "api", id: apiId })) throw forbidden(permissions);
-    },
-  };
+  return onResource(action, "api", permissions, ({ apiId }) => ({ type: "api", id: apiId }));
 }
 
 /** An action on the key that the request names. */
@@ -180,23 +192,6 @@ export function onKey(action: string): Access<{ readonly keyId: string }> {
 /** An action on the keyspace of the key that the request names. */
 export function onKeyspaceOfKey(action: string): Access<{ readonly keyId: string }> {
   return onKeyOf(keyspaceForms(action), action, (_request, apiId) => ({ type: "api", id: apiId }));
-}
-
-/**
- * Replacing a key: it makes a key in the keyspace, and ends the one that the request names. Why both: whoever may only
- * make keys could retire anybody's.
- */
-export function onReplacedKey(): Access<{ readonly keyId: string }> {
-  const [made, ended] = [onKeyspaceOfKey("create_key"), onKey("update_key")];
-  return {
-    ...made,
-    also: [{ permission: "api.*.update_key" }],
-    async allow(access, caller, request) {
-      await made.allow(access, caller, request);
-      requireAnyGrant(ended, caller);
-      await ended.allow(access, caller, request);
-    },
-  };
 }
 
 function onKeyOf(
@@ -232,7 +227,7 @@ export function onKeyText(action: string): Access<{ readonly key: string }> {
   };
 }
 
-/** The five forms of spec §4.1 for an action on keys. */
+/** The five forms of contract 4.1 for an action on keys. */
 export function keyForms(action: string): readonly string[] {
   const path = "<scheme>:v1:<workspace_id>:keyspaces";
   return [

@@ -1,45 +1,49 @@
-/** Operations `apis.*`. `updateApi` is an addition of keystile. */
-import * as schemas from "../../keyring/schemas/keys.js";
-import * as wire from "../../keyring/schemas/wire.js";
-import { onAll, onApi } from "./access.js";
-import { listKeys } from "./list-keys.js";
-import { define } from "./operation.js";
-import * as answer from "./responses.js";
+/** Operations `apis.*`. `updateApi` and `listApis` are additions of keystile. */
+import * as apis from "../../keyring/apis.js";
+import { listKeys } from "../../keyring/keys/read-keys.js";
+import type { V2ApisCreateApiResponseData, V2ApisGetApiResponseData } from "../../keyring/schemas/responses.js";
+import { onAll, onAny, onApi } from "./access.js";
+import { keysOfApi } from "./list-keys.js";
+import { group } from "./operation.js";
+import { empty, flag, longId, object, text, texts } from "./responses.js";
+
+const define = group("apis", ({ keyring }) => keyring);
+
+const api = object<V2ApisGetApiResponseData>({
+  id: longId,
+  name: { ...text, minLength: 3, maxLength: 256 },
+  enabled: flag,
+  ipAllowlist: texts,
+});
 
 /** APIs and their keys. */
-export const apis = [
-  define({
-    name: "apis.createApi",
-    summary: "Makes an API: a place for keys.",
-    schema: wire.createApi,
-    answer: answer.createdApi,
-    access: onAll("create_api", "api"),
+export const apiOperations = [
+  define(
+    { ...apis.createApi, schema: apis.newApi },
+    {
+      summary: "Makes an API: a place for keys.",
+      answer: object<V2ApisCreateApiResponseData>({ apiId: longId }),
+      access: onAll("create_api", "api"),
+      statuses: [],
+    },
+  ),
+  define(apis.getApi, { summary: "Shows an API.", answer: api, access: onApi("read_api") }),
+  define(apis.listApis, {
+    summary: "Lists the APIs that the caller may read, by id.",
+    answer: api,
+    isList: true,
+    access: onAny("read_api", "api", "api_id"),
     statuses: [],
-    act: ({ keyring }, request) => keyring.createApi(request),
   }),
-  define({
-    name: "apis.getApi",
-    summary: "Shows an API.",
-    schema: schemas.getApi,
-    answer: answer.api,
-    access: onApi("read_api"),
-    act: ({ keyring }, request) => keyring.getApi(request),
-  }),
-  define({
-    name: "apis.updateApi",
+  define(apis.updateApi, {
     summary: "Changes an API's name, whether it is enabled, and from where its keys may be used.",
-    schema: schemas.updateApi,
-    answer: answer.empty,
+    answer: empty,
     access: onApi("update_api"),
-    act: ({ keyring }, request) => keyring.updateApi(request),
   }),
-  define({
-    name: "apis.deleteApi",
+  define(apis.deleteApi, {
     summary: "Deletes an API; its keys are not found from then on.",
-    schema: schemas.getApi,
-    answer: answer.empty,
+    answer: empty,
     access: onApi("delete_api"),
-    act: ({ keyring }, request) => keyring.deleteApi(request),
   }),
-  listKeys("apis.listKeys"),
+  define(listKeys, keysOfApi),
 ];

@@ -1,80 +1,164 @@
-/** Descriptions of properties by name, for the documentation: a name means the same in every schema. */
+/**
+ * What each property means, and an example of it, for the documentation and the help of the command line: a name means
+ * the same in every schema. A test fails for a property that is not here.
+ */
+import type { Json } from "../../contracts/types.js";
 import type { JsonSchema } from "../../keyring/schemas/json-schema.js";
 
-const FIELDS: Readonly<Record<string, string>> = Object.freeze({
-  amount: "Credits added per refill.",
-  apiId: "The id of the API.",
-  autoApply: "Whether every verification checks the limit without being asked.",
-  byteLength: "Random bytes in the key.",
-  code: "Why: VALID, or the first check that failed. Clients must tolerate unknown values.",
-  cost: "What this call takes; 0 only reads. Default 1.",
-  createdAt: "Unix time, milliseconds.",
-  credits: "Credits of the key; absent: unlimited.",
-  cursor: "Where the list goes on: `pagination.cursor` of the page before.",
-  decrypt: "Only false: the text of a key is never kept.",
-  description: "For people.",
-  duration: "Window, milliseconds.",
-  enabled: "Whether it is enabled.",
-  exceeded: "Whether the limit was exceeded.",
-  expiration: "Milliseconds until the old key expires; 0: at once.",
-  expires: "Unix time, milliseconds; absent: never.",
-  externalId: "Your own id of the entity that the key belongs to.",
-  failed: "The hashes that did not go in.",
-  hasMore: "Whether there is a page after this one.",
-  hash: "The existing hash of the key, stored as given.",
-  identifier: "Who is limited: a user, an address, anything.",
-  identity: "The identity, by its id or externalId.",
-  interval: "`daily` or `monthly`.",
-  ipAllowlist: "Addresses and CIDR ranges that keys may be used from; empty: any.",
-  key: "The text of the key.",
-  keyId: "The id of the key.",
-  keys: "Keys that were hashed elsewhere.",
-  limit: "The maximum: rows on a page of a list, or tokens of a rate limit per window.",
-  limits: "One result a check, in order.",
-  meta: "Free-form data, at most 64 KB as JSON and 32 levels deep.",
-  migrated: "The keys that went in.",
-  migrationId: "The id of the migration, made beforehand.",
-  name: "For people.",
-  namespace: "Id or name of the namespace.",
-  operation: "`set`, `increment` or `decrement`.",
-  overrideId: "The id of the override that decided, or was set.",
-  passed: "Whether it fits.",
-  permanent: "True: its row is removed. Default false: it is hidden.",
-  permission: "Slug or id of the permission.",
-  permissions: "Permissions by slug; `documents.*` covers all below it.",
-  prefix: "Goes before the random part of the key.",
-  ratelimits: "Rate limits by name.",
-  recoverable: "Only false: the text of a key is never kept.",
-  refill: "Automatic refill of credits.",
-  refillDay: "Day of the month, required with monthly; the last day where the month is shorter.",
-  remaining: "What is left: tokens of a rate limit, or credits (null: unlimited).",
-  reset: "Milliseconds until full.",
-  revalidateKeysCache: "Without effect: lists are never cached.",
-  role: "Name or id of the role.",
-  roleId: "Id or name of the role.",
-  roles: "Roles by name.",
-  search: "Part of the id, name, external id, slug or description, whatever its case; blank: all.",
-  slug: "What permission queries and grants compare.",
-  start: "First characters of the key, for people.",
-  success: "Whether it fits the limit.",
-  tags: "Labels for analytics; they never change the outcome.",
-  updatedAt: "Unix time, milliseconds.",
-  valid: "Whether the key may be used.",
-  value: "Credits; null, unlimited, goes only with `set`.",
-});
-
-/** Adds a description to every property that has none. */
-export function explain(schema: JsonSchema): JsonSchema {
-  const { properties, items } = schema;
-  if (properties === undefined && items === undefined) return schema;
-  const named =
-    properties &&
-    Object.fromEntries(Object.entries(properties).map(([name, part]) => [name, explainProperty(name, part)]));
-  return { ...schema, ...(named && { properties: named }), ...(items && { items: explain(items) }) };
+interface Field {
+  readonly text: string;
+  /** Valid for every operation; absent: what the schema says of it suffices. */
+  readonly sample?: Json;
 }
 
-function explainProperty(name: string, schema: JsonSchema): JsonSchema {
-  const description = schema.description ?? (Object.hasOwn(FIELDS, name) ? FIELDS[name] : undefined);
-  const explained = explain(schema);
+/** By a property's name, or by that of its object and its own; what stands in a list has the name of the list. */
+const FIELDS: Readonly<Record<string, Field>> = {
+  actor: {
+    text: "Who changed it: the id of a root key, the subject of a token, or whom a program acted for.",
+    sample: "rk_5Jd8sK2p",
+  },
+  actorKind: { text: "What kind of caller that was, such as `rootKey` or `program`.", sample: "rootKey" },
+  addressAllowed: { text: "Whether the allow-lists let the address pass." },
+  amount: { text: "Credits added per refill.", sample: 100 },
+  apiId: { text: "The id of the API.", sample: "api_4fY2rTqL" },
+  asOf: { text: "When it was counted: Unix time, milliseconds.", sample: 1_798_848_000_000 },
+  autoApply: { text: "Whether every verification checks the limit without being asked." },
+  byteLength: { text: "Random bytes in the key." },
+  checks: { text: "Every check in order, those after the first failure too." },
+  clientAddress: { text: "The address that the key would be used from.", sample: "203.0.113.7" },
+  code: { text: "Why: VALID, or the first check that failed. Clients must tolerate unknown values." },
+  cost: { text: "What this call takes; 0 only reads. Default 1.", sample: 1 },
+  count: { text: "How many: verifications, or rows that were made, changed or removed.", sample: 17 },
+  createdAt: { text: "Unix time, milliseconds.", sample: 1_798_761_600_000 },
+  credits: { text: "Credits of the key; absent: unlimited.", sample: 99 },
+  creditsBelow: { text: "Only keys that draw on a balance below this.", sample: 100 },
+  creditsFrom: {
+    text: "`identity`: it draws on the credits of its identity, if that has some; `none`: its credits are unlimited.",
+    sample: "identity",
+  },
+  cursor: { text: "Where the list goes on: `pagination.cursor` of the page before.", sample: "key_9mKp2XwZ" },
+  decrypt: { text: "Only false: the text of a key is never kept." },
+  degraded: { text: "Whether the fallback of a failed limiter was asked." },
+  description: { text: "For people.", sample: "for the nightly export" },
+  disabled: { text: "How many are disabled.", sample: 12 },
+  duration: { text: "Window, milliseconds.", sample: 60_000 },
+  enabled: { text: "Whether it is enabled." },
+  exceeded: { text: "Whether the limit was exceeded.", sample: false },
+  expiration: { text: "Milliseconds until the old key expires; 0: at once.", sample: 86_400_000 },
+  expired: { text: "How many of the others have expired.", sample: 34 },
+  expires: { text: "Unix time, milliseconds; absent: never.", sample: 1_830_297_600_000 },
+  expiresBefore: { text: "Only keys that expire before this: Unix time, milliseconds.", sample: 1_830_297_600_000 },
+  externalId: { text: "Your own id of the entity that the key belongs to.", sample: "user_17" },
+  failed: { text: "The hashes that did not go in.", sample: "9f86d081884c7d65…" },
+  fields: { text: "Names of the fields that were changed.", sample: "name" },
+  from: { text: "Only entries of this time or later: Unix time, milliseconds.", sample: 1_798_761_600_000 },
+  has: { text: "Permissions that the query names and the key has.", sample: "documents.read" },
+  hash: { text: "The existing hash of the key, stored as given.", sample: "d04b98f48e8f8bcc…" },
+  hasMore: { text: "Whether there is a page after this one." },
+  id: { text: "Its id.", sample: "id_2Xw5bN8k" },
+  identifier: { text: "Who is limited: a user, an address, anything.", sample: "user_17" },
+  external_id: { text: "The owner of the key; empty: it had none.", sample: "user_17" },
+  identity: { text: "The identity, by its id or externalId.", sample: "user_17" },
+  identityId: { text: "The id of the identity.", sample: "id_2Xw5bN8k" },
+  ids: { text: "Of what was made, changed or removed.", sample: "key_9mKp2XwZ" },
+  interval: { text: "`daily` or `monthly`.", sample: "monthly" },
+  ipAllowlist: { text: "Addresses and CIDR ranges that keys may be used from; empty: any.", sample: "203.0.113.0/24" },
+  key: { text: "The text of the key.", sample: "sk_3vQy8H…" },
+  keyId: { text: "The id of the key.", sample: "key_9mKp2XwZ" },
+  keyIds: { text: "The ids of the keys.", sample: "key_9mKp2XwZ" },
+  keys: { text: "Keys that were hashed elsewhere." },
+  kind: { text: "What the credential is: `rootKey`, `proxyToken`, or what an authenticator says.", sample: "rootKey" },
+  lastUsedAt: {
+    text: "Unix time, milliseconds: when a verification last found it, to the minute.",
+    sample: 1_798_848_000_000,
+  },
+  limit: { text: "The maximum: rows on a page of a list, or tokens of a rate limit per window.", sample: 100 },
+  limits: { text: "One result a check, in order." },
+  meta: { text: "Free-form data, at most 64 KB as JSON and 32 levels deep.", sample: { plan: "pro" } },
+  migrated: { text: "The keys that went in." },
+  migrationId: { text: "The id of the migration, made beforehand.", sample: "mig_2019" },
+  missing: { text: "Permissions that the query names and the key lacks.", sample: "documents.write" },
+  name: { text: "For people.", sample: "first key" },
+  namespace: { text: "Id or name of the namespace.", sample: "emails" },
+  operation: { text: "`set`, `increment` or `decrement`.", sample: "set" },
+  order: {
+    text: "`made`: newest first; `expires`: soonest; `lastUsed`: latest; `credits`: fewest.",
+    sample: "expires",
+  },
+  overrideId: { text: "The id of the override that decided, or was set.", sample: "ro_8Jq1mT4v" },
+  parentDisabled: { text: "Whether its API or workspace is disabled." },
+  passed: { text: "Whether it fits." },
+  passes: { text: "Whether it would let the call pass." },
+  permanent: { text: "True: its row is removed. Default false: it is hidden." },
+  permission: { text: "Slug or id of the permission.", sample: "documents.read" },
+  permissionId: { text: "The id of the permission.", sample: "perm_6Rt9cL3y" },
+  permissions: { text: "Permissions by slug; `documents.*` covers all below it.", sample: "documents.read" },
+  prefix: { text: "Goes before the random part of the key.", sample: "sk" },
+  ratelimits: { text: "Rate limits by name." },
+  "ratelimits.name": { text: "What requests and verifications call the limit.", sample: "requests" },
+  recoverable: { text: "Only false: the text of a key is never kept." },
+  refill: { text: "Automatic refill of credits." },
+  refillDay: { text: "Day of the month, required with monthly; the last day where the month is shorter.", sample: 1 },
+  refusal: { text: "The code otherwise: that of the first check that fails.", sample: "EXPIRED" },
+  remaining: { text: "What is left: tokens of a rate limit, or credits (null: unlimited).", sample: 99 },
+  rerolledFrom: { text: "The key that it replaced.", sample: "key_9mKp2XwZ" },
+  rerolledTo: { text: "The key that replaced it.", sample: "key_9mKp2XwZ" },
+  reserved: { text: "Credits that nodes have set aside.", sample: 0 },
+  reset: { text: "Milliseconds until full.", sample: 60_000 },
+  rest: { text: "Ids of those that did not fit: ask for them again.", sample: "key_9mKp2XwZ" },
+  retryAfter: {
+    text: "Milliseconds until the call could pass; absent: waiting does not help, or it passes.",
+    sample: 30_000,
+  },
+  revalidateKeysCache: { text: "Without effect: lists are never cached." },
+  role: { text: "Name or id of the role.", sample: "reader" },
+  roleId: { text: "Id or name of the role.", sample: "role_7Gd3kS5h" },
+  roles: { text: "Roles by name.", sample: "reader" },
+  rootKeyId: { text: "The id of the root key.", sample: "rk_5Jd8sK2p" },
+  search: {
+    text: "Part of the id, name, external id, slug or description, whatever its case; blank: all.",
+    sample: "reader",
+  },
+  slug: { text: "What permission queries and grants compare.", sample: "documents.read" },
+  start: { text: "First characters of the key, for people.", sample: "sk_3vQy" },
+  state: { text: "As a verification would find it.", sample: "active" },
+  success: { text: "Whether it fits the limit." },
+  key_id: { text: "The key; empty: it was not found.", sample: "key_9mKp2XwZ" },
+  key_space_id: { text: "The API of the key.", sample: "api_4fY2rTqL" },
+  outcome: { text: "What the verifications ended with.", sample: "RATE_LIMITED" },
+  query: {
+    text: "JSON of a query, or the object itself: `by`, `where`, `from`, `to`, `order`, `limit`.",
+    sample: '{"by":["day","outcome"],"from":1793491200000,"to":1796083200000}',
+  },
+  spent_credits: { text: "Credits that they took.", sample: 17 },
+  tags: { text: "Labels for analytics; they never change the outcome.", sample: "path=/documents" },
+  time: { text: "Unix time, milliseconds; of counts the start of their period.", sample: 1_793_491_200_000 },
+  total: { text: "How many there are.", sample: 1_000 },
+  updatedAt: { text: "Unix time, milliseconds.", sample: 1_798_848_000_000 },
+  valid: { text: "Whether the key may be used." },
+  value: { text: "Credits; null, unlimited, goes only with `set`.", sample: 100 },
+  workspaceId: { text: "The workspace of the credential.", sample: "ws_default" },
+};
+
+/** The property at the end of a path such as `request.ratelimits.name`. */
+export function fieldAt(path: string): Field | undefined {
+  const [name = "", of = ""] = path.split(".").reverse();
+  return FIELDS[`${of}.${name}`] ?? FIELDS[name];
+}
+
+/** Adds a description to every property that has none. */
+export function explain(schema: JsonSchema, path = ""): JsonSchema {
+  const { properties, items } = schema;
+  const named =
+    properties &&
+    Object.fromEntries(
+      Object.entries(properties).map(([name, part]) => [name, explainProperty(`${path}.${name}`, part)]),
+    );
+  return { ...schema, ...(named && { properties: named }), ...(items && { items: explain(items, path) }) };
+}
+
+function explainProperty(path: string, schema: JsonSchema): JsonSchema {
+  const description = schema.description ?? fieldAt(path)?.text;
+  const explained = explain(schema, path);
   return description === undefined || schema.$ref !== undefined ? explained : { description, ...explained };
 }

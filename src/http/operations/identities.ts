@@ -1,9 +1,13 @@
 /** Operations `identities.*`. */
-import * as schemas from "../../keyring/schemas/keys.js";
-import * as wire from "../../keyring/schemas/wire.js";
+import * as identities from "../../keyring/identities.js";
+import { updateIdentityCredits } from "../../keyring/identity-credits.js";
+import type { V2IdentitiesCreateIdentityResponseData } from "../../keyring/schemas/responses.js";
 import { onAll, onNamed } from "./access.js";
-import { define } from "./operation.js";
-import * as answer from "./responses.js";
+import { byExternalIds, group } from "./operation.js";
+import { credits, empty, identity, object, text } from "./responses.js";
+import { toWireCredits, toWireIdentity } from "./wire-key.js";
+
+const define = group("identities", ({ keyring }) => keyring);
 
 const onIdentity = (action: string) =>
   onNamed<{ readonly identity: string }>(action, "identity", {
@@ -12,50 +16,52 @@ const onIdentity = (action: string) =>
     given: ({ identity }) => identity,
   });
 
+/** Named as that of keys is; in the audit trail it has its name in the library. */
+const updateCredits: typeof updateIdentityCredits = {
+  ...updateIdentityCredits,
+  name: "updateCredits",
+  act: (context, request) => updateIdentityCredits.act({ ...context, operation: updateIdentityCredits.name }, request),
+};
+
 /** Identities. */
-export const identities = [
-  define({
-    name: "identities.createIdentity",
-    summary: "Makes an identity, with limits that all its keys share.",
-    schema: wire.createIdentity,
-    wideSchema: wire.createIdentityOfAny,
-    answer: answer.createdIdentity,
-    access: onAll("create_identity", "identity"),
-    statuses: [409],
-    act: ({ keyring }, request) => keyring.createIdentity(request),
-  }),
-  define({
-    name: "identities.getIdentity",
+export const identityOperations = [
+  define(
+    { ...identities.createIdentity, reading: byExternalIds(identities.newIdentity) },
+    {
+      summary: "Makes an identity, with limits and credits that all its keys share.",
+      answer: object<V2IdentitiesCreateIdentityResponseData>({ identityId: text }),
+      access: onAll("create_identity", "identity"),
+      statuses: [409],
+    },
+  ),
+  define(identities.getIdentity, {
     summary: "Shows an identity.",
-    schema: schemas.getIdentity,
-    answer: answer.identity,
+    answer: identity,
     access: onIdentity("read_identity"),
-    act: ({ keyring }, request) => keyring.getIdentity(request),
+    show: toWireIdentity,
   }),
-  define({
-    name: "identities.listIdentities",
+  define(identities.listIdentities, {
     summary: "Lists identities, by id.",
-    schema: schemas.listIdentities,
-    answer: answer.identity,
+    answer: identity,
     isList: true,
     access: onAll("read_identity", "identity"),
     statuses: [],
-    act: ({ keyring }, request) => keyring.listIdentities(request),
   }),
-  define({
-    name: "identities.updateIdentity",
+  define(identities.updateIdentity, {
     summary: "Changes an identity: an absent field keeps, null clears, a given list replaces.",
-    schema: schemas.updateIdentity,
-    answer: answer.identity,
+    answer: identity,
     access: onIdentity("update_identity"),
-    act: ({ keyring }, request) => keyring.updateIdentity(request),
   }),
-  define({
-    name: "identities.deleteIdentity",
+  define(updateCredits, {
+    summary: "Sets, raises or lowers the credits that an identity's keys share, and returns the balance.",
+    answer: credits,
+    access: onIdentity("update_identity"),
+    show: toWireCredits,
+  }),
+  define(identities.deleteIdentity, {
     summary: "Deletes an identity; its keys stay, without one.",
-    schema: schemas.getIdentity,
-    answer: answer.empty,
+    answer: empty,
     access: onIdentity("delete_identity"),
-    act: ({ keyring }, request) => keyring.deleteIdentity(request),
+    statuses: [404, 409],
   }),
 ];

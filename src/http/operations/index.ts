@@ -1,27 +1,42 @@
-/** The table of operations, from which routes, OpenAPI and the command line are built (spec §4, §9-3). */
-import { apis } from "./apis.js";
-import { identities } from "./identities.js";
-import { keyGrants } from "./key-grants.js";
-import { keys } from "./keys.js";
+/** The table of operations, from which routes, OpenAPI and the command line are built (contract 4, 9-3). */
+import { analyticsOperations } from "./analytics.js";
+import { apiOperations } from "./apis.js";
+import { identityOperations } from "./identities.js";
+import { whoIsCaller } from "./callers.js";
+import { explainKey } from "./explain-key.js";
+import { grantOperations } from "./key-grants.js";
+import { keyOperations } from "./keys.js";
 import { migrateKeys } from "./migrate-keys.js";
 import type { Operation } from "./operation.js";
-import { permissions } from "./permissions.js";
-import { ratelimits } from "./ratelimits.js";
+import { permissionOperations } from "./permissions.js";
+import { ratelimitOperations } from "./ratelimits.js";
 import { verifyKey } from "./verify-key.js";
+import { workspaceOperations } from "./workspace.js";
 
 /**
  * Every operation that needs a caller, by name: `OPERATIONS["keys.verifyKey"]`. Each is `POST /v2/<name>`.
  *
- * `GET /v2/liveness` needs none and is not in the table. Root keys and migrations are created on the database file, so
- * that no root key can create another.
+ * `GET /v2/liveness` needs none and is not in the table. Root keys and migrations are created on the database, so that
+ * no root key can create another.
  */
 export const OPERATIONS: Readonly<Record<string, Operation>> = Object.freeze(
   Object.assign(
     Object.create(null) as Record<string, Operation>,
     Object.fromEntries(
-      [verifyKey, ...keys, migrateKeys, ...keyGrants, ...apis, ...identities, ...permissions, ...ratelimits].map(
-        (operation) => [operation.name, operation],
-      ),
+      [
+        verifyKey,
+        explainKey,
+        ...keyOperations,
+        migrateKeys,
+        ...grantOperations,
+        ...apiOperations,
+        ...identityOperations,
+        ...permissionOperations,
+        ...ratelimitOperations,
+        ...analyticsOperations,
+        ...workspaceOperations,
+        whoIsCaller,
+      ].map((operation) => [operation.name, operation]),
     ),
   ),
 );

@@ -1,74 +1,71 @@
-/** Operations `keys.*` except verification, imports and grants (spec §4.3). */
-import * as schemas from "../../keyring/schemas/keys.js";
-import * as wire from "../../keyring/schemas/wire.js";
-import { onKey, onKeyspace, onReplacedKey, onKeyText } from "./access.js";
-import { listKeys } from "./list-keys.js";
-import { define } from "./operation.js";
-import * as answer from "./responses.js";
-import { naming } from "./role-access.js";
-import { toWireCredits, toWireKey } from "./wire-key.js";
+/** Operations `keys.*` except verification, imports and grants (contract 4.3). */
+import { countKeys } from "../../keyring/keys/count-keys.js";
+import { createKey, createSpecifiedKey, specifiedKey } from "../../keyring/keys/create-key.js";
+import { getKey, getKeys, listKeys, whoami } from "../../keyring/keys/read-keys.js";
+import { replaceKey, rerollKey } from "../../keyring/keys/reroll-key.js";
+import { searchKeys } from "../../keyring/keys/search-keys.js";
+import { updateCredits } from "../../keyring/keys/update-credits.js";
+import { changedKey, deleteKey, updateKey } from "../../keyring/keys/update-key.js";
+import type { GetKeysResponseData, V2KeysCreateKeyResponseData } from "../../keyring/schemas/responses.js";
+import { onKey, onKeyspace, onKeyText } from "./access.js";
+import { naming, onReplacedKey, requireGivable } from "./delegation.js";
+import { countedKeys, foundKeys, keysOfApi } from "./list-keys.js";
+import { byExternalIds, group } from "./operation.js";
+import { arrayOf, credits, empty, object, text, texts } from "./responses.js";
+import { key, toWireCredits, toWireKey, wholeKey } from "./wire-key.js";
+
+const define = group("keys", ({ keyring }) => keyring);
+const defineStrictly = group("keys", ({ keyring, strictDelegation }) => ({ ...keyring, strictDelegation }));
 
 const GIVEN = ["permissions", "externalId", "roles"] as const;
+/** The only time that a key is shown. */
+const createdKey = object<V2KeysCreateKeyResponseData>({
+  keyId: text,
+  key: { ...text, description: "The key itself, shown this once: only its digest is kept." },
+});
 
 /** Keys one by one. */
-export const keys = [
-  define({
-    name: "keys.createKey",
-    summary: "Makes a key and shows its text this once.",
-    schema: wire.createKey,
-    wideSchema: wire.createKeyOfAny,
-    answer: answer.createdKey,
-    access: naming(onKeyspace("create_key"), GIVEN),
-    act: ({ keyring }, request) => keyring.createKey(request, { acceptPast: true }),
+export const keyOperations = [
+  define(
+    { name: createKey.name, act: createSpecifiedKey, reading: byExternalIds(specifiedKey) },
+    {
+      summary: "Makes a key and shows its text this once.",
+      answer: createdKey,
+      access: naming(onKeyspace("create_key"), GIVEN),
+    },
+  ),
+  define(getKey, { summary: "Shows a key by its id.", answer: key, access: onKey("read_key"), show: toWireKey }),
+  define(getKeys, {
+    summary: "Shows keys by their ids, those of them that the caller may read.",
+    answer: object<GetKeysResponseData>({ keys: arrayOf(wholeKey), rest: texts }),
+    access: { ...onKey("read_key"), allow: () => undefined },
+    statuses: [],
   }),
-  define({
-    name: "keys.getKey",
-    summary: "Shows a key by its id.",
-    schema: schemas.getKey,
-    answer: answer.key,
-    access: onKey("read_key"),
-    act: ({ keyring }, request) => keyring.getKey(request).then(toWireKey),
-  }),
-  define({
-    name: "keys.whoami",
-    summary: "Shows a key by its text.",
-    schema: schemas.whoami,
-    answer: answer.key,
-    access: onKeyText("read_key"),
-    act: ({ keyring }, request) => keyring.whoami(request).then(toWireKey),
-  }),
-  listKeys("keys.listKeys"),
-  define({
-    name: "keys.updateKey",
-    summary: "Changes a key: an absent field keeps, null clears, a given list replaces.",
-    schema: wire.updateKey,
-    wideSchema: wire.updateKeyOfAny,
-    answer: answer.empty,
-    access: naming(onKey("update_key"), GIVEN),
-    act: ({ keyring }, request) => keyring.updateKey(request),
-  }),
-  define({
-    name: "keys.updateCredits",
+  define(whoami, { summary: "Shows a key by its text.", answer: key, access: onKeyText("read_key"), show: toWireKey }),
+  define(listKeys, keysOfApi),
+  define(searchKeys, foundKeys),
+  define(countKeys, countedKeys),
+  define(
+    { ...updateKey, reading: byExternalIds(changedKey) },
+    {
+      summary: "Changes a key: an absent field keeps, null clears, a given list replaces.",
+      answer: empty,
+      access: naming(onKey("update_key"), GIVEN),
+    },
+  ),
+  define(updateCredits, {
     summary: "Sets, raises or lowers the credits of a key, and returns the balance.",
-    schema: schemas.updateCredits,
-    answer: answer.credits,
+    answer: credits,
     access: onKey("update_key"),
-    act: ({ keyring }, request) => keyring.updateCredits(request).then(toWireCredits),
+    show: toWireCredits,
   }),
-  define({
-    name: "keys.deleteKey",
-    summary: "Hides a key, or removes it for good.",
-    schema: schemas.deleteKey,
-    answer: answer.empty,
-    access: onKey("delete_key"),
-    act: ({ keyring }, request) => keyring.deleteKey(request),
-  }),
-  define({
-    name: "keys.rerollKey",
-    summary: "Gives a key a new id and text; the old one expires after a while.",
-    schema: schemas.rerollKey,
-    answer: answer.createdKey,
-    access: onReplacedKey(),
-    act: ({ keyring }, request) => keyring.rerollKey(request),
-  }),
+  define(deleteKey, { summary: "Hides a key, or removes it for good.", answer: empty, access: onKey("delete_key") }),
+  defineStrictly(
+    { ...rerollKey, act: (context, request) => replaceKey(context, request, (old) => requireGivable(context, old)) },
+    {
+      summary: "Gives a key a new id and text; the old one expires after a while.",
+      answer: createdKey,
+      access: onReplacedKey,
+    },
+  ),
 ];

@@ -1,34 +1,53 @@
-/** The list of keys, under its two names: `apis.listKeys` and `keys.listKeys` (spec §4.3). */
-import * as schemas from "../../keyring/schemas/keys.js";
-import { type Access, onApi, requireAnyGrant } from "./access.js";
-import { define, type Operation } from "./operation.js";
-import * as answer from "./responses.js";
-import { toWireKey } from "./wire-key.js";
-
-const keysOf = onApi("read_key");
-const api = onApi("read_api");
-const access: Access<{ readonly apiId: string }> = {
-  ...keysOf,
-  also: [{ permission: "api.*.read_api" }],
-  async allow(context, caller, request) {
-    await keysOf.allow(context, caller, request);
-    requireAnyGrant(api, caller);
-    await api.allow(context, caller, request);
-  },
-};
+/**
+ * The list of keys, under its two names, `apis.listKeys` and `keys.listKeys` (contract 4.3); and the wide one, an
+ * addition of keystile.
+ */
+import type {
+  CountKeysRequestBody,
+  SearchKeysRequestBody,
+  V2KeysListKeysRequestBody,
+} from "../../keyring/schemas/requests.js";
+import type { CountKeysResponseData, KeyResponseData, Page, SearchPage } from "../../keyring/schemas/responses.js";
+import { type Access, both, onAny, onApi } from "./access.js";
+import type { Definition } from "./operation.js";
+import { integer, object, time } from "./responses.js";
+import { key, toWireKey, wholeKey } from "./wire-key.js";
 
 /** Requires `read_key` and `read_api`. */
-export function listKeys(name: string): Operation {
-  return define({
-    name,
-    summary: "Lists the keys of an API, by id.",
-    schema: schemas.listKeys,
-    answer: answer.key,
-    isList: true,
-    access,
-    act: async ({ keyring }, request) => {
-      const { data, pagination } = await keyring.listKeys(request);
-      return { data: data.map(toWireKey), pagination };
-    },
-  });
-}
+export const keysOfApi: Definition<V2KeysListKeysRequestBody, Page<KeyResponseData>> = {
+  summary: "Lists the keys of an API, by id.",
+  answer: key,
+  isList: true,
+  access: both(onApi("read_key"), onApi("read_api"), [{ permission: "api.*.read_api" }]),
+  show: ({ data, pagination }) => ({ data: data.map(toWireKey), pagination }),
+};
+
+type Named = { readonly apiId?: string };
+const onApis = both(onAny("read_key", "api", "api_id"), onAny("read_api", "api", "api_id"), [
+  { permission: "api.*.read_api" },
+]);
+const onOneApi = both(onApi("read_key"), onApi("read_api"), []);
+/** Requires `read_key` and `read_api` on the API that is named; otherwise on any, and shows the others of nothing. */
+const onNamedOrAny: Access<Named> = {
+  ...onApis,
+  allow: (context, caller, { apiId }) =>
+    apiId === undefined ? onApis.allow(context, caller, {}) : onOneApi.allow(context, caller, { apiId }),
+};
+
+export const foundKeys: Definition<SearchKeysRequestBody, SearchPage<KeyResponseData>> = {
+  summary: "Finds keys of all APIs that the caller may read: by text, state, expiry and credits, in an order.",
+  answer: wholeKey,
+  isList: true,
+  access: onNamedOrAny,
+};
+
+export const countedKeys: Definition<CountKeysRequestBody, CountKeysResponseData> = {
+  summary: "Counts the keys of an API, or of all that the caller may read.",
+  answer: object<CountKeysResponseData>({
+    total: integer(0),
+    disabled: integer(0),
+    expired: integer(0),
+    asOf: time,
+  }),
+  access: onNamedOrAny,
+};

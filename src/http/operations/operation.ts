@@ -1,23 +1,23 @@
-/**
- * Definition of an operation, used by HTTP and the command line: name, schemas, access check and action (spec §9-3).
- */
+/** What HTTP and the command line add to an operation of `keyring/`: its group, access, answer (contract 9-3). */
 import type { Caller } from "../../contracts/caller.js";
 import type { MaybePromise } from "../../contracts/types.js";
-import { actingFor, type Keyring } from "../../keyring/keyring.js";
-import type { Ratelimits } from "../../keyring/ratelimits/create-ratelimits.js";
+import type { Context } from "../../keyring/context.js";
+import { type Act, contextFor } from "../../keyring/operation.js";
+import type { LimitContext } from "../../keyring/ratelimits/limit.js";
 import { type JsonSchema, toJsonSchema } from "../../keyring/schemas/json-schema.js";
 import { parse, type Schema } from "../../keyring/schemas/parse.js";
+import { anyExternalId, externalId } from "../../keyring/schemas/primitives.js";
 import type { Verifier } from "../../verify/verifier.js";
 import { type Access, type AccessContext, type Asked, requireAnyGrant } from "./access.js";
 import { explain } from "./fields.js";
 import type { BodyShape } from "../long-json.js";
 import { bodyBytesOf, bodyShapeOf } from "./largest-body.js";
 
-/** What operations work with; keyring and ratelimits are those of the caller's workspace. */
+/** What operations work with; `keyring` and `ratelimits` are contexts in the caller's workspace. */
 export interface Services extends AccessContext {
   readonly verifier: Verifier<unknown>;
-  readonly keyring: Keyring;
-  readonly ratelimits: Ratelimits;
+  readonly keyring: Context;
+  readonly ratelimits: LimitContext;
   /** Which external ids new identities may have: those of the specification, or any text that the library takes. */
   readonly externalIds: "specified" | "any";
 }
@@ -31,11 +31,13 @@ export interface Call {
   readonly clientAddress?: string;
   /** The value of a header by its lower-case name. */
   readonly header: (name: string) => string | undefined;
+  /** True: the result as the library has it, with what HTTP leaves out. Default false. */
+  readonly isWhole?: boolean;
 }
 
 /** One operation: `POST /v2/<name>`. */
 export interface Operation extends Asked {
-  /** `<group>.<verb>`, such as `keys.createKey` (spec §9-3). */
+  /** `<group>.<verb>`, such as `keys.createKey` (contract 9-3). */
   readonly name: string;
   /** One sentence. */
   readonly summary: string;
@@ -49,8 +51,10 @@ export interface Operation extends Asked {
   readonly bodyShape: BodyShape;
   /** Schema of `data`; for a list, of one item. */
   readonly answer: JsonSchema;
-  /** Whether the response has `pagination`, and the request `limit` and `cursor` (spec §1-2). */
+  /** Whether the response has `pagination`, and the request `limit` and `cursor` (contract 1-2). */
   readonly isList: boolean;
+  /** Whether `data` may be as long as a page: it is made as one. */
+  readonly isLong: boolean;
   /** Headers of this operation, for the documentation: schemas by name. */
   readonly headers?: Readonly<Record<string, JsonSchema>>;
   /** Error statuses of this operation, besides those of every operation. */
@@ -72,32 +76,60 @@ export interface Operation extends Asked {
   perform(services: Services, call: Call): MaybePromise<unknown>;
 }
 
-/** How an operation is declared. */
-export interface Definition<B> {
-  readonly name: string;
-  readonly summary: string;
-  readonly schema: Schema<B>;
-  /** The same with any external id, where a request names a new identity. */
-  readonly wideSchema?: Schema<NoInfer<B>>;
-  /** JSON Schema for the documentation; default: derived from `schema`. */
-  readonly request?: JsonSchema;
-  /** Reads the part of the body that `access` and `act` need; default: `schema` parses all of it. */
-  readonly read?: (body: unknown) => B;
-  readonly answer: JsonSchema;
-  readonly isList?: boolean;
-  readonly access: Access<NoInfer<B>>;
-  /** As in {@link Operation}; default 404. */
-  readonly statuses?: readonly number[];
-  readonly act: (services: Services, request: NoInfer<B>, caller: Caller) => MaybePromise<unknown>;
+/** How the body of an operation is described and read. */
+export interface Reading<B> {
+  /** For the documentation. */
+  readonly request: JsonSchema;
+  /** @throws KeystileError BAD_REQUEST with every problem */
+  read(body: unknown, externalIds: Services["externalIds"]): B;
 }
 
-/** Builds an operation from its definition. */
-export function define<B>(definition: Definition<B>): Operation {
-  const { name, summary, schema, access, answer, isList = false, statuses = [404], act } = definition;
-  const { read = (body: unknown) => parse(schema, body) } = definition;
-  const { wideSchema } = definition;
-  const readWide = wideSchema === undefined ? read : (body: unknown) => parse(wideSchema, body);
-  const request = definition.request ?? toJsonSchema(schema);
+/** By a schema alone. */
+export function bySchema<B>(schema: Schema<B>): Reading<B> {
+  return { request: toJsonSchema(schema), read: (body) => parse(schema, body) };
+}
+
+/** By a schema that the service's option for external ids decides. */
+export function byExternalIds<B>(schemaOf: (externalId: Schema<string>) => Schema<B>): Reading<B> {
+  const schemas = { specified: schemaOf(externalId), any: schemaOf(anyExternalId) };
+  return { request: toJsonSchema(schemas.specified), read: (body, ids) => parse(schemas[ids], body) };
+}
+
+/** An operation, which may accept other requests over HTTP than in the library. */
+type Declared<C, B, T> = { readonly name: string; readonly act: Act<C, B, T> } & (
+  { readonly schema: Schema<B> } | { readonly reading: Reading<B> }
+);
+
+/** What is said of an operation, and who may use it. */
+interface Description<A> extends Pick<Operation, "summary" | "answer"> {
+  readonly access: A;
+  /** Default false. */
+  readonly isList?: boolean;
+  /** Default: whether it is a list. */
+  readonly isLong?: boolean;
+  /** As in {@link Operation}; default 404. */
+  readonly statuses?: readonly number[];
+}
+
+/** What HTTP adds to an operation. */
+export interface Definition<B, T> extends Description<Access<NoInfer<B>>> {
+  /** What is shown of what it resolves to; default: all. */
+  readonly show?: (result: NoInfer<T>) => unknown;
+}
+
+/** All of an operation but what it does. */
+export function describe(
+  name: string,
+  request: JsonSchema,
+  {
+    summary,
+    answer,
+    access,
+    isList = false,
+    isLong = isList,
+    statuses = [404],
+  }: Description<Omit<Access<never>, "allow">>,
+): Omit<Operation, "validate" | "perform"> {
   return {
     name,
     summary,
@@ -106,16 +138,33 @@ export function define<B>(definition: Definition<B>): Operation {
     bodyShape: bodyShapeOf(request),
     answer: explain(answer),
     isList,
+    isLong,
     permissions: access.permissions,
     also: access.also ?? [],
     statuses,
     mayAny: (caller) => caller.mayAny(access.action, access.type),
-    validate: (body, externalIds) => void (externalIds === "any" ? readWide : read)(body),
-    async perform(services, { caller, body }) {
-      requireAnyGrant(access, caller);
-      const request = services.externalIds === "any" ? readWide(body) : read(body);
-      await access.allow(services, caller, request);
-      return act({ ...services, keyring: actingFor(services.keyring, caller) }, request, caller);
-    },
+  };
+}
+
+/**
+ * Declares operations of a group.
+ * @param contextIn what they work with, of the services of a workspace
+ */
+export function group<C extends Context>(groupName: string, contextIn: (services: Services) => C) {
+  return <B, T>(operation: Declared<C, B, T>, definition: Definition<B, T>): Operation => {
+    const { name, act } = operation;
+    const { access, show } = definition;
+    const { request, read } = "reading" in operation ? operation.reading : bySchema(operation.schema);
+    return {
+      ...describe(`${groupName}.${name}`, request, definition),
+      validate: (body, externalIds = "specified") => void read(body, externalIds),
+      async perform(services, { caller, body, isWhole }) {
+        requireAnyGrant(access, caller);
+        const request = read(body, services.externalIds);
+        await access.allow(services, caller, request);
+        const result = await act(contextFor(contextIn(services), name, caller), request);
+        return show === undefined || isWhole === true ? result : show(result);
+      },
+    };
   };
 }

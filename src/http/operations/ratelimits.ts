@@ -1,112 +1,80 @@
 /** Operations `ratelimit.*`. Requests name a namespace by id or name, so access is checked where it is looked up. */
-import type { RatelimitContext, Ratelimits } from "../../keyring/ratelimits/create-ratelimits.js";
-import type { JsonSchema } from "../../keyring/schemas/json-schema.js";
-import type { Schema } from "../../keyring/schemas/parse.js";
-import * as schemas from "../../keyring/schemas/service.js";
-import { formsOf, type FurtherPermission, onAll } from "./access.js";
-import { define, type Operation } from "./operation.js";
-import * as answer from "./responses.js";
+import { limit, multiLimit } from "../../keyring/ratelimits/limit.js";
+import { listNamespaces } from "../../keyring/ratelimits/namespaces.js";
+import * as overrides from "../../keyring/ratelimits/overrides.js";
+import type * as A from "../../keyring/schemas/responses.js";
+import { type Access, formsOf, type FurtherPermission, onAll } from "./access.js";
+import { group } from "./operation.js";
+import { arrayOf, empty, flag, id, integer, object, text } from "./responses.js";
 
-interface RatelimitOperation<B> {
-  readonly name: string;
-  readonly summary: string;
-  readonly action: string;
-  readonly schema: Schema<B>;
-  readonly answer: JsonSchema;
-  readonly isList?: boolean;
-  readonly also?: readonly FurtherPermission[];
-  readonly act: (ratelimits: Ratelimits, request: B, context: RatelimitContext) => Promise<unknown>;
-}
+const define = group("ratelimit", ({ ratelimits }) => ratelimits);
 
-function ratelimitOperation<B>({
-  name,
-  summary,
+/** The operation checks it. */
+const inNamespace = (action: string, ...also: readonly FurtherPermission[]): Access<unknown> => ({
   action,
-  schema,
-  answer,
-  isList = false,
-  also = [],
-  act,
-}: RatelimitOperation<B>): Operation {
-  const permissions = formsOf(action, "ratelimit", "namespace_id");
-  return define({
-    name: `ratelimit.${name}`,
-    summary,
-    schema,
-    answer,
-    isList,
-    access: { action, type: "ratelimit", permissions, also, allow() {} },
-    act: ({ ratelimits }, request, caller) => act(ratelimits, request, { caller }),
-  });
-}
+  type: "ratelimit",
+  permissions: formsOf(action, "ratelimit", "namespace_id"),
+  also,
+  allow() {},
+});
 
 /** Operations that create a namespace that does not exist also need this. */
-const createNamespacePermission: readonly FurtherPermission[] = [
-  { permission: "ratelimit.*.create_namespace", where: "the namespace does not exist yet" },
-];
+const createNamespace = { permission: "ratelimit.*.create_namespace", where: "the namespace does not exist yet" };
+
+const counted = { limit: integer(0), remaining: integer(0), reset: integer(0) };
+const override = object<A.RatelimitOverride>({
+  overrideId: text,
+  duration: integer(1_000),
+  identifier: text,
+  limit: integer(0),
+});
 
 /** Rate limits of any identifier, by namespace. */
-export const ratelimits = [
-  define({
-    name: "ratelimit.listNamespaces",
+export const ratelimitOperations = [
+  define(listNamespaces, {
     summary: "Lists the namespaces with their ids, which permissions on one namespace name.",
-    schema: schemas.listNamespaces,
-    answer: answer.namespace,
+    answer: object<A.NamespaceData>({ id, name: text }),
     isList: true,
     access: onAll("read_namespace", "ratelimit"),
     statuses: [],
-    act: ({ ratelimits }, request, caller) => ratelimits.listNamespaces(request, { caller }),
   }),
-  ratelimitOperation({
-    name: "limit",
+  define(limit, {
     summary: "Takes tokens of one identifier; a namespace that does not exist is made.",
-    action: "limit",
-    schema: schemas.limit,
-    answer: answer.limited,
-    also: createNamespacePermission,
-    act: (ratelimits, request, context) => ratelimits.limit(request, context),
+    answer: object<A.V2RatelimitLimitResponseData>({ ...counted, success: flag }, { overrideId: text }),
+    access: inNamespace("limit", createNamespace),
   }),
-  ratelimitOperation({
-    name: "multiLimit",
+  define(multiLimit, {
     summary: "Takes tokens of several identifiers in one step, all or nothing.",
-    action: "limit",
-    schema: schemas.multiLimit,
-    answer: answer.multiLimited,
-    also: createNamespacePermission,
-    act: (ratelimits, request, context) => ratelimits.multiLimit(request, context),
+    answer: object<A.V2RatelimitMultiLimitResponseData>({
+      passed: flag,
+      limits: arrayOf(
+        object<A.V2RatelimitMultiLimitCheck>(
+          { namespace: text, identifier: text, ...counted, passed: flag },
+          { overrideId: text },
+        ),
+      ),
+    }),
+    access: inNamespace("limit", createNamespace),
   }),
-  ratelimitOperation({
-    name: "setOverride",
+  define(overrides.setOverride, {
     summary: "Gives an identifier, or all that one with * stands for, another limit, from the next check on.",
-    action: "set_override",
-    schema: schemas.setOverride,
-    answer: answer.createdOverride,
-    also: createNamespacePermission,
-    act: (ratelimits, request, context) => ratelimits.setOverride(request, context),
+    answer: object<A.V2RatelimitSetOverrideResponseData>({ overrideId: text }),
+    access: inNamespace("set_override", createNamespace),
   }),
-  ratelimitOperation({
-    name: "getOverride",
+  define(overrides.getOverride, {
     summary: "Shows the override of an identifier.",
-    action: "read_override",
-    schema: schemas.getOverride,
-    answer: answer.override,
-    act: (ratelimits, request, context) => ratelimits.getOverride(request, context),
+    answer: override,
+    access: inNamespace("read_override"),
   }),
-  ratelimitOperation({
-    name: "listOverrides",
+  define(overrides.listOverrides, {
     summary: "Lists the overrides of a namespace, by id, 10 a page unless asked otherwise.",
-    action: "read_override",
-    schema: schemas.listOverrides,
-    answer: answer.override,
+    answer: override,
     isList: true,
-    act: (ratelimits, request, context) => ratelimits.listOverrides(request, context),
+    access: inNamespace("read_override"),
   }),
-  ratelimitOperation({
-    name: "deleteOverride",
+  define(overrides.deleteOverride, {
     summary: "Removes the override of an identifier.",
-    action: "delete_override",
-    schema: schemas.getOverride,
-    answer: answer.empty,
-    act: (ratelimits, request, context) => ratelimits.deleteOverride(request, context),
+    answer: empty,
+    access: inNamespace("delete_override"),
   }),
 ];

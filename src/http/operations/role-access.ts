@@ -1,25 +1,19 @@
-/** Access checks that depend on the permissions, roles and identity that a request names. */
+/** Access checks of what changes roles, and of permissions that a request makes. */
 import type { Caller } from "../../contracts/caller.js";
 import { pause } from "../../keyring/context.js";
-import {
-  type Ids,
-  mayBecomeSlug,
-  readIdentities,
-  readPermissions,
-  readRoles,
-} from "../../keyring/rbac/resolve-names.js";
+import { mayBecomeSlug, PERMISSIONS, readIds } from "../../keyring/rbac/resolve-names.js";
+import { forbidden } from "../../keyring/rows.js";
 import {
   type Access,
   type AccessContext,
   byIdOrName,
-  forbidden,
   formsOf,
   type FurtherPermission,
   requireOnNamed,
-  type Resolve,
 } from "./access.js";
 
-const createPermission: FurtherPermission = {
+/** Of whatever names permissions that may not exist. */
+export const createPermission: FurtherPermission = {
   permission: "rbac.*.create_permission",
   where: "a permission does not exist yet",
 };
@@ -52,89 +46,17 @@ export const onRolePermissions: Access<{ readonly roleId: string; readonly permi
   },
 };
 
-/** What a request about keys may name besides. */
-export interface Named {
-  readonly permissions?: readonly string[];
-  readonly roles?: readonly string[];
-  readonly externalId?: string | null;
-}
-
-const READ_IDENTITY = { action: "read_identity", type: "identity", id: "identity_id" } as const;
-const ADD_PERMISSION = { action: "add_permission_to_key", type: "rbac", id: "permission_id" } as const;
-const ADD_ROLE = { action: "add_role_to_key", type: "rbac", id: "role_id" } as const;
-const FURTHER: Readonly<Record<keyof Named, FurtherPermission>> = {
-  permissions: {
-    permission: "rbac.*.add_permission_to_key",
-    where: "a key is given permissions and `strictDelegation` is on",
-  },
-  externalId: {
-    permission: "identity.*.read_identity",
-    where: "a key is given an identity and `strictDelegation` is on",
-  },
-  roles: { permission: "rbac.*.add_role_to_key", where: "a key is given roles and `strictDelegation` is on" },
-};
-
-/**
- * An access check that also looks at what a key is given.
- * @param fields of the request, for the documentation
- */
-export function naming<B>(access: Access<B>, fields: readonly (keyof Named)[]): Access<B & Named> {
-  const created = fields.includes("permissions") ? [createPermission] : [];
-  return {
-    ...access,
-    also: [...(access.also ?? []), ...created, ...fields.map((field) => FURTHER[field])],
-    async allow(context, caller, request) {
-      await access.allow(context, caller, request);
-      await needForNew(context, caller, request.permissions ?? []);
-      await needForNamed(context, caller, () => [request]);
-    },
-  };
-}
-
-/** The same for an import, which may create permissions: spec §4.2 asks for `create_key` alone. */
-export function namingInKeys<B>(access: Access<B>, namedBy: (request: B) => readonly Named[]): Access<B> {
-  return {
-    ...access,
-    also: [...(access.also ?? []), FURTHER.permissions, FURTHER.externalId, FURTHER.roles],
-    async allow(context, caller, request) {
-      await access.allow(context, caller, request);
-      await needForNamed(context, caller, () => namedBy(request));
-    },
-  };
-}
-
-/**
- * With `strictDelegation`: whoever gives a key a permission, an identity or a role needs a permission for that one.
- * @param namedBy what the request names, called with `strictDelegation` alone
- */
-async function needForNamed(context: AccessContext, caller: Caller, namedBy: () => readonly Named[]): Promise<void> {
-  if (!context.strictDelegation) return;
-  const named = namedBy();
-  const permissions = named.flatMap(({ permissions = [] }) => permissions);
-  await requireOnNamed(context, caller, ADD_PERMISSION, as(readPermissions), permissions);
-  const externalIds = named.flatMap(({ externalId }) => externalId ?? []);
-  await requireOnNamed(context, caller, READ_IDENTITY, as(readIdentities), externalIds);
-  const roles = named.flatMap(({ roles = [] }) => roles);
-  await requireOnNamed(context, caller, ADD_ROLE, as(readRoles), roles);
-}
-
-const TURNS = { next: () => pause(0) };
-
-/** With the look-up that the operation uses. */
-function as(read: typeof readRoles): Resolve {
-  return async (of, texts) => {
-    const ids: Ids = await read({ ...of, turns: TURNS }, texts);
-    return texts.map((text) => ids.get(text));
-  };
-}
+/** Of look-ups of many names. */
+export const TURNS = { next: () => pause(0) };
 
 function need(caller: Caller, action: string): void {
   if (!caller.may(action, { type: "rbac" })) throw forbidden([`rbac.*.${action}`]);
 }
 
-async function needForNew({ store }: AccessContext, caller: Caller, texts: readonly string[]): Promise<void> {
+/** @throws KeystileError CALLER_FORBIDDEN: one of these does not exist, and the caller may make none */
+export async function needForNew({ store }: AccessContext, caller: Caller, texts: readonly string[]): Promise<void> {
   if (texts.length === 0 || caller.may("create_permission", { type: "rbac" })) return;
   const { workspaceId } = caller;
-  const known = await readPermissions({ store, workspaceId, turns: TURNS }, texts);
+  const known = await readIds({ store, workspaceId, turns: TURNS }, PERMISSIONS, texts);
   if (texts.some((text) => !known.has(text) && mayBecomeSlug(text))) need(caller, "create_permission");
 }

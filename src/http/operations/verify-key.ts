@@ -1,26 +1,57 @@
-/** Operation `keys.verifyKey` (spec §4.1). */
+/** Operation `keys.verifyKey` (contract 4.1). */
+import type { V2KeysVerifyKeyResponseData, VerificationCode, VerifyKeyRatelimitData } from "../../contracts/types.js";
 import { compileQuery } from "../../access/permission-query.js";
 import { readRequest, REQUEST_SCHEMA } from "../../verify/request.js";
 import { readIdempotencyKey } from "../idempotency-key.js";
 import { keyForms, requireAnyGrant } from "./access.js";
-import { explain } from "./fields.js";
-import { bodyBytesOf, bodyShapeOf } from "./largest-body.js";
-import type { Operation } from "./operation.js";
-import * as answer from "./responses.js";
+import { describe, type Operation } from "./operation.js";
+import { arrayOf, flag, free, integer, limit, object, owner, text, texts, time } from "./responses.js";
 
 const access = { action: "verify_key", type: "api", permissions: keyForms("verify_key") } as const;
 
-/** Every outcome is a 200. The verifier decides whether the caller may see the key (spec §4.1-3, §4.1-4). */
+/** A record, so that the compiler reports missing and extra codes. */
+export const CODES = Object.keys({
+  VALID: true,
+  NOT_FOUND: true,
+  FORBIDDEN: true,
+  INSUFFICIENT_PERMISSIONS: true,
+  USAGE_EXCEEDED: true,
+  RATE_LIMITED: true,
+  DISABLED: true,
+  EXPIRED: true,
+} satisfies Record<VerificationCode, true>);
+/** Contract 2.2; `code` may gain values in time, and clients must tolerate them. */
+const verification = object<V2KeysVerifyKeyResponseData>(
+  { valid: flag, code: { type: "string", enum: CODES } },
+  {
+    keyId: text,
+    name: text,
+    meta: free,
+    expires: time,
+    credits: { ...integer(0), description: "Credits left after this call; absent: unlimited." },
+    enabled: flag,
+    permissions: texts,
+    roles: texts,
+    identity: owner,
+    ratelimits: arrayOf(
+      object<VerifyKeyRatelimitData>({
+        exceeded: flag,
+        ...limit,
+        reset: integer(1_000, 2_592_000_000),
+        remaining: integer(0, 1_000_000),
+      }),
+    ),
+  },
+);
+
+/** Every outcome is a 200. The verifier decides whether the caller may see the key (contract 4.1-3, 4.1-4). */
 export const verifyKey: Operation = {
-  name: "keys.verifyKey",
-  summary: "Verifies a key: permissions, rate limits and credits in one call. Every outcome is a 200.",
-  request: explain(REQUEST_SCHEMA),
-  bodyBytes: bodyBytesOf(REQUEST_SCHEMA),
-  bodyShape: bodyShapeOf(REQUEST_SCHEMA),
-  answer: explain(answer.verification),
-  isList: false,
-  permissions: access.permissions,
-  also: [],
+  ...describe("keys.verifyKey", REQUEST_SCHEMA, {
+    summary: "Verifies a key: permissions, rate limits and credits in one call. Every outcome is a 200.",
+    answer: verification,
+    access,
+    statuses: [404, 409, 422],
+  }),
   headers: {
     "Idempotency-Key": {
       type: "string",
@@ -31,8 +62,6 @@ export const verifyKey: Operation = {
         "of the same key and body takes no credits or tokens again, for a day unless the service says otherwise.",
     },
   },
-  statuses: [404, 409, 422],
-  mayAny: (caller) => caller.mayAny(access.action, access.type),
   validate(body) {
     const { permissions } = readRequest(body);
     if (permissions !== undefined) compileQuery(permissions);

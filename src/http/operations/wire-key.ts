@@ -1,16 +1,71 @@
 /**
- * Keys in HTTP responses: without the library's extra fields, since the specification lists every field of a response.
+ * Keys and identities in HTTP responses: without the library's extra fields, since the specification lists every field
+ * of a response.
  */
-import type { KeyCredits, KeyResponseData, WireCredits } from "../../keyring/schemas/responses.js";
+import type { Identity } from "../../contracts/types.js";
+import type { IdentityData, KeyCredits, KeyResponseData, WireCredits } from "../../keyring/schemas/responses.js";
+import {
+  arrayOf,
+  credits,
+  flag,
+  free,
+  integer,
+  longId,
+  object,
+  owner,
+  ratelimit,
+  text,
+  texts,
+  time,
+} from "./responses.js";
+
+/** A key as the specification has it. */
+export type WireKey = Omit<KeyResponseData, "apiId" | "creditsFrom" | "rerolledFrom" | "rerolledTo">;
+
+const requiredOfKey = {
+  keyId: longId,
+  start: { ...text, minLength: 1, maxLength: 50 },
+  enabled: flag,
+  createdAt: time,
+};
+const optionalOfKey = {
+  name: { ...text, maxLength: 255 },
+  meta: free,
+  updatedAt: time,
+  lastUsedAt: time,
+  expires: time,
+  permissions: texts,
+  roles: texts,
+  credits,
+  identity: owner,
+  ratelimits: { ...arrayOf(ratelimit), maxItems: 50 },
+  ipAllowlist: texts,
+};
+
+/** A key as administration sees it. */
+export const key = object<WireKey>(requiredOfKey, optionalOfKey);
+
+/** A key as operations show it that the specification does not have. */
+export const wholeKey = object<KeyResponseData>(
+  { ...requiredOfKey, apiId: text, creditsFrom: { type: "string", enum: ["key", "identity", "none"] } },
+  {
+    ...optionalOfKey,
+    credits: { ...credits, properties: { ...credits.properties, reserved: integer(0) } },
+    rerolledFrom: text,
+    rerolledTo: text,
+  },
+);
+
+/** An identity as the specification has it. */
+export function toWireIdentity({ credits: _, ...identity }: IdentityData): Identity {
+  return identity;
+}
 
 export function toWireCredits({ reserved, ...credits }: KeyCredits): WireCredits {
   return credits;
 }
 
-/** A key as the specification has it. */
-export type WireKey = Omit<KeyResponseData, "apiId" | "rerolledFrom" | "rerolledTo">;
-
 export function toWireKey(key: KeyResponseData): WireKey {
-  const { apiId: _, rerolledFrom: __, rerolledTo: ___, ...wire } = key;
+  const { apiId: _, rerolledFrom: __, rerolledTo: ___, creditsFrom: ____, ...wire } = key;
   return wire.credits === undefined ? wire : { ...wire, credits: toWireCredits(wire.credits) };
 }

@@ -2,7 +2,7 @@
 import { badRequest, type ValidationProblem } from "../../contracts/errors.js";
 import type { V2KeysMigrateKeyData } from "../../contracts/types.js";
 import { copyBody, readOwnProperties } from "../../lib/copy-json.js";
-import * as schemas from "../schemas/keys.js";
+import * as schemas from "../schemas/imports.js";
 import type { FailedKey, V2KeysMigrateKeysRequestBody } from "../schemas/migration-requests.js";
 import { MAX_PROBLEMS, UNREADABLE } from "../../lib/problems.js";
 import { readBody, type Schema, validate } from "../schemas/parse.js";
@@ -24,9 +24,26 @@ const TURN_MS = 4;
 /** Permissions, roles and rate limits of the keys in one batch of an array: a store writes so many in about 4 ms. */
 const MAX_NAMED = 8_000;
 
+/** What an import says besides its keys, which are validated later. */
+export interface ImportFrame {
+  /** `undefined`: there are problems. */
+  readonly fields: V2KeysMigrateKeysRequestBody | undefined;
+  /** The keys as they were given. */
+  readonly keys: unknown;
+  readonly problems: readonly ValidationProblem[];
+}
+
+/** Reads the own properties of an import's body, each once. @throws KeystileError BAD_REQUEST: it cannot be read */
+export function readFrame(body: unknown): ImportFrame {
+  const problems: ValidationProblem[] = [];
+  const given = readBody(body, readOwnProperties) ?? body;
+  const fields = validate(schemas.migrateKeys, given, "body", problems);
+  return { fields, keys: (given as { readonly keys?: unknown } | null | undefined)?.keys, problems };
+}
+
 /** What an import takes besides keys of the specification. */
 export interface Accepts {
-  /** Whether keys may have `createdAt` and `prefix`. */
+  /** Whether keys may have `createdAt`, `prefix` and `start`. */
   readonly extraFields?: boolean;
   /** Takes the keys of an iterable that break the schema. */
   readonly onInvalid: (failed: FailedKey) => void;
@@ -37,12 +54,12 @@ export interface Accepts {
  * @throws (rejects) KeystileError BAD_REQUEST; for an array also with the problems of every key in it
  */
 export async function readImport(
-  body: unknown,
+  frame: ImportFrame,
   batchSize: number,
   turn: () => Promise<void>,
   accepts: Accepts,
 ): Promise<Import> {
-  const reading = readInTurns(body, batchSize, turn, accepts);
+  const reading = readInTurns(frame, batchSize, turn, accepts);
   for (;;) {
     const { done, value } = reading.next();
     if (done === true) return value;
@@ -52,25 +69,22 @@ export async function readImport(
 
 /** Whether an import is well formed. @throws KeystileError as {@link readImport}, without giving others a turn */
 export function checkImport(body: unknown): void {
-  const reading = readInTurns(body, 1, () => Promise.resolve(), { onInvalid: () => undefined });
+  const reading = readInTurns(readFrame(body), 1, () => Promise.resolve(), { onInvalid: () => undefined });
   while (reading.next().done !== true);
 }
 
 /** Yields where others should get their turn. */
 function* readInTurns(
-  body: unknown,
+  { fields, keys: given, ...read }: ImportFrame,
   batchSize: number,
   turn: () => Promise<void>,
   accepts: Accepts,
 ): Generator<void, Import> {
-  const problems: ValidationProblem[] = [];
-  const fields = readBody(body, readOwnProperties) ?? body;
-  const frame = validate(schemas.migrateKeys, fields, "body", problems);
-  const given: unknown = (fields as { readonly keys?: unknown } | null | undefined)?.keys;
+  const problems = [...read.problems];
   const keys = Array.isArray(given) ? yield* validateAll(given, problems, accepts) : undefined;
-  if (frame === undefined || problems.length > 0) throw badRequest(problems);
-  const { migrationId, apiId } = frame;
-  const batches = keys === undefined ? readBatches(frame.keys, batchSize, accepts) : slices(keys, batchSize, turn);
+  if (fields === undefined || problems.length > 0) throw badRequest(problems);
+  const { migrationId, apiId } = fields;
+  const batches = keys === undefined ? readBatches(fields.keys, batchSize, accepts) : slices(keys, batchSize, turn);
   return { migrationId, apiId, keys, batches };
 }
 

@@ -1,5 +1,4 @@
 /** Hashes that other providers stored of their keys, in the canonical form in which a verification compares them. */
-import type { ValidationProblem } from "../../contracts/errors.js";
 import type { Algorithms } from "../../lib/migration-hashes.js";
 
 /** An imported hash in canonical form. */
@@ -40,23 +39,17 @@ function isTooLong(hash: string): boolean {
 }
 
 /**
- * Why keys cannot be imported by an algorithm: it is unknown, or salted and so useless for look-ups. Empty: they can.
+ * Why keys cannot be imported by an algorithm: it is unknown, or salted and so useless for look-ups; nothing: they can.
  */
-export function problemsWithAlgorithm({ knows }: Algorithms, name: string): readonly ValidationProblem[] {
-  return knows(name) ? [] : [problemWith(name)];
-}
-
-function problemWith(name: string): ValidationProblem {
-  const location = "body.algorithm";
+export function explainAlgorithm({ knows }: Algorithms, name: string) {
+  if (knows(name)) return undefined;
   if (!SALTED.test(name)) {
     return {
-      location,
       message: "is not a known algorithm",
       fix: 'use "sha256", "sha512", "prefixed-api-key" or a name registered in options.migrationAlgorithms',
     };
   }
   return {
-    location,
     message: "is a slow salted hash: the same key hashes differently each time, so no key can be found by it",
     fix: "keep verifying such keys where they are, and issue new keys as their owners come by",
   };

@@ -2,12 +2,10 @@
 import { badRequest } from "../../contracts/errors.js";
 import type { StandardSchema } from "../../contracts/standard-schema.js";
 import type { MigrationRow } from "../../contracts/store.js";
-import type { V2KeysMigrateKeyData } from "../../contracts/types.js";
-import { callable, type Check, checkOptions, flag, integer } from "../../lib/check-options.js";
+import { callable, type Check, checkOptions, integer } from "../../lib/check-options.js";
 import { validateMeta } from "../../lib/meta-schema.js";
 import { type Context, pause } from "../context.js";
-import { readPermissions } from "../rbac/resolve-names.js";
-import { MAX_BATCH, requireApi, requireNamed } from "../rows.js";
+import { requireApi, requireNamed } from "../rows.js";
 import type {
   FailedKey,
   ImportedKeyData,
@@ -17,8 +15,9 @@ import type {
   V2KeysMigrateKeysRequestBody,
 } from "../schemas/migration-requests.js";
 import type { V2KeysMigrateKeysResponseData } from "../schemas/responses.js";
-import { problemsWithAlgorithm } from "./imported-hash.js";
-import { type Import, readImport } from "./import-batches.js";
+import { boundNew } from "./bound-new.js";
+import { explainAlgorithm } from "./imported-hash.js";
+import { type Import, type ImportFrame, readFrame, readImport } from "./import-batches.js";
 import { createImportNames, type KnownNames } from "./name-cache.js";
 import { createReadAhead } from "./read-ahead.js";
 import { buildAhead, createRefused, storeBatch } from "./store-batch.js";
@@ -26,13 +25,10 @@ import { buildAhead, createRefused, storeBatch } from "./store-batch.js";
 type Batch = NonNullable<Import["keys"]>;
 
 const DEFAULT_BATCH = 1_000;
-const NONE: readonly never[] = Object.freeze([]);
 /** An asynchronous store may still not yield to the event loop: after this many batches a pause does. */
 const MAX_UNYIELDED = 8;
 const OPTIONS = {
   batchSize: integer(1, 10_000),
-  maxNewPermissions: integer(0, Number.MAX_SAFE_INTEGER),
-  specifiedFieldsOnly: flag,
   onProgress: callable,
   onBatch: callable,
 } satisfies Record<keyof MigrateKeysOptions, Check>;
@@ -60,10 +56,26 @@ export async function migrateKeys(
   body: V2KeysMigrateKeysRequestBody,
   options: MigrateKeysOptions = {},
 ): Promise<V2KeysMigrateKeysResponseData> {
-  checkOptions(options, OPTIONS);
+  return importKeys(context, readFrame(body), checkOptions(options, OPTIONS));
+}
+
+/** What the service sets besides. */
+export interface ImportOptions extends MigrateKeysOptions {
+  /** New permissions of an array's keys; with more the call is a BAD_REQUEST at `body.keys`, and nothing is stored. */
+  readonly maxNewPermissions?: number;
+  /** Keys have the fields of the specification alone, without `createdAt`, `prefix` and `start`. */
+  readonly specifiedFieldsOnly?: boolean;
+}
+
+/** {@link migrateKeys} of a body whose other fields were read. */
+export async function importKeys(
+  context: Context,
+  frame: ImportFrame,
+  options: ImportOptions,
+): Promise<V2KeysMigrateKeysResponseData> {
   const { batchSize = DEFAULT_BATCH, maxNewPermissions, specifiedFieldsOnly = false, onProgress, onBatch } = options;
   let invalid: FailedKey[] = [];
-  const { migrationId, apiId, keys, batches } = await readImport(body, batchSize, context.turns.next, {
+  const { migrationId, apiId, keys, batches } = await readImport(frame, batchSize, context.turns.next, {
     extraFields: !specifiedFieldsOnly,
     onInvalid: (key) => void invalid.push(key),
   });
@@ -111,42 +123,10 @@ export async function migrateKeys(
   return { migrated, failed, totals };
 }
 
-/**
- * Reads a thousand names at a time and stops at the first too many: a request that names 70,000 new ones took 100 ms.
- * @throws KeystileError BAD_REQUEST at `body.keys` if the keys name more permissions that do not exist
- */
-async function boundNew(context: Context, keys: readonly V2KeysMigrateKeyData[], most: number): Promise<void> {
-  const seen = new Set<string>();
-  let slugs: string[] = [];
-  let unknown = 0;
-  const count = async (): Promise<void> => {
-    unknown += slugs.length - (await readPermissions(context, slugs)).size;
-    if (unknown > most) throw tooManyNew(most);
-    slugs = [];
-    await context.turns.next();
-  };
-  for (const { permissions = NONE } of keys) {
-    for (const slug of permissions) {
-      if (seen.has(slug)) continue;
-      seen.add(slug);
-      slugs.push(slug);
-      if (slugs.length === MAX_BATCH) await count();
-    }
-  }
-  if (slugs.length > 0 && seen.size > most) await count();
-}
-
-function tooManyNew(most: number) {
-  const message = `would make more than ${most} permissions that do not exist yet`;
-  return badRequest([
-    { location: "body.keys", message, fix: "send fewer keys at a time, or make the permissions first" },
-  ]);
-}
-
 /** Without the algorithm no hash can be validated: the request fails, not each of its keys. */
 async function findUsable(context: Context, migrationId: string): Promise<MigrationRow> {
   const migration = await requireNamed(context, "migrations", migrationId);
-  if (problemsWithAlgorithm(context.algorithms, migration.algorithm).length === 0) return migration;
+  if (explainAlgorithm(context.algorithms, migration.algorithm) === undefined) return migration;
   const message = "has an algorithm that this keyring does not know";
   throw badRequest([{ location: "body.migrationId", message, fix: "register it in options.migrationAlgorithms" }]);
 }

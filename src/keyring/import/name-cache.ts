@@ -5,8 +5,9 @@ import {
   ensurePermissions,
   type Ids,
   idsOf,
-  readPermissions,
-  readRoles,
+  PERMISSIONS,
+  readIds,
+  ROLES,
 } from "../rbac/resolve-names.js";
 
 /** Ids by name, as far as they were looked up. A batch uses the ones that it began with. */
@@ -74,8 +75,8 @@ function createKnown(context: Context): KnownNames & { isFull(): boolean } {
     roles,
     permissions,
     identities,
-    findRoles: async (names) => keep(roles, await readRoles(context, names)),
-    findPermissions: async (texts) => keep(permissions, await readPermissions(context, texts)),
+    findRoles: async (names) => keep(roles, await readIds(context, ROLES, names)),
+    findPermissions: async (texts) => keep(permissions, await readIds(context, PERMISSIONS, texts)),
     ensurePermissions: async (slugs, now) => keep(permissions, await ensurePermissions(context, [...slugs], now)),
     ensureIdentities: async (externalIds, now) =>
       keep(identities, await ensureIdentities(context, [...externalIds], now)),

@@ -11,6 +11,7 @@ import type {
   MigrationFailure,
   MigrationResults,
 } from "../schemas/migration-requests.js";
+import { insertKeys } from "../write.js";
 import { type ImportedHash, readHash } from "./imported-hash.js";
 import type { ImportNames, KnownNames } from "./name-cache.js";
 
@@ -114,7 +115,7 @@ export async function storeBatch(
   // Rows built ahead are valid only if their names still are: one may have been removed since.
   const built = batch.ahead?.names === names ? batch.ahead : await build(context, to, batch.keys, names);
   const { candidates, fit, rows } = await withoutRootKeys(context, built);
-  const answer = rows.length === 0 ? NONE : context.store.insertKeys(rows);
+  const answer = rows.length === 0 ? NONE : insertKeys(context, rows);
   const yielded = answer instanceof Promise;
   if (yielded) onWaiting(names);
   const inserted = await answer;
@@ -239,7 +240,7 @@ function toNewKey(context: Context, to: Destination, { key, hash }: Candidate, n
       id: context.newId("key", now),
       workspaceId: context.workspaceId,
       apiId: to.apiId,
-      start: key.prefix === undefined ? UNKNOWN_START : `${key.prefix}_${UNKNOWN_START}`,
+      start: `${key.start ?? (key.prefix === undefined ? "" : `${key.prefix}_`)}${UNKNOWN_START}`,
       createdAt: now,
       permissions: names.permissionIds(key.permissions),
       roles: names.roleIds(key.roles),

@@ -3,14 +3,14 @@
  * row points to its two neighbours, so that all are found from any, whichever of them was rerolled or removed.
  */
 import type { KeyRow, Write } from "../../contracts/store.js";
-import type { Context } from "../context.js";
+import type { Context, Reading } from "../context.js";
 import { setField } from "../rows.js";
 import type { Mutable } from "../../lib/mutable.js";
 
 const LINKS = ["rerolledFrom", "rerolledTo"] as const;
 
 /** All other keys of its account, deleted ones included. */
-export async function othersOfAccount(context: Context, row: KeyRow): Promise<KeyRow[]> {
+export async function othersOfAccount(context: Reading, row: KeyRow): Promise<KeyRow[]> {
   return [...(await follow(context, row, "rerolledFrom")), ...(await follow(context, row, "rerolledTo"))];
 }
 
@@ -33,7 +33,7 @@ export async function unlink(context: Context, row: KeyRow): Promise<Write[]> {
   return writes;
 }
 
-async function follow({ store }: Context, row: KeyRow, link: (typeof LINKS)[number]): Promise<KeyRow[]> {
+async function follow({ store }: Reading, row: KeyRow, link: (typeof LINKS)[number]): Promise<KeyRow[]> {
   const found: KeyRow[] = [];
   for (let id = row[link]; id !== undefined;) {
     const [next] = await store.readMany("keys", [id]);

@@ -1,35 +1,72 @@
 /** Creates a key in an API: the operation `keys.createKey`. The key's text is returned once and never stored. */
 import { badRequest, KeystileError } from "../../contracts/errors.js";
-import { type Check, checkOptions, flag, ownOnly } from "../../lib/check-options.js";
 import { digestKey, newKey } from "../../lib/hash.js";
 import type { Context } from "../context.js";
 import { requireMeta } from "../meta.js";
-import { ensureNames, idsOf, requireRoles } from "../rbac/resolve-names.js";
+import { operation } from "../operation.js";
+import { ensureNames, idsOf, requireIds, ROLES } from "../rbac/resolve-names.js";
 import { requireShowable, requireVerifiable } from "../rbac/showable.js";
 import { requireApi } from "../rows.js";
-import * as schemas from "../schemas/keys.js";
-import { parse } from "../schemas/parse.js";
-import { MAX_TIME } from "../schemas/primitives.js";
-import type { CreateKeyOptions, CreateKeyRequestBody } from "../schemas/requests.js";
+import { credits, creditsFrom } from "../schemas/credits.js";
+import { newKeyFields } from "../schemas/key-schemas.js";
+import type { Schema } from "../schemas/parse.js";
+import * as atom from "../schemas/primitives.js";
+import { ratelimits } from "../schemas/ratelimits.js";
+import type { CreateKeyRequestBody, V2KeysCreateKeyRequestBody } from "../schemas/requests.js";
 import type { V2KeysCreateKeyResponseData } from "../schemas/responses.js";
-import { buildKey } from "./new-key.js";
+import { insertKeys } from "../write.js";
+import { buildKey, requireOneSource } from "./new-key.js";
 
-const OPTIONS = { acceptPast: flag } satisfies Record<keyof CreateKeyOptions, Check>;
+const { body, integer, optional, optionalOr } = atom;
 /** Random bytes of a key unless the request says otherwise: 128 bits. */
 export const DEFAULT_BYTES = 16;
 
+const fields = (externalId: Schema<string>) => ({
+  apiId: atom.id,
+  prefix: optional(atom.prefix),
+  byteLength: optionalOr(integer(16, 255), DEFAULT_BYTES),
+  ...newKeyFields,
+  externalId: optional(externalId),
+  roles: optional(atom.roleNames(0)),
+  permissions: optional(atom.slugs(0)),
+  credits: optional(credits),
+  creditsFrom: optional(creditsFrom),
+  ratelimits: optional(ratelimits),
+  recoverable: atom.noPlaintext,
+});
+
+/** A new key over HTTP, with an external id of this form. */
+export const specifiedKey = (externalId: Schema<string>) => body<V2KeysCreateKeyRequestBody>()(fields(externalId));
+
 /**
- * @throws KeystileError BAD_REQUEST · NOT_FOUND: no such API, or a role that does not exist; nothing is created then
+ * @throws KeystileError BAD_REQUEST at `body.expires` for a time that is past · NOT_FOUND: no such API, or a role that
+ *   does not exist; nothing is created then
  */
-export async function createKey(
+export const createKey = operation(
+  "createKey",
+  body<CreateKeyRequestBody>()({ ...fields(atom.anyExternalId), expiresIn: optional(atom.period) }),
+  (context, request) => {
+    const now = context.clock();
+    return insertKey(context, request, expiryOf(request, now), now);
+  },
+);
+
+/** The same over HTTP, where a time may be past: the key is EXPIRED from the start. */
+export function createSpecifiedKey(
   context: Context,
-  body: CreateKeyRequestBody,
-  options: CreateKeyOptions = {},
+  request: V2KeysCreateKeyRequestBody,
 ): Promise<V2KeysCreateKeyResponseData> {
-  const request = parse(schemas.createKey, body);
-  const { acceptPast = false } = checkOptions(options, OPTIONS);
-  const { key, row, balance } = await prepareKey(context, request, context.clock(), acceptPast);
-  const [inserted] = await context.store.insertKeys([balance === undefined ? { row } : { row, balance }]);
+  return insertKey(context, request, request.expires, context.clock());
+}
+
+async function insertKey(
+  context: Context,
+  request: V2KeysCreateKeyRequestBody,
+  expires: number | undefined,
+  now: number,
+): Promise<V2KeysCreateKeyResponseData> {
+  const { key, row, balance } = await prepareKey(context, request, expires, now);
+  const [inserted] = await insertKeys(context, [balance === undefined ? { row } : { row, balance }]);
   if (inserted !== true) throw new KeystileError("STORE_FAILED", "the store did not take the new key");
   return { keyId: row.id, key };
 }
@@ -42,39 +79,38 @@ export interface PreparedKey extends ReturnType<typeof buildKey> {
 
 /**
  * Builds a key of a validated request; permissions and an identity that do not exist are created.
- * @throws KeystileError as {@link createKey}
+ * @param expires in place of the request's
+ * @throws KeystileError NOT_FOUND: no such API, or a role that does not exist; nothing is created then
  */
 export async function prepareKey(
   context: Context,
-  request: CreateKeyRequestBody,
+  request: V2KeysCreateKeyRequestBody,
+  expires: number | undefined,
   now: number,
-  acceptPast: boolean,
 ): Promise<PreparedKey> {
-  const expires = expiryOf(request.expires, request.expiresIn, now, acceptPast);
+  requireOneSource(request);
   await requireMeta(context, request.meta);
   const { roles = [], permissions = [], externalId } = request;
   await requireApi(context, request.apiId);
-  const roleIds = await requireRoles(context, roles);
+  const roleIds = await requireIds(context, ROLES, roles);
   const externalIds = externalId === undefined ? [] : [externalId];
   const { permissionIds, identityIds } = await ensureNames(context, permissions, externalIds, now);
   const grantedIds = idsOf(permissions, permissionIds);
   await requireShowable(context, grantedIds);
   await requireVerifiable(context, roleIds, grantedIds);
   const { key, start } = newKey(request.prefix, request.byteLength ?? DEFAULT_BYTES);
-  const { row, balance } = buildKey(
-    context,
-    {
-      id: context.newId("key", now),
-      workspaceId: context.workspaceId,
-      apiId: request.apiId,
-      start,
-      createdAt: now,
-      permissions: grantedIds,
-      roles: roleIds,
-      identityId: externalId === undefined ? undefined : identityIds.get(externalId),
-    },
-    expires === undefined ? request : ownOnly({ ...request, expires }),
-  );
+  const origin = {
+    id: context.newId("key", now),
+    workspaceId: context.workspaceId,
+    apiId: request.apiId,
+    start,
+    createdAt: now,
+    permissions: grantedIds,
+    roles: roleIds,
+    identityId: externalId === undefined ? undefined : identityIds.get(externalId),
+  };
+  const { row, balance } = buildKey(context, origin, request);
+  if (expires !== undefined) row.expires = expires;
   row.digest = await digestKey(key);
   return balance === undefined ? { key, row } : { key, row, balance };
 }
@@ -86,20 +122,18 @@ const LIKELY_SECONDS = 100_000_000_000;
 
 /**
  * When a new key expires.
- * @throws KeystileError BAD_REQUEST for both forms at once, and unless `acceptPast` for a time that is past
+ * @throws KeystileError BAD_REQUEST for both forms at once, and for a time that is past
  */
 export function expiryOf(
-  expires: number | undefined,
-  expiresIn: number | undefined,
+  { expires, expiresIn }: Pick<CreateKeyRequestBody, "expires" | "expiresIn">,
   now: number,
-  acceptPast: boolean,
 ): number | undefined {
   if (expiresIn !== undefined) {
-    if (expires === undefined) return Math.min(now + expiresIn, MAX_TIME);
+    if (expires === undefined) return Math.min(now + expiresIn, atom.MAX_TIME);
     const message = "cannot be combined with expires";
     throw badRequest([{ location: "body.expiresIn", message, fix: "give one of the two" }]);
   }
-  if (expires === undefined || expires >= now || acceptPast) return expires;
+  if (expires === undefined || expires >= now) return expires;
   const isInSeconds = expires > 0 && expires < LIKELY_SECONDS;
   const message = `is past${isInSeconds ? "; it looks like seconds" : ""}`;
   const fix = isInSeconds ? "give milliseconds, such as Date.now() + 86_400_000" : "give a later time, or expiresIn";

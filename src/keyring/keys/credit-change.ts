@@ -1,5 +1,5 @@
-/** How a change of credits affects a key's row and its balance. Pure: the store does the arithmetic. */
-import type { CountedBalance, CreditChange, KeyRow } from "../../contracts/store.js";
+/** How a change of credits affects a row that has them and its balance. Pure: the store does the arithmetic. */
+import type { CountedBalance, CreditChange, CreditRow } from "../../contracts/store.js";
 import type { Refill } from "../../contracts/types.js";
 import { boundaryOf, periodOf } from "../../credits/refill-calendar.js";
 import { setField } from "../rows.js";
@@ -11,13 +11,16 @@ export interface CreditPatch {
   readonly refill?: Refill | null;
 }
 
+/** The row of a key, or of an identity, which has no time of its own. */
+type Owner = CreditRow & { readonly createdAt?: number };
+
 /**
  * Sets the fields of `row` that follow from the patch.
- * @param balance the key's, read with the refills due by `now`
+ * @param balance of the row, read with the refills due by `now`
  * @returns the change of the balance to write with the row; `undefined`: none
  */
 export function changeCredits(
-  row: Mutable<KeyRow>,
+  row: Mutable<Owner>,
   patch: CreditPatch,
   now: number,
   balance: CountedBalance,
@@ -51,8 +54,8 @@ export function changeCredits(
 }
 
 /** Unix milliseconds: the current calendar counts no boundary up to this instant. */
-export function refillCursorOf(row: KeyRow): number {
-  return row.refillCursor ?? row.createdAt;
+export function refillCursorOf(row: Owner): number {
+  return row.refillCursor ?? row.createdAt ?? 0;
 }
 
 /** Whether the boundaries are the same: those counted stay counted, even if the clock has stepped back. */

@@ -3,13 +3,12 @@
  */
 import { badRequest } from "../../contracts/errors.js";
 import type { Context } from "../context.js";
+import { operation } from "../operation.js";
 import { toPermissionResponses, toRoleResponsesOf } from "../rbac/rbac-responses.js";
-import { ensurePermissions, idsOf, requirePermissions, requireRoles } from "../rbac/resolve-names.js";
+import { ensurePermissions, idsOf, PERMISSIONS, requireIds, ROLES } from "../rbac/resolve-names.js";
 import { requireShowable, requireVerifiable } from "../rbac/showable.js";
 import { requireKey } from "../rows.js";
-import * as schemas from "../schemas/keys.js";
-import { parse, type Schema } from "../schemas/parse.js";
-import * as atom from "../schemas/primitives.js";
+import { body, id, MAX_ROLES, roleNames, slugs } from "../schemas/primitives.js";
 import type { V2KeysPermissionsRequestBody, V2KeysRolesRequestBody } from "../schemas/requests.js";
 import type { Permission, Role } from "../schemas/responses.js";
 import { writeKey } from "./update-key.js";
@@ -24,59 +23,59 @@ const difference: Merge = (has, given) => {
 const union: Merge = (has, given) => [...new Set([...has, ...given])];
 const replacement: Merge = (_has, given) => given;
 
+/** @param min of the permissions that a request names */
+const keyPermissions = (min: number) => body<V2KeysPermissionsRequestBody>()({ keyId: id, permissions: slugs(min) });
+const keyRoles = (min: number) => body<V2KeysRolesRequestBody>()({ keyId: id, roles: roleNames(min) });
+
 /** Grants permissions directly; those that do not exist are created. @throws KeystileError BAD_REQUEST · NOT_FOUND */
-export function addPermissions(context: Context, body: V2KeysPermissionsRequestBody): Promise<readonly Permission[]> {
-  return grant(context, body, schemas.changePermissions, union);
-}
+export const addPermissions = operation("addPermissions", keyPermissions(1), (context, request) =>
+  grant(context, request, union),
+);
 
 /**
  * Replaces the direct grants; permissions that do not exist are created.
  * @throws KeystileError BAD_REQUEST · NOT_FOUND
  */
-export function setPermissions(context: Context, body: V2KeysPermissionsRequestBody): Promise<readonly Permission[]> {
-  return grant(context, body, schemas.setPermissions, replacement);
-}
+export const setPermissions = operation("setPermissions", keyPermissions(0), (context, request) =>
+  grant(context, request, replacement),
+);
 
 /**
  * Removes direct grants; a permission that the key does not have changes nothing.
- * @throws KeystileError BAD_REQUEST · NOT_FOUND: no such key, or a permission that does not exist
+ * @throws KeystileError NOT_FOUND: no such key, or a permission that does not exist
  */
-export async function removePermissions(
-  context: Context,
-  body: V2KeysPermissionsRequestBody,
-): Promise<readonly Permission[]> {
-  const { keyId, permissions } = parse(schemas.changePermissions, body);
-  const now = context.clock();
-  await requireKey(context, keyId);
-  const ids = await requirePermissions(context, permissions);
-  return toPermissionResponses(context, await merge(context, { keyId, field: "permissions", ids, now }, difference));
-}
+export const removePermissions = operation(
+  "removePermissions",
+  keyPermissions(1),
+  async (context, { keyId, permissions }) => {
+    const now = context.clock();
+    await requireKey(context, keyId);
+    const ids = await requireIds(context, PERMISSIONS, permissions);
+    return toPermissionResponses(context, await merge(context, { keyId, field: "permissions", ids, now }, difference));
+  },
+);
 
 /** Adds roles, which must exist. @throws KeystileError BAD_REQUEST · NOT_FOUND */
-export function addRoles(context: Context, body: V2KeysRolesRequestBody): Promise<readonly Role[]> {
-  return assign(context, body, schemas.changeRoles, unionOfRoles);
-}
+export const addRoles = operation("addRoles", keyRoles(1), (context, request) =>
+  assign(context, request, unionOfRoles),
+);
 
 /** Replaces the roles. @throws KeystileError BAD_REQUEST · NOT_FOUND */
-export function setRoles(context: Context, body: V2KeysRolesRequestBody): Promise<readonly Role[]> {
-  return assign(context, body, schemas.setRoles, replacement);
-}
+export const setRoles = operation("setRoles", keyRoles(0), (context, request) => assign(context, request, replacement));
 
 /**
  * Removes roles; one that the key does not have changes nothing.
- * @throws KeystileError BAD_REQUEST · NOT_FOUND: no such key, or a role that does not exist
+ * @throws KeystileError NOT_FOUND: no such key, or a role that does not exist
  */
-export function removeRoles(context: Context, body: V2KeysRolesRequestBody): Promise<readonly Role[]> {
-  return assign(context, body, schemas.changeRoles, difference);
-}
+export const removeRoles = operation("removeRoles", keyRoles(1), (context, request) =>
+  assign(context, request, difference),
+);
 
 async function grant(
   context: Context,
-  body: unknown,
-  schema: Schema<V2KeysPermissionsRequestBody>,
+  { keyId, permissions }: V2KeysPermissionsRequestBody,
   how: Merge,
 ): Promise<readonly Permission[]> {
-  const { keyId, permissions } = parse(schema, body);
   const now = context.clock();
   // Checked first: nothing is created for a missing key.
   await requireKey(context, keyId);
@@ -86,14 +85,12 @@ async function grant(
 
 async function assign(
   context: Context,
-  body: unknown,
-  schema: Schema<V2KeysRolesRequestBody>,
+  { keyId, roles }: V2KeysRolesRequestBody,
   how: Merge,
 ): Promise<readonly Role[]> {
-  const { keyId, roles } = parse(schema, body);
   const now = context.clock();
   await requireKey(context, keyId);
-  const ids = await requireRoles(context, roles);
+  const ids = await requireIds(context, ROLES, roles);
   return toRoleResponsesOf(context, await merge(context, { keyId, field: "roles", ids, now }, how));
 }
 
@@ -121,6 +118,6 @@ async function merge(context: Context, { keyId, field, ids, now }: Change, how: 
 /** Bounded by what one request may give, since each role may grow, and a verification reads them all. */
 function unionOfRoles(has: readonly string[], given: readonly string[]): readonly string[] {
   const ids = union(has, given);
-  if (ids.length <= atom.MAX_ROLES) return ids;
-  throw badRequest([{ location: "body.roles", message: `would give the key more than ${atom.MAX_ROLES} roles` }]);
+  if (ids.length <= MAX_ROLES) return ids;
+  throw badRequest([{ location: "body.roles", message: `would give the key more than ${MAX_ROLES} roles` }]);
 }

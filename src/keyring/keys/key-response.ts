@@ -1,13 +1,14 @@
 /** Maps a key's row to `KeyResponseData`; a property that does not apply is absent. */
 import { KEY_FIELDS, type KeyField } from "../../contracts/key-fields.js";
-import type { CountedBalance, IdentityRow, KeyRow, Rows } from "../../contracts/store.js";
+import type { BalanceQuery, CountedBalance, IdentityRow, KeyRow, Rows } from "../../contracts/store.js";
 import type { Identity, Refill } from "../../contracts/types.js";
 import { calendarOf, periodOf } from "../../credits/refill-calendar.js";
 import { ownOnly } from "../../lib/check-options.js";
+import { creditsSource } from "../../lib/credits-source.js";
 import { clampIdentity, toRatelimitResponse } from "../../ratelimit/applied-limits.js";
 import { toIdentity } from "../../lib/identity.js";
 import type { Mutable } from "../../lib/mutable.js";
-import type { Context } from "../context.js";
+import type { Context, Reading } from "../context.js";
 import { MAX_BATCH, readRows, setField } from "../rows.js";
 import { ALWAYS_SHOWN, SHOWN_UNLESS_USUAL } from "../schemas/key-names.js";
 import type { KeyCredits, KeyResponseData } from "../schemas/responses.js";
@@ -43,7 +44,7 @@ export async function toKeyResponses(
   const permissions = await read("permissions", (row) => row.permissions);
   const roles = await read("roles", (row) => row.roles);
   const identities = await read("identities", ({ identityId }) => (identityId === undefined ? [] : [identityId]));
-  const credits = await readCredits(context, keys, now);
+  const credits = await readCredits(context, "keys", keys, now);
   const responses: KeyResponseData[] = [];
   let shown = 0;
   for (const [i, row] of keys.entries()) {
@@ -54,6 +55,7 @@ export async function toKeyResponses(
     if (names.length > 0) data.roles = names;
     if (row.hasCredits || row.refill !== undefined) data.credits = credits[i] as KeyCredits;
     const identity = row.identityId === undefined ? undefined : identities.get(row.identityId);
+    data.creditsFrom = creditsSource(row, identity);
     if (identity !== undefined) data.identity = toIdentityResponse(identity);
     if (row.ratelimits.length > 0) data.ratelimits = row.ratelimits.map(toRatelimitResponse);
     responses.push(data);
@@ -84,17 +86,25 @@ export function toIdentityResponse(row: IdentityRow): Identity {
 }
 
 /**
- * Current balances of keys, in order, with the refills due by now counted: one call of the store, and none if no key
- * has credits. An invalid balance is shown as what can be spent of it, 0, and says so ({@link readBalances}). Where a
- * refill changed between reading the row and reading the balance, both are read again: at most {@link MAX_READS} times,
- * two calls each.
+ * Current balances of keys or identities, in order, with the refills due by now counted: one call of the store, and
+ * none if no row has credits. An invalid balance is shown as what can be spent of it, 0, and says so
+ * ({@link readBalances}). Where a refill changed between reading the row and reading the balance, both are read again:
+ * at most {@link MAX_READS} times, two calls each.
  */
-export async function readCredits(context: Context, rows: readonly KeyRow[], now: number): Promise<KeyCredits[]> {
+export async function readCredits<T extends "keys" | "identities">(
+  context: Reading,
+  table: T,
+  rows: readonly Rows[T][],
+  now: number,
+): Promise<KeyCredits[]> {
   const { store } = context;
   const credits = rows.map(({ refill }) => toCredits(null, refill));
-  let pending = [...rows.entries()].filter(([, { hasCredits }]) => hasCredits);
+  let pending = [...rows.entries()].filter(([, { hasCredits }]) => hasCredits === true);
   for (let attempts = 1; pending.length > 0; attempts++) {
-    const queries = pending.map(([, { id, refill }]) => ({ keyId: id, period: periodOf(refill, now) }));
+    const queries = pending.map(([, { id, refill }]): BalanceQuery => {
+      const period = periodOf(refill, now);
+      return table === "keys" ? { keyId: id, period } : { identityId: id, period };
+    });
     const balances = await readBalances(store, queries, now);
     const isLast = attempts === MAX_READS;
     const outdated = pending.filter(([i, { refill }], at) => {
@@ -108,22 +118,22 @@ export async function readCredits(context: Context, rows: readonly KeyRow[], now
     });
     const current = await readRows(
       context,
-      "keys",
+      table,
       outdated.map(([, { id }]) => id),
     );
     pending = [];
     for (const [i, { id }] of outdated) {
       const row = current.get(id);
-      // A key that was removed meanwhile is returned as it was read.
+      // What was removed meanwhile is returned as it was read.
       if (row === undefined) continue;
       credits[i] = toCredits(null, row.refill);
-      if (row.hasCredits) pending.push([i, row]);
+      if (row.hasCredits === true) pending.push([i, row]);
     }
   }
   return credits;
 }
 
-/** Most attempts while an administrator keeps changing a key: then the balance is returned without the refills due. */
+/** Most attempts while an administrator keeps changing a row: then the balance is returned without the refills due. */
 const MAX_READS = 4;
 
 function isOfCalendar({ remaining, period }: CountedBalance, asked = NaN): boolean {

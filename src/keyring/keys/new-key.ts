@@ -1,7 +1,8 @@
 /**
- * Builds the row and first balance of a new key, created or imported. Spec §2.3. Names are already resolved to ids.
+ * Builds the row and first balance of a new key, created or imported. Contract 2.3. Names are already resolved to ids.
  */
 import { fieldsThat, KEY_FIELDS } from "../../contracts/key-fields.js";
+import { badRequest } from "../../contracts/errors.js";
 import type { KeyRow, NewKey } from "../../contracts/store.js";
 import type { KeyCreditsData, RatelimitRequest, RatelimitResponse } from "../../contracts/types.js";
 import { periodOf } from "../../credits/refill-calendar.js";
@@ -13,6 +14,7 @@ import type { Mutable } from "../../lib/mutable.js";
 /** The fields of a key that requests to create or import one have in common. */
 export interface KeyFields extends GivenKeyFields {
   readonly credits?: KeyCreditsData;
+  readonly creditsFrom?: "identity" | "none";
   readonly ratelimits?: readonly RatelimitRequest[];
 }
 
@@ -59,12 +61,26 @@ export function buildKey(
   };
   for (const name of OPTIONAL) setField(row, name, fields[name]);
   if (origin.identityId !== undefined) row.identityId = origin.identityId;
+  if (credits?.remaining === null || fields.creditsFrom === "none") row.creditsFrom = "none";
   if (credits?.refill !== undefined) row.refill = { ...credits.refill };
   if (remaining === null) return { row };
   return {
     row,
     balance: { remaining, amount: credits?.refill?.amount ?? 0, period: periodOf(credits?.refill, origin.createdAt) },
   };
+}
+
+/** @throws KeystileError BAD_REQUEST: two fields say whose credits the key takes */
+export function requireOneSource({
+  credits,
+  creditsFrom,
+}: {
+  readonly credits?: unknown;
+  readonly creditsFrom?: unknown;
+}): void {
+  if (credits === undefined || creditsFrom === undefined) return;
+  const message = "cannot be combined with credits";
+  throw badRequest([{ location: "body.creditsFrom", message, fix: "give one of the two" }]);
 }
 
 /** Limits with ids; a limit that existed under the same name keeps its id. */

@@ -1,44 +1,57 @@
 /** Replaces a key by one with a new id and a new text and the same settings: the operation `keys.rerollKey`. */
 import type { KeyRow, Write } from "../../contracts/store.js";
+import type { MaybePromise } from "../../contracts/types.js";
 import { MAX_DATE_MS } from "../../lib/check-options.js";
 import { digestKey, newKey } from "../../lib/hash.js";
 import type { Mutable } from "../../lib/mutable.js";
 import { type Context, updateWithRetry } from "../context.js";
-import { writeRows } from "../create-row.js";
+import { operation } from "../operation.js";
 import { requireKey } from "../rows.js";
-import * as schemas from "../schemas/keys.js";
-import { parse } from "../schemas/parse.js";
+import { body, id, integer, MAX_TIME, optional, prefix } from "../schemas/primitives.js";
 import type { V2KeysRerollKeyRequestBody } from "../schemas/requests.js";
 import type { V2KeysCreateKeyResponseData } from "../schemas/responses.js";
+import { writeRows } from "../write.js";
 import { DEFAULT_BYTES } from "./create-key.js";
 import { lastOfAccount } from "./account-keys.js";
 import { refillCursorOf } from "./credit-change.js";
 import { toLimitRows } from "./new-key.js";
 
-/** `<prefix>_` and the four characters that follow it in `start`. */
-const PREFIXED = /^([a-zA-Z0-9_]{1,16})_.{4}$/;
+/**
+ * `<prefix>_` and what follows it in `start`: four characters, or of an import that never verified what it said, and
+ * three dots.
+ */
+const PREFIXED = /^([a-zA-Z0-9_]{1,16})_(?:.{4}|.*\.{3})$/;
 
 /**
- * One write creates the new key and sets the old one's expiry. The new key has the old one's prefix and `expires`, but
- * 16 new random bytes. Both share one balance and the buckets of the key's own limits, so that replacing a key makes no
- * credits and no tokens; when the old key ends they belong to the new one. An old key that expires sooner anyway keeps
- * its `expires`.
- * @param check throws if the old key, as it is when it is written, is not to be replaced
- * @throws KeystileError BAD_REQUEST · NOT_FOUND · what `check` throws
+ * One write creates the new key and sets the old one's expiry. The new key has the old one's `expires` and, unless the
+ * request names another, its prefix, but 16 new random bytes. Both share one balance and the buckets of the key's own
+ * limits, so that replacing a key makes no credits and no tokens; when the old key ends they belong to the new one. An
+ * old key that expires sooner anyway keeps its `expires`.
+ * @throws KeystileError NOT_FOUND
  */
-export async function rerollKey(
+export const rerollKey = operation(
+  "rerollKey",
+  body<V2KeysRerollKeyRequestBody>()({ keyId: id, expiration: integer(0, MAX_TIME), prefix: optional(prefix) }),
+  (context, request) => replaceKey(context, request, () => undefined),
+);
+
+/**
+ * The same for whoever may not replace every key.
+ * @param check throws (or rejects) if the old key, as it is when it is written, is not to be replaced
+ * @throws KeystileError NOT_FOUND · what `check` throws
+ */
+export async function replaceKey(
   context: Context,
-  body: V2KeysRerollKeyRequestBody,
-  check: (old: KeyRow) => unknown = () => undefined,
+  { keyId, expiration, prefix }: V2KeysRerollKeyRequestBody,
+  check: (old: KeyRow) => MaybePromise<unknown>,
 ): Promise<V2KeysCreateKeyResponseData> {
-  const { keyId, expiration } = parse(schemas.rerollKey, body);
   const now = context.clock();
   return updateWithRetry(context, keyId, async () => {
     const old = await requireKey(context, keyId);
-    check(old);
+    await check(old);
     // One that was rerolled before is not the latest of its account.
     const last = await lastOfAccount(context, old);
-    const { key, start } = newKey(PREFIXED.exec(old.start)?.[1], DEFAULT_BYTES);
+    const { key, start } = newKey(prefix ?? PREFIXED.exec(old.start)?.[1], DEFAULT_BYTES);
     const digest = await digestKey(key);
     const row = copyOf(context, old, last, { id: context.newId("key", now), digest, start, createdAt: now });
     const retired: Mutable<KeyRow> = { ...old, expires: lastValidTime(old, expiration, now), updatedAt: now };

@@ -5,35 +5,56 @@
 import { fieldsThat, KEY_FIELDS } from "../../contracts/key-fields.js";
 import type { CreditChange, KeyRow, Write } from "../../contracts/store.js";
 import type { MaybePromise } from "../../contracts/types.js";
+import { ABANDONED } from "../../credits/account.js";
 import { periodOf } from "../../credits/refill-calendar.js";
+import type { Mutable } from "../../lib/mutable.js";
 import { type Context, updateWithRetry } from "../context.js";
 import { requireMeta } from "../meta.js";
-import { writeRows } from "../create-row.js";
-import { ensureNames, idsOf, requireRoles } from "../rbac/resolve-names.js";
+import { operation } from "../operation.js";
+import { ensureNames, idsOf, requireIds, ROLES } from "../rbac/resolve-names.js";
 import { requireShowable, requireVerifiable } from "../rbac/showable.js";
 import { requireKey, requireKeyIncludingDeleted, setField } from "../rows.js";
+import { changedCredits, creditsFrom } from "../schemas/credits.js";
 import { CLEARABLE, SETTABLE } from "../schemas/key-names.js";
-import * as schemas from "../schemas/keys.js";
-import { parse } from "../schemas/parse.js";
+import { changedKeyFields } from "../schemas/key-schemas.js";
+import type { Schema } from "../schemas/parse.js";
+import * as atom from "../schemas/primitives.js";
+import { ratelimits } from "../schemas/ratelimits.js";
 import type { V2KeysDeleteKeyRequestBody, V2KeysUpdateKeyRequestBody } from "../schemas/requests.js";
 import type { EmptyResponse } from "../schemas/responses.js";
+import { writeRows } from "../write.js";
 import { othersOfAccount, unlink } from "./account-keys.js";
 import { changeCredits, type CreditPatch, refillCursorOf } from "./credit-change.js";
-import { toLimitRows } from "./new-key.js";
+import { requireOneSource, toLimitRows } from "./new-key.js";
 import { readBalances } from "./read-balances.js";
-import type { Mutable } from "../../lib/mutable.js";
+
+const { body, nullable, optional } = atom;
+
+/** Changes of a key, with an external id of this form. */
+export const changedKey = (externalId: Schema<string>) =>
+  body<V2KeysUpdateKeyRequestBody>()({
+    keyId: atom.id,
+    ...changedKeyFields,
+    externalId: optional(nullable(externalId)),
+    roles: optional(atom.roleNames(0)),
+    permissions: optional(atom.slugs(0)),
+    credits: optional(nullable(changedCredits)),
+    creditsFrom: optional(creditsFrom),
+    ratelimits: optional(ratelimits),
+  });
 
 /**
- * Changes a key. Permissions and the identity are created when they do not exist.
+ * Changes a key. Permissions and the identity are created when they do not exist. A key that moves draws on the credits
+ * of its new identity, unless it has its own.
  * @throws KeystileError BAD_REQUEST · NOT_FOUND: no such key, or a role that does not exist
  */
-export async function updateKey(context: Context, body: V2KeysUpdateKeyRequestBody): Promise<EmptyResponse> {
-  const request = parse(schemas.updateKey, body);
+export const updateKey = operation("updateKey", changedKey(atom.anyExternalId), async (context, request) => {
   const now = context.clock();
+  requireOneSource(request);
   await requireMeta(context, request.meta);
   const { keyId, roles, permissions, externalId } = request;
   const has = await requireKey(context, keyId);
-  const roleIds = roles && (await requireRoles(context, roles));
+  const roleIds = roles && (await requireIds(context, ROLES, roles));
   const externalIds = typeof externalId === "string" ? [externalId] : [];
   const { permissionIds: ids, identityIds } = await ensureNames(context, permissions ?? [], externalIds, now);
   const permissionIds = permissions && idsOf(permissions, ids);
@@ -48,25 +69,49 @@ export async function updateKey(context: Context, body: V2KeysUpdateKeyRequestBo
     setField(row, "permissions", permissionIds);
     if (request.ratelimits !== undefined)
       row.ratelimits = toLimitRows(context, request.ratelimits, now, row.ratelimits);
-    if (request.credits === undefined) return undefined;
-    return changeBalance(context, row, request.credits ?? { remaining: null }, now);
+    return changeSource(context, row, request, now);
   });
+});
+
+/** What a request says of whose credits a key takes: its own, its identity's or none. */
+function changeSource(
+  context: Context,
+  row: Mutable<KeyRow>,
+  { credits, creditsFrom }: Pick<V2KeysUpdateKeyRequestBody, "credits" | "creditsFrom">,
+  now: number,
+): MaybePromise<CreditChange | undefined> {
+  if (credits !== undefined) return changeBalance(context, row, credits ?? { remaining: null }, now);
+  if (creditsFrom === "none") return changeBalance(context, row, { remaining: null }, now);
+  return creditsFrom === undefined ? undefined : giveUpBalance(context, row, now);
+}
+
+/**
+ * Why its balance does not become unlimited: until other processes hear of the change, they spend from it, and would
+ * let any number of calls pass.
+ */
+async function giveUpBalance(context: Context, row: Mutable<KeyRow>, now: number): Promise<CreditChange | undefined> {
+  const change = row.hasCredits ? await changeBalance(context, row, { remaining: null }, now) : undefined;
+  setField(row, "creditsFrom", null);
+  return change && { ...change, remaining: 0, refill: { amount: 0, period: ABANDONED } };
 }
 
 /**
  * Hides a key, or removes it with all that belongs to it; one that is hidden can still be removed.
- * @throws KeystileError BAD_REQUEST · NOT_FOUND
+ * @throws KeystileError NOT_FOUND
  */
-export async function deleteKey(context: Context, body: V2KeysDeleteKeyRequestBody): Promise<EmptyResponse> {
-  const { keyId, permanent = false } = parse(schemas.deleteKey, body);
-  const now = context.clock();
-  if (!permanent) return writeKey(context, keyId, now, hide);
-  return updateWithRetry(context, keyId, async () => {
-    const row = await requireKeyIncludingDeleted(context, keyId);
-    const removal: Write = { table: "keys", remove: keyId, version: row.version };
-    return (await writeRows(context, [removal, ...(await unlink(context, row))])) ? {} : undefined;
-  });
-}
+export const deleteKey = operation(
+  "deleteKey",
+  body<V2KeysDeleteKeyRequestBody>()({ keyId: atom.id, permanent: atom.optionalOr(atom.boolean, false) }),
+  (context, { keyId, permanent = false }) => {
+    const now = context.clock();
+    if (!permanent) return writeKey(context, keyId, now, hide);
+    return updateWithRetry(context, keyId, async () => {
+      const row = await requireKeyIncludingDeleted(context, keyId);
+      const removal: Write = { table: "keys", remove: keyId, version: row.version };
+      return (await writeRows(context, [removal, ...(await unlink(context, row))])) ? {} : undefined;
+    });
+  },
+);
 
 /** The default value of the field, or `undefined`. */
 function whenCleared(name: (typeof CLEARABLE)[number]) {
@@ -79,16 +124,29 @@ function hide(row: Mutable<KeyRow>): undefined {
 }
 
 /**
- * {@link changeCredits} of the current balance. Of one that is invalid, the store takes no change but a new balance.
+ * {@link changeCredits} of the current balance. A balance that is named takes the place of the identity's; none, named
+ * as null, is unlimited whatever the identity has.
  */
-export async function changeBalance(
+export function changeBalance(
   context: Context,
   row: Mutable<KeyRow>,
   patch: CreditPatch,
   now: number,
 ): Promise<CreditChange | undefined> {
+  if (patch.remaining !== undefined) setField(row, "creditsFrom", patch.remaining === null ? "none" : null);
+  return changeBalanceOf(context, row, { keyId: row.id }, patch, now);
+}
+
+/** The same of a key or an identity. Of a balance that is invalid, the store takes no change but a new balance. */
+export async function changeBalanceOf(
+  context: Context,
+  row: Parameters<typeof changeCredits>[0],
+  owner: { readonly keyId: string } | { readonly identityId: string },
+  patch: CreditPatch,
+  now: number,
+): Promise<CreditChange | undefined> {
   const period = periodOf(row.refill, now);
-  const [balance] = await readBalances(context.store, [{ keyId: row.id, period }], now);
+  const [balance] = await readBalances(context.store, [{ ...owner, period }], now);
   const unknown = { remaining: null, period, reserved: 0 };
   return changeCredits(row, patch, now, balance === "invalid" ? unknown : (balance ?? unknown));
 }

@@ -1,9 +1,10 @@
 /** What the owner of keys may give to a key of its own: the program sets it, and no request exceeds it. */
 import { createGrants } from "../../access/permission-query.js";
-import { badRequest, type ValidationProblem } from "../../contracts/errors.js";
-import type { RatelimitRequest } from "../../contracts/types.js";
+import { badRequest, KeystileError, type ValidationProblem } from "../../contracts/errors.js";
+import type { IdentityRow } from "../../contracts/store.js";
+import type { KeyCreditsData, RatelimitRequest, Refill } from "../../contracts/types.js";
 import { type Check, checkOptions, integer } from "../../lib/check-options.js";
-import * as schemas from "../schemas/keys.js";
+import { createKey } from "../keys/create-key.js";
 import { MAX_TIME } from "../schemas/primitives.js";
 import { validate } from "../schemas/parse.js";
 import type { CreateKeyRequestBody } from "../schemas/requests.js";
@@ -18,11 +19,14 @@ export interface OwnerCeiling {
   /** Permissions that it may give, wildcards allowed, at most 1_000; default none. A wildcard covers what it grants. */
   readonly permissions?: readonly string[];
   /**
-   * The most credits of a new key, 0…2^53 − 1, and what it gets unless the request asks for less. Absent: unlimited.
-   * Each key has a balance of its own: what all keys of an owner may use together belongs in limits of its identity. A
-   * request with a refill is refused.
+   * The most credits and the most refill of a new key, and what it gets unless the request asks for less: `remaining`
+   * 0…2^53 − 1, a refill of the same days and at most this amount. Each key then has a balance of its own. Absent: keys
+   * draw on the credits of the owner's identity, and are unlimited if it has none; a request may ask for a balance of
+   * its own only in the latter case, and for a refill never.
    */
-  readonly credits?: number;
+  readonly credits?: { readonly remaining: number; readonly refill?: Refill };
+  /** True: keys draw on the credits of the owner's identity, which must have some, and have none of their own. */
+  readonly identity?: true;
   /**
    * Limits of every new key, at most 50. A request may ask for fewer tokens or longer windows, and names no others,
    * since a key's own limit takes the place of its identity's. Its `autoApply` holds, whatever the request says.
@@ -39,10 +43,10 @@ const DEFAULT_KEYS = 10;
 
 /** A part of a request to create a key, by the rules of such a request. */
 const partOfKey =
-  (name: "permissions" | "ratelimits"): Check =>
+  (name: "permissions" | "ratelimits" | "credits"): Check =>
   (value, path) => {
     const problems: ValidationProblem[] = [];
-    if (validate(schemas.createKey, { apiId: "api", [name]: value }, "body", problems) !== undefined) return;
+    if (validate(createKey.schema, { apiId: "api", [name]: value }, "body", problems) !== undefined) return;
     const { location, message } = problems[0] as ValidationProblem;
     throw new TypeError(`${location.replace(`body.${name}`, path)} ${message}`);
   };
@@ -50,7 +54,13 @@ const partOfKey =
 const CEILING = {
   keys: integer(1, 1_000),
   permissions: partOfKey("permissions"),
-  credits: integer(0, Number.MAX_SAFE_INTEGER),
+  credits(value, path) {
+    partOfKey("credits")(value, path);
+    if ((value as KeyCreditsData).remaining === null) throw new TypeError(`${path}.remaining must be an integer`);
+  },
+  identity: (value, path) => {
+    if (value !== true) throw new TypeError(`${path} must be true, or left out`);
+  },
   ratelimits: partOfKey("ratelimits"),
   expiresIn: integer(1, MAX_TIME),
 } as const satisfies Record<keyof OwnerCeiling, Check>;
@@ -66,12 +76,21 @@ export interface Ceiling {
    * @throws KeystileError BAD_REQUEST with all that exceeds the ceiling
    */
   apply(request: Bounded, now: number): Bounded;
+  /**
+   * @param owner as it is when the key is written
+   * @throws KeystileError BAD_REQUEST: a balance beside the owner's credits · CONFLICT: the owner has no credits, and
+   *   its keys are to draw on them
+   */
+  requireSource(owner: IdentityRow, request: Bounded): void;
 }
 
 /** @throws TypeError or RangeError naming the option */
 export function createCeiling(given: OwnerCeiling): Ceiling {
   const own = checkOptions(given, CEILING, "options.ceiling");
-  const { keys = DEFAULT_KEYS, credits, expiresIn } = own;
+  const { keys = DEFAULT_KEYS, identity = false, expiresIn } = own;
+  const credits = own.credits && structuredClone(own.credits);
+  if (identity && credits !== undefined)
+    throw new TypeError("options.ceiling.credits cannot be combined with identity: a key draws on one balance");
   // Copied: the program may change its lists later.
   const permissions = createGrants([...(own.permissions ?? [])]);
   const ratelimits = (own.ratelimits ?? []).map((limit) => ({ ...limit }));
@@ -84,10 +103,12 @@ export function createCeiling(given: OwnerCeiling): Ceiling {
       request.permissions?.forEach((name, i) => {
         if (!permissions.covers(name)) exceeds(`permissions[${i}]`);
       });
-      const { remaining = null } = request.credits ?? {};
-      if (request.credits !== undefined && credits !== undefined && (remaining === null || remaining > credits))
+      const { credits: wanted } = request;
+      if (wanted !== undefined && identity) exceeds("credits");
+      // None is unlimited, whatever the owner's identity has.
+      else if (wanted !== undefined && (wanted.remaining ?? Infinity) > (credits?.remaining ?? Number.MAX_SAFE_INTEGER))
         exceeds("credits.remaining");
-      if (request.credits?.refill !== undefined) exceeds("credits.refill");
+      if (wanted?.refill !== undefined && !isWithin(wanted.refill, credits?.refill)) exceeds("credits.refill");
       const last = expiresIn === undefined ? undefined : now + expiresIn;
       if (expiresIn !== undefined && (request.expiresIn ?? 0) > expiresIn) exceeds("expiresIn");
       if (last !== undefined && (request.expires ?? 0) > last) exceeds("expires");
@@ -101,8 +122,7 @@ export function createCeiling(given: OwnerCeiling): Ceiling {
       if (problems.length > 0) throw badRequest(problems);
       return {
         ...(request.permissions !== undefined && { permissions: request.permissions }),
-        ...(credits !== undefined && { credits: { remaining: request.credits?.remaining ?? credits } }),
-        ...(credits === undefined && request.credits !== undefined && { credits: request.credits }),
+        ...((credits ?? wanted) !== undefined && { credits: { ...credits, ...(wanted as KeyCreditsData) } }),
         ratelimits: ratelimits.map((most) => {
           const { limit, duration } = asked.find(({ name }) => name === most.name) ?? most;
           return { ...most, limit, duration };
@@ -110,7 +130,22 @@ export function createCeiling(given: OwnerCeiling): Ceiling {
         ...expiryWithin(request, expiresIn),
       };
     },
+    requireSource({ hasCredits = false }, request) {
+      if (identity && !hasCredits)
+        throw new KeystileError("CONFLICT", "the owner has no credits to draw on; give its identity some first");
+      if (hasCredits && credits === undefined && request.credits !== undefined)
+        throw badRequest([{ location: "body.credits", message: "exceeds what the owner may give" }]);
+    },
   };
+}
+
+/** Whether a refill is on the same days and adds no more. */
+function isWithin(asked: Refill, most: Refill | undefined): boolean {
+  return (
+    asked.interval === most?.interval &&
+    asked.amount <= most.amount &&
+    (asked.interval === "daily" || asked.refillDay === most.refillDay)
+  );
 }
 
 function expiryWithin(

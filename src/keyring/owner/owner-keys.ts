@@ -9,25 +9,28 @@
  * replacement that the list lacks. Once none is left, a rotation that has not ended finds its key changed, and fails.
  * Following each key to its replacement would miss that of a key that was removed meanwhile.
  */
-import { KeystileError } from "../../contracts/errors.js";
+import { type AnalyticsDimension, type AnalyticsQuery, planQuery } from "../../analytics/query.js";
+import { type AnalyticsRow, readRows } from "../../analytics/rows.js";
+import { badRequest, KeystileError } from "../../contracts/errors.js";
 import type { IdentityRow, KeyRow, Write } from "../../contracts/store.js";
 import type { JsonObject } from "../../contracts/types.js";
 import { type Check, checkOptions, isPlainObject } from "../../lib/check-options.js";
-import { type Context, pause, updateWithRetry } from "../context.js";
-import { writeRows } from "../create-row.js";
+import { requirePower } from "../../lib/guards/powers.js";
+import { type Context, updateWithRetry } from "../context.js";
 import { expiryOf, prepareKey } from "../keys/create-key.js";
 import { type KnownRows, refersTo, toKeyResponses } from "../keys/key-response.js";
-import { rerollKey } from "../keys/reroll-key.js";
+import { pagesOfKeys } from "../keys/keys-of-identity.js";
+import { replaceKey } from "../keys/reroll-key.js";
 import { writeKey } from "../keys/update-key.js";
-import { withAudit } from "../audit.js";
-import { contextOf, type Keyring } from "../keyring.js";
+import { contextOfKeyring, type Keyring } from "../keyring.js";
 import { fillPage } from "../list-page.js";
+import { contextFor } from "../operation.js";
 import { ensureIdentities } from "../rbac/resolve-names.js";
-import { MAX_BATCH, notFound, requireApi } from "../rows.js";
+import { notFound, requireApi, setField } from "../rows.js";
 import { readCursor, writeCursor } from "../schemas/cursor.js";
 import { parse } from "../schemas/parse.js";
-import type { ListRequestBody } from "../schemas/requests.js";
 import type { EmptyResponse, KeyResponseData, Page, V2KeysCreateKeyResponseData } from "../schemas/responses.js";
+import { writeRows } from "../write.js";
 import { createCeiling, type OwnerCeiling } from "./ceiling.js";
 import * as schemas from "../schemas/owner.js";
 
@@ -51,13 +54,17 @@ export interface OwnerOptions {
  * as for one that does not exist; STORE_….
  */
 export interface OwnerKeys {
-  /** Newest first, 100 per page unless `limit` says otherwise, expired ones too. Reads every key of the owner. */
-  list(body?: ListRequestBody): Promise<Page<KeyResponseData>>;
+  /**
+   * Newest first, 100 per page unless `limit` says otherwise, expired ones too. Reads every key of the owner. Without
+   * the metadata of the owner's identity, which may be the program's alone, unless `identityMeta` asks for it.
+   */
+  list(body?: schemas.OwnerListRequestBody): Promise<Page<KeyResponseData>>;
   /**
    * Creates a key within the ceiling, and the owner's identity with the first. The response is the only place where the
    * key's text ever appears.
    * @throws KeystileError BAD_REQUEST also at each part that exceeds the ceiling · KEY_LIMIT_REACHED: the owner has as
-   *   many keys as it may · NOT_FOUND: no such API
+   *   many keys as it may · NOT_FOUND: no such API · CONFLICT: the ceiling says `identity`, and the owner's identity
+   *   has no credits
    */
   create(body?: schemas.OwnerKeyRequestBody): Promise<V2KeysCreateKeyResponseData>;
   /**
@@ -66,6 +73,8 @@ export interface OwnerKeys {
    * @throws KeystileError CONFLICT: the key was rotated before
    */
   rotate(body: schemas.OwnerRotateRequestBody): Promise<V2KeysCreateKeyResponseData>;
+  /** Gives a key another name, for people; null: none. */
+  rename(body: schemas.OwnerRenameRequestBody): Promise<EmptyResponse>;
   /** The key is NOT_FOUND from then on; one that it replaced goes on until its overlap ends. */
   revoke(body: schemas.OwnerRevokeRequestBody): Promise<EmptyResponse>;
   /**
@@ -75,8 +84,23 @@ export interface OwnerKeys {
    * @throws KeystileError STORE_BUSY: others kept making keys of the owner, and some may be left
    */
   revokeAll(): Promise<{ readonly revoked: number }>;
+  /**
+   * Verifications and credits of the owner's keys in this API, as verifiers with `analytics` counted them: at most
+   * 10,000 rows, the oldest first. What was counted under an earlier owner of a key is not in it.
+   * @throws KeystileError STORE_POWER_MISSING · ANALYTICS_TOO_LARGE
+   */
+  usage(query?: OwnerUsageQuery): Promise<readonly AnalyticsRow[]>;
 }
 
+/** What to add up of an owner's usage. */
+export interface OwnerUsageQuery extends Partial<Pick<AnalyticsQuery, "from" | "to">> {
+  /** How rows are told apart, such as `day`, or `["day", "outcome"]`; at most four, of them one period. */
+  readonly by: AnalyticsDimension | readonly AnalyticsDimension[];
+}
+
+/** What `usage` shows by default, and the counts that it may read. */
+const USAGE_PERIOD = 30 * 86_400_000;
+const USAGE_ROWS = 1_000_000;
 /** Of `revokeAll`: each but the last found keys that were made during the one before. */
 const MAX_PASSES = 20;
 
@@ -100,7 +124,7 @@ const OPTIONS = { apiId: unchecked, ceiling: unchecked, prefix: unchecked, meta:
  * const { key } = await mine.create({ name: "laptop", permissions: ["documents.read"] });
  */
 export function forOwner(keyring: Keyring, externalId: string, options: OwnerOptions): OwnerKeys {
-  const found = contextOf(keyring);
+  const found = contextOfKeyring(keyring);
   if (found === undefined) throw new TypeError("keyring must be one that createKeyring made");
   const context = found;
   if (!isPlainObject(options)) throw new TypeError("options must be an object with apiId");
@@ -123,20 +147,23 @@ export function forOwner(keyring: Keyring, externalId: string, options: OwnerOpt
 
   return Object.freeze<OwnerKeys>({
     async list(body = {}) {
-      const { limit = 100, cursor } = parse(schemas.list, body);
+      const { limit = 100, cursor, identityMeta = false } = parse(schemas.list, body);
       await requireApi(context, apiId);
       const before = cursor === undefined ? undefined : readCursor("keys", cursor);
       const owner = await findOwner();
       const newest: KeyRow[] = [];
       if (owner !== undefined) {
-        for await (const rows of pagesOf(context, apiId, owner.id)) {
+        for await (const rows of pagesOfKeys(context, { apiId, identityId: owner.id })) {
           newest.push(...(before === undefined ? rows : rows.filter(({ id }) => id < before)));
           newest.splice(0, newest.length - limit - 1);
         }
       }
       const [shown, now] = [newest.reverse().slice(0, limit), context.clock()];
       const known: KnownRows = { permissions: new Map(), roles: new Map(), identities: new Map() };
-      const toResponses = (rows: readonly KeyRow[]) => toKeyResponses(context, rows, now, known);
+      const toResponses = async (rows: readonly KeyRow[]) => {
+        const responses = await toKeyResponses(context, rows, now, known);
+        return identityMeta ? responses : responses.map(withoutIdentityMeta);
+      };
       const listing = { table: "keys", filter: {}, refersTo, toResponses } as const;
       const data = await context.turns.run(() => fillPage(context, listing, shown));
       const last = data.at(-1);
@@ -155,17 +182,22 @@ export function forOwner(keyring: Keyring, externalId: string, options: OwnerOpt
         ...(meta !== undefined && { meta }),
       };
       // Refused before the identity is made.
-      expiryOf(full.expires, full.expiresIn, now, false);
+      const expires = expiryOf(full, now);
       await requireApi(context, apiId);
-      const writing = withAudit(context, "createKey");
+      const writing = contextFor(context, "createKey");
       const [identityId = ""] = (await ensureIdentities(writing, [externalId], now)).values();
       return updateWithRetry(writing, identityId, async () => {
         // Read before the keys are counted: whoever creates one meanwhile changes its version.
         const owner = await requireOwner();
+        ceiling.requireSource(owner, request);
         if ((await countLiving(context, apiId, owner.id, now)) >= ceiling.keys) throw tooMany(ceiling.keys);
-        const { key, row, balance } = await prepareKey(writing, full, now, false);
+        const { key, row, balance } = await prepareKey(writing, full, expires, now);
         // A balance that is set in a write has had its first change.
-        const credits = balance && { period: balance.period, remaining: balance.remaining };
+        const credits = balance && {
+          period: balance.period,
+          remaining: balance.remaining,
+          refill: { amount: balance.amount },
+        };
         const created: Write = credits
           ? { table: "keys", row: { ...row, generation: 1 }, credits }
           : { table: "keys", row };
@@ -185,14 +217,24 @@ export function forOwner(keyring: Keyring, externalId: string, options: OwnerOpt
       const [row] = await context.store.readMany("keys", [keyId]);
       const { rerolledFrom } = requireCurrent(row?.deleted === true ? undefined : row);
       const now = context.clock();
-      const writing = withAudit(context, "rerollKey");
+      const writing = contextFor(context, "rerollKey");
       const [before] = rerolledFrom === undefined ? [] : await context.store.readMany("keys", [rerolledFrom]);
       if (before !== undefined && !before.deleted && isLiving(before, now))
         await writeKey(writing, before.id, now, (retired) => {
           retired.expires = Math.max(0, now - 1);
           return undefined;
         });
-      return rerollKey(writing, { keyId, expiration: overlap }, requireCurrent);
+      return replaceKey(writing, { keyId, expiration: overlap }, requireCurrent);
+    },
+
+    async rename(body) {
+      const { keyId, name } = parse(schemas.rename, body);
+      const owner = await requireOwner();
+      return writeKey(contextFor(context, "updateKey"), keyId, context.clock(), (row) => {
+        requireOwned(owner, row);
+        setField(row, "name", name);
+        return undefined;
+      });
     },
 
     async revoke(body) {
@@ -207,7 +249,7 @@ export function forOwner(keyring: Keyring, externalId: string, options: OwnerOpt
       if (owner === undefined) return { revoked };
       for (let pass = 0; pass < MAX_PASSES; pass++) {
         let listed = 0;
-        for await (const rows of pagesOf(context, apiId, owner.id)) {
+        for await (const rows of pagesOfKeys(context, { apiId, identityId: owner.id })) {
           listed += rows.length;
           for (const { id } of rows) {
             try {
@@ -224,11 +266,23 @@ export function forOwner(keyring: Keyring, externalId: string, options: OwnerOpt
       }
       throw new KeystileError("STORE_BUSY", "others kept making keys of the owner; revoke all again");
     },
+
+    async usage(query = { by: "day" }) {
+      const now = context.clock();
+      const { by, from = now - USAGE_PERIOD, to = now + 1, ...others } = query;
+      // `where` is the owner's alone.
+      if (Object.keys(others).length > 0)
+        throw badRequest([{ location: "body", message: "must have no other fields than by, from and to" }]);
+      const where = { externalId: [externalId], apiId: [apiId] };
+      const plan = planQuery({ by: typeof by === "string" ? [by] : by, where, from, to, limit: 10_000 }, "body");
+      requirePower(context.store, "analytics", "usage");
+      return (await readRows(context.store, context.workspaceId, { maxRows: USAGE_ROWS }, plan)).slice(0, plan.limit);
+    },
   });
 }
 
 function hide(context: Context, keyId: string, check: (row: KeyRow) => void): Promise<EmptyResponse> {
-  return writeKey(withAudit(context, "deleteKey"), keyId, context.clock(), (row) => {
+  return writeKey(contextFor(context, "deleteKey"), keyId, context.clock(), (row) => {
     check(row);
     row.deleted = true;
     return undefined;
@@ -248,22 +302,15 @@ const isLiving = ({ expires }: KeyRow, now: number): boolean => expires === unde
 /** Keys that are neither revoked nor expired; one that was replaced counts with its successor as one. */
 async function countLiving(context: Context, apiId: string, identityId: string, now: number): Promise<number> {
   const successorOf = new Map<string, string | undefined>();
-  for await (const rows of pagesOf(context, apiId, identityId))
+  for await (const rows of pagesOfKeys(context, { apiId, identityId }))
     for (const row of rows) if (isLiving(row, now)) successorOf.set(row.id, row.rerolledTo);
   let living = 0;
   for (const successor of successorOf.values()) if (successor === undefined || !successorOf.has(successor)) living++;
   return living;
 }
 
-/** All keys of an owner, oldest first, a thousand at a time. */
-async function* pagesOf(context: Context, apiId: string, identityId: string): AsyncGenerator<readonly KeyRow[]> {
-  const query = { workspaceId: context.workspaceId, apiId, identityId, limit: MAX_BATCH };
-  for (let after = ""; ;) {
-    const rows = await context.store.list("keys", after === "" ? query : { ...query, after });
-    yield rows;
-    const last = rows.at(-1);
-    if (last === undefined || rows.length < MAX_BATCH) return;
-    after = last.id;
-    await pause(0);
-  }
+function withoutIdentityMeta(key: KeyResponseData): KeyResponseData {
+  if (key.identity?.meta === undefined) return key;
+  const { meta: _, ...identity } = key.identity;
+  return { ...key, identity };
 }

@@ -18,15 +18,16 @@ import { guardStore, STORE_GUARD_OPTIONS, type StoreGuardOptions } from "../../l
 import { createAlgorithms } from "../../lib/migration-hashes.js";
 import { LIMITER_OPTIONS, withFallback } from "../../ratelimit/fallback.js";
 import { memoryLimiter } from "../../ratelimit/memory/limiter.js";
-import { actorOf, withAudit, type Audited, auditedBy, type AuditOptions } from "../audit.js";
-import { PROGRAM_AUDIT_OPTIONS, programAudit } from "../audit.js";
+import { type Audited, type AuditOptions, PROGRAM_AUDIT_OPTIONS, programAudit } from "../audit.js";
 import { type Audit, createKeyedMutex, createTurns, guardNewId } from "../context.js";
+import { contextFor, type Operation, withContext } from "../operation.js";
+import { parse, type Schema } from "../schemas/parse.js";
 import type { SearchRequestBody } from "../schemas/requests.js";
 import type * as A from "../schemas/responses.js";
 import type * as R from "../schemas/service-requests.js";
 import { limit, type LimitContext, multiLimit } from "./limit.js";
-import { createNamespace, getNamespace, listNamespaces } from "./namespaces.js";
-import { deleteOverride, getOverride, listOverrides, setOverride } from "./overrides.js";
+import * as namespaces from "./namespaces.js";
+import * as overrides from "./overrides.js";
 
 /** What the rate-limit operations accept besides the body. */
 export interface RatelimitContext {
@@ -67,7 +68,7 @@ export interface RatelimitsOptions extends StoreGuardOptions, AuditOptions {
 
 /**
  * The rate-limit operations. Each accepts the request body of the operation of its name and resolves to its `data`.
- * With `context.caller` each requires the permission of spec §5.4 (`ratelimit.*.limit`,
+ * With `context.caller` each requires the permission of contract 5.4 (`ratelimit.*.limit`,
  * `ratelimit.<namespace_id>.limit`, …), once the body is validated. All reject with a `KeystileError`: BAD_REQUEST with
  * every problem · CALLER_FORBIDDEN · NOT_FOUND · LIMITER_UNAVAILABLE · STORE_….
  */
@@ -144,60 +145,64 @@ const CONTEXT = { caller: () => {} } as const satisfies Record<keyof RatelimitCo
 export function createRatelimits(store: Store, options: RatelimitsOptions = {}): Ratelimits & Audited {
   checkStore(store);
   const own = checkOptions(options, OPTIONS);
-  return ratelimitsOn(store, own, programAudit(own));
+  const context = ratelimitsContext(store, own, programAudit(own));
+  return Object.freeze(withContext(methodsOf(context), CONTEXT_OF, context));
 }
 
 /**
- * As {@link createRatelimits}, with options that were checked, and an audit trail that others share.
+ * What the operations work with, of options that were checked, and an audit trail that others share.
  * @param local enforces limits where no limiter is given, and while the one given fails
  */
-export function ratelimitsOn(
-  store: Store,
-  own: Omit<RatelimitsOptions, "onAudit" | "audit" | "actor">,
+export function ratelimitsContext(
+  given: Store,
+  options: Omit<RatelimitsOptions, "onAudit" | "audit" | "actor">,
   audit: Audit,
   local: Limiter = memoryLimiter(),
-): Ratelimits & Audited {
-  const {
-    workspaceId = DEFAULT_WORKSPACE,
-    clock = Date.now,
-    limiter,
-    onLimiterFailure = "local",
-    nodes = 1,
-    limiterTimeout,
-  } = own;
-  const context: LimitContext = {
-    store: guardStore(store, own.storeTimeout),
+): LimitContext {
+  const { workspaceId = DEFAULT_WORKSPACE, clock = Date.now, limiter = local } = options;
+  const { onLimiterFailure = "local", nodes = 1, limiterTimeout } = options;
+  const store = guardStore(given, options.storeTimeout);
+  return {
+    store,
+    unaudited: store,
     workspaceId,
     clock: guardClock(clock),
-    newId: guardNewId(own.newId),
+    newId: guardNewId(options.newId),
     algorithms: createAlgorithms(undefined),
     audit,
+    operation: "",
+    caller: undefined,
     mutex: createKeyedMutex(),
     turns: createTurns(),
-    limiter: withFallback(limiter ?? local, { onFailure: onLimiterFailure, nodes, local, timeout: limiterTimeout }),
+    limiter: withFallback(limiter, { onFailure: onLimiterFailure, nodes, local, timeout: limiterTimeout }),
   };
-  const operation =
-    <B, T>(name: keyof Ratelimits, act: (context: LimitContext, body: B, caller: Caller | undefined) => Promise<T>) =>
+}
+
+function methodsOf(context: LimitContext): Ratelimits {
+  const method =
+    <B, T>({ name, schema, act }: Operation<LimitContext, B, T, Schema<B>>) =>
     async (body = {} as B, asking: RatelimitContext = {}): Promise<T> => {
       if (!isPlainObject(asking)) throw contextError();
       const { caller: given } = checkOptions(asking, CONTEXT, "context");
-      if (given === undefined) return act(withAudit(context, name), body, undefined);
-      const caller = strictCaller(given, "context.caller");
-      return act(withAudit({ ...context, audit: { ...audit, actor: actorOf(caller) } }, name), body, caller);
+      const caller = given === undefined ? undefined : strictCaller(given, "context.caller");
+      return act(contextFor(context, name, caller), parse(schema, body));
     };
-  const ratelimits: Ratelimits = {
-    limit: operation("limit", limit),
-    multiLimit: operation("multiLimit", multiLimit),
-    createNamespace: operation("createNamespace", createNamespace),
-    getNamespace: operation("getNamespace", getNamespace),
-    listNamespaces: operation("listNamespaces", listNamespaces),
-    setOverride: operation("setOverride", setOverride),
-    getOverride: operation("getOverride", getOverride),
-    listOverrides: operation("listOverrides", listOverrides),
-    deleteOverride: operation("deleteOverride", deleteOverride),
+  return {
+    limit: method(limit),
+    multiLimit: method(multiLimit),
+    createNamespace: method(namespaces.createNamespace),
+    getNamespace: method(namespaces.getNamespace),
+    listNamespaces: method(namespaces.listNamespaces),
+    setOverride: method(overrides.setOverride),
+    getOverride: method(overrides.getOverride),
+    listOverrides: method(overrides.listOverrides),
+    deleteOverride: method(overrides.deleteOverride),
   };
-  // Not enumerable: its names are those of operations.
-  for (const [name, value] of Object.entries(auditedBy(audit.queue)))
-    Object.defineProperty(ratelimits, name, { value });
-  return Object.freeze(ratelimits as Ratelimits & Audited);
+}
+
+const CONTEXT_OF = Symbol.for("keystile.ratelimits.context");
+
+/** What rate limits work with; `undefined` for what {@link createRatelimits} did not create. */
+export function contextOfRatelimits(ratelimits: Ratelimits): LimitContext | undefined {
+  return (ratelimits as { readonly [CONTEXT_OF]?: LimitContext } | undefined)?.[CONTEXT_OF];
 }

@@ -1,16 +1,21 @@
 /** Takes tokens of identifiers in namespaces: the operations `ratelimit.limit` and `ratelimit.multiLimit`. */
-import type { Caller } from "../../contracts/caller.js";
 import type { NamespaceRow, OverrideRow } from "../../contracts/store.js";
 import { type AppliedLimit, boundReset } from "../../ratelimit/applied-limits.js";
 import type { LimitTaker } from "../../ratelimit/fallback.js";
 import { overrideName } from "../../lib/override-name.js";
 import type { Context } from "../context.js";
-import { parse } from "../schemas/parse.js";
-import type { V2RatelimitLimitResponseData, V2RatelimitMultiLimitResponseData } from "../schemas/responses.js";
+import { operation } from "../operation.js";
+import type { Schema } from "../schemas/parse.js";
+import { body, integer, list, optionalOr } from "../schemas/primitives.js";
+import type { V2RatelimitLimitResponseData } from "../schemas/responses.js";
 import type { V2RatelimitLimitRequestBody, V2RatelimitMultiLimitRequestBody } from "../schemas/service-requests.js";
-import * as schemas from "../schemas/service.js";
-import { enterNamespaces } from "./namespaces.js";
+import { enterNamespaces, newNamespace } from "./namespaces.js";
+import { identifier } from "./overrides.js";
 import { findWildcard } from "./wildcards.js";
+
+/** The longest window (contract 8). */
+const MAX_DURATION = 2_592_000_000;
+const MAX_CHECKS = 100;
 
 /** What the checks use besides. */
 export interface LimitContext extends Context {
@@ -19,56 +24,55 @@ export interface LimitContext extends Context {
 
 /** The result of one check. */
 interface Checked {
-  /** `reset` as in every response; the others not clamped: their bounds in spec §2.2 are those of a verification. */
+  /** `reset` as in every response; the others not clamped: their bounds in contract 2.2 are those of a verification. */
   readonly counts: Pick<V2RatelimitLimitResponseData, "limit" | "remaining" | "reset">;
   readonly exceeded: boolean;
   readonly overrideId: string | undefined;
 }
+
+const check = body<V2RatelimitLimitRequestBody>()({
+  namespace: newNamespace,
+  cost: optionalOr(integer(0), 1),
+  duration: integer(1_000, MAX_DURATION),
+  identifier,
+  limit: integer(1),
+});
 
 /**
  * Takes tokens of one identifier; a refusal takes nothing.
  * @throws KeystileError BAD_REQUEST · CALLER_FORBIDDEN, also where there is no such namespace and the caller may not
  *   create one · NOT_FOUND: an id that no namespace has · LIMITER_UNAVAILABLE
  */
-export async function limit(
-  context: LimitContext,
-  body: V2RatelimitLimitRequestBody,
-  caller: Caller | undefined,
-): Promise<V2RatelimitLimitResponseData> {
-  const [checked] = await take(context, [parse(schemas.limit, body)], caller);
+export const limit = operation("limit", check, async (context: LimitContext, request) => {
+  const [checked] = await take(context, [request]);
   const { counts, exceeded, overrideId } = checked as Checked;
   return { ...counts, success: !exceeded, ...(overrideId !== undefined && { overrideId }) };
-}
+});
 
 /**
  * Takes tokens of several identifiers in one step, all or nothing.
  * @throws KeystileError as {@link limit}
  */
-export async function multiLimit(
-  context: LimitContext,
-  body: V2RatelimitMultiLimitRequestBody,
-  caller: Caller | undefined,
-): Promise<V2RatelimitMultiLimitResponseData> {
-  const requests = parse(schemas.multiLimit, body);
-  const checked = await take(context, requests, caller);
-  return {
-    passed: checked.every(({ exceeded }) => !exceeded),
-    limits: checked.map(({ counts, exceeded, overrideId }, i) => {
-      const { namespace, identifier } = requests[i] as V2RatelimitLimitRequestBody;
-      return { namespace, identifier, ...counts, passed: !exceeded, ...(overrideId !== undefined && { overrideId }) };
-    }),
-  };
-}
+export const multiLimit = operation(
+  "multiLimit",
+  list(check, 1, MAX_CHECKS) as Schema<V2RatelimitMultiLimitRequestBody>,
+  async (context: LimitContext, requests) => {
+    const checked = await take(context, requests);
+    return {
+      passed: checked.every(({ exceeded }) => !exceeded),
+      limits: checked.map(({ counts, exceeded, overrideId }, i) => {
+        const { namespace, identifier } = requests[i] as V2RatelimitLimitRequestBody;
+        return { namespace, identifier, ...counts, passed: !exceeded, ...(overrideId !== undefined && { overrideId }) };
+      }),
+    };
+  },
+);
 
 /** One call of the limiter for all; an override replaces the request's limit and window. */
-async function take(
-  context: LimitContext,
-  requests: readonly V2RatelimitLimitRequestBody[],
-  caller: Caller | undefined,
-): Promise<Checked[]> {
+async function take(context: LimitContext, requests: readonly V2RatelimitLimitRequestBody[]): Promise<Checked[]> {
   const now = context.clock();
   const names = requests.map(({ namespace }) => namespace);
-  const namespaces = await enterNamespaces(context, names, "limit", caller);
+  const namespaces = await enterNamespaces(context, names, "limit");
   const buckets = requests.map(({ namespace, identifier }) =>
     overrideName({ namespaceId: namespaces.get(namespace)!.id, identifier }),
   );

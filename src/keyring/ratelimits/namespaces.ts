@@ -1,76 +1,60 @@
-/** Creates and finds namespaces, and checks who may use them. Spec §5.4. */
-import type { Caller } from "../../contracts/caller.js";
-import { KeystileError } from "../../contracts/errors.js";
+/** Creates and finds namespaces, and checks who may use them. Contract 5.4. */
 import type { NamespaceRow } from "../../contracts/store.js";
 import { hasIdForm } from "../../lib/hash.js";
 import { type Context, updateWithRetry } from "../context.js";
-import { insertNamed, taken } from "../create-row.js";
-import { readPage } from "../list-page.js";
-import { notFound, ownedRow, readRows } from "../rows.js";
-import { parse } from "../schemas/parse.js";
-import type { SearchRequestBody } from "../schemas/requests.js";
-import type { CreateNamespaceResponseData, NamespaceData, Page } from "../schemas/responses.js";
+import { readMatches } from "../list-page.js";
+import { operation } from "../operation.js";
+import { forbidden, notFound, ownedRow, readRows } from "../rows.js";
+import { search } from "../schemas/page.js";
+import { body, label, text } from "../schemas/primitives.js";
+import type { NamespaceData } from "../schemas/responses.js";
 import type * as R from "../schemas/service-requests.js";
-import * as schemas from "../schemas/service.js";
-import { createSearch } from "../search.js";
+import { insertNamed, taken, write } from "../write.js";
 
 const ID_PREFIX = "ns";
 const WHAT = "A namespace with this name";
 
-/** @throws KeystileError BAD_REQUEST · CALLER_FORBIDDEN · CONFLICT: the name exists, or is the id of a namespace */
-export async function createNamespace(
-  context: Context,
-  body: R.CreateNamespaceRequestBody,
-  caller: Caller | undefined,
-): Promise<CreateNamespaceResponseData> {
-  const { name } = parse(schemas.createNamespace, body);
-  if (caller !== undefined && !mayOnAll(context, caller, "create_namespace"))
-    throw forbidden("ratelimit.*.create_namespace");
-  if (mayBeId(name) && (await lookUp(context, [name])).size > 0) throw taken(WHAT);
-  const row = newNamespace(context, name);
-  await insertNamed(context, { table: "namespaces", row }, WHAT);
-  return { namespaceId: row.id };
-}
+/** Names a namespace that may be new: an operation that finds none of this name creates it. */
+export const newNamespace = label(1, 512);
+/** Finds one by its id or name. */
+export const namespaceGiven = text(1, 512);
 
-/** @throws KeystileError BAD_REQUEST · CALLER_FORBIDDEN · NOT_FOUND */
-export async function getNamespace(
-  context: Context,
-  body: R.GetNamespaceRequestBody,
-  caller: Caller | undefined,
-): Promise<NamespaceData> {
-  const { namespace } = parse(schemas.getNamespace, body);
-  const { id, name } = await findNamespace(context, namespace, "read_namespace", caller);
-  return { id, name };
-}
+/** @throws KeystileError CALLER_FORBIDDEN · CONFLICT: the name exists, or is the id of a namespace */
+export const createNamespace = operation(
+  "createNamespace",
+  body<R.CreateNamespaceRequestBody>()({ name: newNamespace }),
+  async (context, { name }) => {
+    requireOnAll(context, "create_namespace");
+    if (mayBeId(name) && (await lookUp(context, [name])).size > 0) throw taken(WHAT);
+    const row = newRow(context, name);
+    await insertNamed(context, { table: "namespaces", row }, WHAT);
+    return { namespaceId: row.id };
+  },
+);
 
-/** By id. @throws KeystileError BAD_REQUEST · CALLER_FORBIDDEN */
-export async function listNamespaces(
-  context: Context,
-  body: SearchRequestBody,
-  caller: Caller | undefined,
-): Promise<Page<NamespaceData>> {
-  const { search, ...page } = parse(schemas.listNamespaces, body);
-  if (caller !== undefined && !mayOnAll(context, caller, "read_namespace"))
-    throw forbidden("ratelimit.*.read_namespace");
-  return readPage(context, page, {
+/** @throws KeystileError CALLER_FORBIDDEN · NOT_FOUND */
+export const getNamespace = operation(
+  "getNamespace",
+  body<R.GetNamespaceRequestBody>()({ namespace: namespaceGiven }),
+  async (context, { namespace }) => toNamespaceResponse(await findNamespace(context, namespace, "read_namespace")),
+);
+
+/** By id. @throws KeystileError CALLER_FORBIDDEN */
+export const listNamespaces = operation("listNamespaces", search("namespaces"), async (context, request) => {
+  requireOnAll(context, "read_namespace");
+  return readMatches(context, request, {
     table: "namespaces",
-    search: createSearch("namespaces", search),
-    toResponses: (rows) => rows.map(({ id, name }) => ({ id, name })),
+    toResponses: (rows) => rows.map(toNamespaceResponse),
   });
-}
+});
 
 /**
- * The namespace with this id or name, if `caller` may do `action` in it.
+ * The namespace with this id or name, if the caller may do `action` in it.
  * @throws KeystileError CALLER_FORBIDDEN · NOT_FOUND, only for callers who may do this in all namespaces
  */
-export async function findNamespace(
-  context: Context,
-  idOrName: string,
-  action: string,
-  caller: Caller | undefined,
-): Promise<NamespaceRow> {
+export async function findNamespace(context: Context, idOrName: string, action: string): Promise<NamespaceRow> {
   const found = (await lookUp(context, [idOrName])).get(idOrName);
-  assertAllowed(context, found, action, caller);
+  assertAllowed(context, found, action);
   if (found === undefined) throw notFound("The namespace");
   return found;
 }
@@ -85,14 +69,12 @@ export async function enterNamespaces(
   context: Context,
   idsOrNames: readonly string[],
   action: string,
-  caller: Caller | undefined,
 ): Promise<ReadonlyMap<string, NamespaceRow>> {
   const found = await lookUp(context, idsOrNames);
   for (const idOrName of idsOrNames) {
     const namespace = found.get(idOrName);
-    assertAllowed(context, namespace, action, caller);
-    const mayMake = caller === undefined || mayOnAll(context, caller, "create_namespace");
-    if (namespace === undefined && !mayMake) throw forbidden("ratelimit.*.create_namespace");
+    assertAllowed(context, namespace, action);
+    if (namespace === undefined) requireOnAll(context, "create_namespace");
   }
   if (idsOrNames.some((text) => mayBeId(text) && !found.has(text))) throw notFound("The namespace");
   for (const name of idsOrNames) if (!found.has(name)) found.set(name, await makeNamespace(context, name));
@@ -125,40 +107,37 @@ async function lookUp(context: Context, idsOrNames: readonly string[]): Promise<
  * A caller with rights in some namespaces only gets the same 403 for the others and for missing ones, so that it does
  * not reveal which exist.
  */
-function assertAllowed(
-  context: Context,
-  namespace: NamespaceRow | undefined,
-  action: string,
-  caller: Caller | undefined,
-): void {
-  if (caller === undefined || mayOnAll(context, caller, action)) return;
-  const isSameWorkspace = caller.workspaceId === context.workspaceId;
+function assertAllowed(context: Context, namespace: NamespaceRow | undefined, action: string): void {
+  const { caller, workspaceId } = context;
+  if (caller === undefined || mayOnAll(context, action)) return;
+  const isSameWorkspace = caller.workspaceId === workspaceId;
   if (namespace === undefined || !isSameWorkspace || !caller.may(action, { type: "ratelimit", id: namespace.id }))
-    throw forbidden(`ratelimit.*.${action}`, `ratelimit.<namespace_id>.${action}`);
+    throw forbidden([`ratelimit.*.${action}`, `ratelimit.<namespace_id>.${action}`]);
 }
 
-function mayOnAll({ workspaceId }: Context, caller: Caller, action: string): boolean {
-  return caller.workspaceId === workspaceId && caller.may(action, { type: "ratelimit" });
+function requireOnAll(context: Context, action: string): void {
+  if (!mayOnAll(context, action)) throw forbidden([`ratelimit.*.${action}`]);
 }
 
-function forbidden(...permissions: readonly string[]): KeystileError {
-  return new KeystileError(
-    "CALLER_FORBIDDEN",
-    `the credential lacks a permission for this; it takes one of: ${permissions.join(", ")}`,
-  );
+function mayOnAll({ workspaceId, caller }: Context, action: string): boolean {
+  return caller === undefined || (caller.workspaceId === workspaceId && caller.may(action, { type: "ratelimit" }));
 }
 
 /** Created by the first writer; concurrent ones use its row. */
 function makeNamespace(context: Context, name: string): Promise<NamespaceRow> {
   return updateWithRetry(context, `namespace ${name}`, async () => {
-    const row = newNamespace(context, name);
-    if ((await context.store.write([{ table: "namespaces", row }])) === "written") return row;
+    const row = newRow(context, name);
+    if ((await write(context, [{ table: "namespaces", row }])) === "written") return row;
     const [theirs] = await context.store.readNames("namespaces", context.workspaceId, [name]);
     return theirs;
   });
 }
 
-function newNamespace(context: Context, name: string): NamespaceRow {
+function toNamespaceResponse({ id, name }: NamespaceRow): NamespaceData {
+  return { id, name };
+}
+
+function newRow(context: Context, name: string): NamespaceRow {
   const createdAt = context.clock();
   return { ...ownedRow(context, context.newId(ID_PREFIX, createdAt)), name, createdAt };
 }

@@ -3,27 +3,25 @@
  * `ratelimit.*Override*`. They are addressed by their identifiers as given; one that holds `*` applies to all that it
  * stands for and that have no override of their own.
  */
-import type { Caller } from "../../contracts/caller.js";
 import { badRequest } from "../../contracts/errors.js";
 import type { OverrideRow, WildcardRef, Write } from "../../contracts/store.js";
 import { overrideName } from "../../lib/override-name.js";
 import { type Context, updateWithRetry } from "../context.js";
-import { writeRows } from "../create-row.js";
 import { readPage } from "../list-page.js";
+import { operation } from "../operation.js";
 import { notFound, ownedRow } from "../rows.js";
-import { parse } from "../schemas/parse.js";
-import type {
-  EmptyResponse,
-  Page,
-  RatelimitOverride,
-  V2RatelimitSetOverrideResponseData,
-} from "../schemas/responses.js";
+import { page } from "../schemas/page.js";
+import { body, integer, text } from "../schemas/primitives.js";
+import type { RatelimitOverride } from "../schemas/responses.js";
 import type * as R from "../schemas/service-requests.js";
-import * as schemas from "../schemas/service.js";
-import { enterNamespaces, findNamespace } from "./namespaces.js";
+import { write, writeRows } from "../write.js";
+import { enterNamespaces, findNamespace, namespaceGiven, newNamespace } from "./namespaces.js";
 import { isWildcard, MAX_WILDCARD_CHARACTERS, MAX_WILDCARDS } from "./wildcards.js";
 
 const DEFAULT_PAGE = 10;
+/** Who is limited. */
+export const identifier = text(1, 512);
+const given = body<R.V2RatelimitGetOverrideRequestBody>()({ namespace: namespaceGiven, identifier });
 
 /**
  * Sets or replaces the override of an identifier, from the next check on; tokens already used stay used. A missing
@@ -31,25 +29,29 @@ const DEFAULT_PAGE = 10;
  * @throws KeystileError BAD_REQUEST, also for one with `*` more than a namespace may have · CALLER_FORBIDDEN ·
  *   NOT_FOUND: an id that no namespace has
  */
-export async function setOverride(
-  context: Context,
-  body: R.V2RatelimitSetOverrideRequestBody,
-  caller: Caller | undefined,
-): Promise<V2RatelimitSetOverrideResponseData> {
-  const { namespace, identifier, limit, duration } = parse(schemas.setOverride, body);
-  const namespaces = await enterNamespaces(context, [namespace], "set_override", caller);
-  const namespaceId = namespaces.get(namespace)!.id;
-  return updateWithRetry(context, lockOf(namespaceId, identifier), async () => {
-    const known = await readOverride(context, namespaceId, identifier);
-    const row: OverrideRow = known
-      ? { ...known, limit, duration }
-      : { ...ownedRow(context, context.newId("ovr", context.clock())), namespaceId, identifier, limit, duration };
-    const listed = await listWildcards(context, row, addWildcard);
-    // Taken: another call set it first, and the next attempt replaces its row.
-    const outcome = await context.store.write([...listed, { table: "overrides", row }]);
-    return outcome === "written" ? { overrideId: row.id } : undefined;
-  });
-}
+export const setOverride = operation(
+  "setOverride",
+  body<R.V2RatelimitSetOverrideRequestBody>()({
+    namespace: newNamespace,
+    duration: integer(1_000),
+    identifier,
+    limit: integer(0),
+  }),
+  async (context, { namespace, identifier, limit, duration }) => {
+    const namespaces = await enterNamespaces(context, [namespace], "set_override");
+    const namespaceId = namespaces.get(namespace)!.id;
+    return updateWithRetry(context, lockOf(namespaceId, identifier), async () => {
+      const known = await readOverride(context, namespaceId, identifier);
+      const row: OverrideRow = known
+        ? { ...known, limit, duration }
+        : { ...ownedRow(context, context.newId("ovr", context.clock())), namespaceId, identifier, limit, duration };
+      const listed = await listWildcards(context, row, addWildcard);
+      // Taken: another call set it first, and the next attempt replaces its row.
+      const outcome = await write(context, [...listed, { table: "overrides", row }]);
+      return outcome === "written" ? { overrideId: row.id } : undefined;
+    });
+  },
+);
 
 /** Overrides with `*` are written together with their namespace, one after the other. */
 function lockOf(namespaceId: string, identifier: string): string {
@@ -90,45 +92,31 @@ function removeWildcard(wildcards: Wildcards, one: WildcardRef): Wildcards {
   return rest.length === wildcards.length ? wildcards : rest;
 }
 
-/** @throws KeystileError BAD_REQUEST · CALLER_FORBIDDEN · NOT_FOUND */
-export async function getOverride(
-  context: Context,
-  body: R.V2RatelimitGetOverrideRequestBody,
-  caller: Caller | undefined,
-): Promise<RatelimitOverride> {
-  const { namespace, identifier } = parse(schemas.getOverride, body);
-  const { id } = await findNamespace(context, namespace, "read_override", caller);
+/** @throws KeystileError CALLER_FORBIDDEN · NOT_FOUND */
+export const getOverride = operation("getOverride", given, async (context, { namespace, identifier }) => {
+  const { id } = await findNamespace(context, namespace, "read_override");
   const row = await readOverride(context, id, identifier);
   if (row === undefined) throw notFound("The override");
   return toOverrideResponse(row);
-}
+});
 
-/**
- * By id, 10 per page unless the request says otherwise.
- * @throws KeystileError BAD_REQUEST · CALLER_FORBIDDEN · NOT_FOUND
- */
-export async function listOverrides(
-  context: Context,
-  body: R.V2RatelimitListOverridesRequestBody,
-  caller: Caller | undefined,
-): Promise<Page<RatelimitOverride>> {
-  const { namespace, limit = DEFAULT_PAGE, ...page } = parse(schemas.listOverrides, body);
-  const { id } = await findNamespace(context, namespace, "read_override", caller);
-  return readPage(
-    context,
-    { ...page, limit },
-    { table: "overrides", filter: { namespaceId: id }, toResponses: (rows) => rows.map(toOverrideResponse) },
-  );
-}
+/** By id, 10 per page unless the request says otherwise. @throws KeystileError CALLER_FORBIDDEN · NOT_FOUND */
+export const listOverrides = operation(
+  "listOverrides",
+  body<R.V2RatelimitListOverridesRequestBody>()({ namespace: namespaceGiven, ...page("overrides", DEFAULT_PAGE) }),
+  async (context, { namespace, limit = DEFAULT_PAGE, ...page }) => {
+    const { id } = await findNamespace(context, namespace, "read_override");
+    return readPage(
+      context,
+      { ...page, limit },
+      { table: "overrides", filter: { namespaceId: id }, toResponses: (rows) => rows.map(toOverrideResponse) },
+    );
+  },
+);
 
-/** @throws KeystileError BAD_REQUEST · CALLER_FORBIDDEN · NOT_FOUND */
-export async function deleteOverride(
-  context: Context,
-  body: R.V2RatelimitDeleteOverrideRequestBody,
-  caller: Caller | undefined,
-): Promise<EmptyResponse> {
-  const { namespace, identifier } = parse(schemas.getOverride, body);
-  const { id: namespaceId } = await findNamespace(context, namespace, "delete_override", caller);
+/** @throws KeystileError CALLER_FORBIDDEN · NOT_FOUND */
+export const deleteOverride = operation("deleteOverride", given, async (context, { namespace, identifier }) => {
+  const { id: namespaceId } = await findNamespace(context, namespace, "delete_override");
   return updateWithRetry(context, lockOf(namespaceId, identifier), async () => {
     const row = await readOverride(context, namespaceId, identifier);
     if (row === undefined) throw notFound("The override");
@@ -136,7 +124,7 @@ export async function deleteOverride(
     const listed = await listWildcards(context, row, removeWildcard);
     return (await writeRows(context, [...listed, removal])) ? {} : undefined;
   });
-}
+});
 
 async function readOverride(
   context: Context,

@@ -1,6 +1,4 @@
-/**
- * Requests of the migration operations, and the result for each key of an import. Types only; `keys.ts` validates them.
- */
+/** Requests of imports, and the result for each key. Types only: the operations have their schemas. */
 import type { MaybePromise, V2KeysMigrateKeyData } from "../../contracts/types.js";
 
 /** Body of `createMigration`. */
@@ -27,18 +25,13 @@ export interface ImportedKeyData extends V2KeysMigrateKeyData {
   readonly createdAt?: number;
   /** What the key begins with, shown as its `start` until it is first verified: 1–16 characters of `[a-zA-Z0-9_]`. */
   readonly prefix?: string;
+  /** The first characters of the key, prefix included, if they are known: shown likewise; 1–32 of visible ASCII. */
+  readonly start?: string;
 }
 /** Options of `migrateKeys`. */
 export interface MigrateKeysOptions {
   /** Keys stored in one step, 1–10,000, default 1,000. */
   readonly batchSize?: number;
-  /**
-   * Permissions of an array's keys that may be created, 0…2^53 − 1; with more the call is a BAD_REQUEST at `body.keys`
-   * before anything is stored. Default: any number. The service allows 1,000 a request.
-   */
-  readonly maxNewPermissions?: number;
-  /** True: keys have the fields of the service alone, without `createdAt` and `prefix`. Default false. */
-  readonly specifiedFieldsOnly?: boolean;
   /** Called after each batch, and awaited. */
   readonly onProgress?: (totals: MigrationTotals) => unknown;
   /** Receives each batch's results, which the response then omits; awaited. */

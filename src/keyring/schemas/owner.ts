@@ -1,11 +1,12 @@
 /** The requests of an owner of keys. */
-import * as v from "valibot";
-import { credits, page, ratelimits } from "./keys.js";
+import { credits } from "./credits.js";
 import { newKeyFields } from "./key-schemas.js";
 import * as atom from "./primitives.js";
+import { ratelimits } from "./ratelimits.js";
+import { page } from "./page.js";
 import type { CreateKeyRequestBody, ListRequestBody } from "./requests.js";
 
-const optional = v.exactOptional;
+const { optional } = atom;
 /** The longest overlap, milliseconds: 30 days. */
 const MAX_OVERLAP = 2_592_000_000;
 
@@ -20,6 +21,18 @@ export interface OwnerRotateRequestBody {
   readonly keyId: string;
   /** Milliseconds for which the old key goes on verifying, 0…2_592_000_000, default 86_400_000. */
   readonly overlap?: number;
+}
+/** Body of `list` of an owner's keys. */
+export interface OwnerListRequestBody extends ListRequestBody {
+  /** Whether each key's `identity` has its `meta`. Default false: it may be shown to the owner. */
+  readonly identityMeta?: boolean;
+}
+/** Body of `rename` of an owner's keys. */
+export interface OwnerRenameRequestBody {
+  /** A key of the owner. */
+  readonly keyId: string;
+  /** 1–255 code points; null: none. */
+  readonly name: string | null;
 }
 /** Body of `revoke` of an owner's keys. */
 export interface OwnerRevokeRequestBody {
@@ -42,7 +55,11 @@ export const rotate = atom.body<OwnerRotateRequestBody>()({
   overlap: atom.optionalOr(atom.integer(0, MAX_OVERLAP), 86_400_000),
 });
 export const revoke = atom.body<OwnerRevokeRequestBody>()({ keyId: atom.id });
-export const list = atom.body<ListRequestBody>()(page("keys"));
+export const rename = atom.body<OwnerRenameRequestBody>()({ keyId: atom.id, name: atom.nullable(atom.name) });
+export const list = atom.body<OwnerListRequestBody>()({
+  ...page("keys"),
+  identityMeta: atom.optionalOr(atom.boolean, false),
+});
 /** Whose keys, and what new ones get; an owner is named as in `createKey`. */
 export interface Owner extends Pick<CreateKeyRequestBody, "apiId" | "prefix" | "meta"> {
   readonly externalId: string;

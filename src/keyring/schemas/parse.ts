@@ -1,5 +1,6 @@
 /**
- * Parses an unknown value into a typed request: runs a schema, turns its issues into problems at JSON paths. Spec §2.4.
+ * Parses an unknown value into a typed request: runs a schema, turns its issues into problems at JSON paths. Contract
+ * 2.4.
  */
 import * as v from "valibot";
 import { badRequest, type ValidationProblem } from "../../contracts/errors.js";

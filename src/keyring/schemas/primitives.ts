@@ -1,8 +1,8 @@
-/** Building blocks of the request schemas, with each bound stated once. Spec §2.3, §8. */
+/** Building blocks of the request schemas, with each bound stated once. Contract 2.3, 8. */
 import * as v from "valibot";
 import type { Json, JsonObject } from "../../contracts/types.js";
 import { ownOnly } from "../../lib/check-options.js";
-import { hasLength, Refusal } from "../../lib/copy-json.js";
+import { hasLength, isObject, Refusal } from "../../lib/copy-json.js";
 import { isAddressOrRange } from "../../lib/ip-ranges.js";
 import { described } from "./json-schema.js";
 import { type Exact, isUnknownProperty, type Schema, withFix } from "./parse.js";
@@ -26,7 +26,7 @@ export const MAX_TIME = 4_102_444_800_000;
  */
 export function strict<const E extends v.ObjectEntries>(entries: E) {
   return v.pipe(
-    v.custom<Record<string, unknown>>(isObject, "must be an object"),
+    v.custom<Record<string, unknown>>((value) => isObject(value) && !(value instanceof Refusal), "must be an object"),
     // Valibot also iterates inherited entries.
     v.strictObject(ownOnly(entries)),
     v.rawCheck(({ dataset, addIssue }) => {
@@ -53,12 +53,17 @@ export function body<T>() {
   ) => strict(entries) as v.GenericSchema as Schema<T>;
 }
 
+/** A property that may be left out. */
+export const optional = v.exactOptional;
+/** A property that may be null. */
+export const nullable = v.nullable;
+
 /**
  * A property that may be left out, which then counts as `value`. The default is documented here and applied by the
  * operation.
  */
 export function optionalOr<S extends v.GenericSchema>(schema: S, value: Json) {
-  return described(v.exactOptional(schema), { default: value });
+  return described(optional(schema), { default: value });
 }
 
 /** A list; its length is checked before its items. */
@@ -121,11 +126,28 @@ export function integer(min: number, max = Number.MAX_SAFE_INTEGER) {
   return described(schema, { type: "integer", minimum: min, maximum: max });
 }
 
+/** A schema with a further check. @param explain what is wrong with a value that the schema accepts, if anything */
+export function checked<T>(schema: Schema<T>, explain: (value: T) => { message: string; fix: string } | undefined) {
+  return v.pipe(
+    schema,
+    v.rawCheck(({ dataset, addIssue }) => {
+      const fault = dataset.typed ? explain(dataset.value) : undefined;
+      if (fault !== undefined) addIssue({ message: withFix(fault.message, fault.fix) });
+    }),
+  );
+}
+
 /** An option that keystile does not support: only `false` passes. */
-export function never(fix: string) {
+function never(fix: string) {
   const schema = v.custom<false>((value) => value === false, withFix("is not supported, it can only be false", fix));
   return described(schema, { type: "boolean", const: false });
 }
+
+/** A text of a key that is asked for or to be kept. */
+export const noPlaintext = optionalOr(
+  never("leave it out: only the digest of a key is stored, its text cannot be given back"),
+  false,
+);
 
 const WORD = /^[a-zA-Z0-9_]+$/;
 const idOf = (min: number) => token(WORD, min, MAX_NAME, "a-z, A-Z, 0-9 and _");
@@ -139,6 +161,8 @@ export const name = label(1, MAX_NAME);
 /** Text that a row is found by: of any length, since none is found by what is longer than its name. */
 export const nameGiven = text(1, Infinity);
 export const prefix = token(WORD, 1, 16, "a-z, A-Z, 0-9 and _");
+/** The first characters of an imported key, as another system kept them. */
+export const start = token(/^[!-~]+$/, 1, 32, "visible ASCII");
 /** Names a new identity over HTTP, unless an option of the service says otherwise. */
 export const externalId = token(/^[a-zA-Z0-9_.-]+$/, 1, MAX_NAME, "a-z, A-Z, 0-9, _, . and -");
 /**
@@ -180,7 +204,7 @@ export const ipAllowlist = list(
 /** Free-form data, already copied and bounded by {@link copyPlain}. */
 export const meta = described(
   v.custom<JsonObject>(
-    (value) => isObject(value) && Object.keys(value).length <= MAX_META_PROPERTIES,
+    (value) => isObject(value) && !(value instanceof Refusal) && Object.keys(value).length <= MAX_META_PROPERTIES,
     ({ input }) => {
       if (input instanceof Refusal) return input.message;
       return isObject(input) ? `must have at most ${MAX_META_PROPERTIES} properties` : "must be an object";
@@ -188,7 +212,3 @@ export const meta = described(
   ),
   { type: "object", maxProperties: MAX_META_PROPERTIES, additionalProperties: true },
 );
-
-function isObject(value: unknown): value is object {
-  return typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Refusal);
-}

@@ -1,4 +1,4 @@
-/** Request bodies of the administrative operations. Types only; `keys.ts` validates them. Spec §2.3, §8. */
+/** Request bodies of the administrative operations. Types only: the operations have their schemas. Contract 2.3, 8. */
 import type { KeyRow } from "../../contracts/store.js";
 import type { JsonObject, KeyCreditsData, RatelimitRequest, Refill } from "../../contracts/types.js";
 import type { CLEARABLE, SETTABLE } from "./key-names.js";
@@ -62,8 +62,10 @@ export interface V2KeysCreateKeyRequestBody extends GivenKeyFields {
   readonly roles?: readonly string[];
   /** Granted directly, at most 1,000; wildcards allowed; created when they do not exist. */
   readonly permissions?: readonly string[];
-  /** Absent: unlimited. */
+  /** Of its own; `remaining` null: unlimited. Absent: it draws on the credits of its identity, if that has some. */
   readonly credits?: KeyCreditsData;
+  /** Without `credits`: `identity`, as if left out; `none`: unlimited, whatever its identity has. */
+  readonly creditsFrom?: "identity" | "none";
   /** At most 50, names unique. */
   readonly ratelimits?: readonly RatelimitRequest[];
   /** Only false: plaintext keys are never kept. */
@@ -74,17 +76,17 @@ export interface CreateKeyRequestBody extends V2KeysCreateKeyRequestBody {
   /** Milliseconds from now until it expires, 1…4_102_444_800_000, in place of `expires`. */
   readonly expiresIn?: number;
 }
-/** Options of `createKey`. */
-export interface CreateKeyOptions {
-  /** Take an `expires` that is past, as the HTTP service does: the key is EXPIRED from the start. Default false. */
-  readonly acceptPast?: boolean;
-}
 /** Body of `getKey`. */
 export interface V2KeysGetKeyRequestBody {
   /** 3–255 characters of `[a-zA-Z0-9_]`. */
   readonly keyId: string;
   /** Only false: plaintext keys are never kept. */
   readonly decrypt?: false;
+}
+/** Body of `getKeys`. */
+export interface GetKeysRequestBody {
+  /** 1–100 ids of keys. */
+  readonly keyIds: readonly string[];
 }
 /** Body of `listKeys`. */
 export interface V2KeysListKeysRequestBody extends ListRequestBody {
@@ -97,14 +99,45 @@ export interface V2KeysListKeysRequestBody extends ListRequestBody {
   /** Without effect: administration reads the store itself. */
   readonly revalidateKeysCache?: boolean;
 }
+/** Body of `searchKeys`: all that is given has to fit. */
+export interface SearchKeysRequestBody extends ListRequestBody {
+  /** Absent: keys of all APIs, for a caller of those that it may read. Required where there are more than 1,000. */
+  readonly apiId?: string;
+  /** Only keys of this identity. */
+  readonly externalId?: string;
+  /**
+   * Part of the id, the `start` or the name, at most 256 code points, ignoring case; or the whole externalId of an
+   * owner, whose keys come first. Blank text finds all.
+   */
+  readonly search?: string;
+  /** As a verification would find it: DISABLED, EXPIRED, out of credits, or none of these. */
+  readonly state?: "active" | "disabled" | "expired" | "exhausted";
+  /** Only keys that expire before this, Unix time in milliseconds. */
+  readonly expiresBefore?: number;
+  /** Only keys that draw on a balance below this, their own or that of their identity; at least 1. */
+  readonly creditsBelow?: number;
+  /**
+   * `made` (default): newest first. `expires`: the soonest first, without keys that never expire. `lastUsed`: the
+   * latest first, without unused ones. `credits`: the fewest first, without unlimited ones. The last two look at every
+   * key, for some seconds of a million, in small steps.
+   */
+  readonly order?: "made" | "expires" | "lastUsed" | "credits";
+}
+/** Body of `countKeys`. */
+export interface CountKeysRequestBody {
+  /** Absent: all APIs, for a caller those that it may read. Required where there are more than 1,000. */
+  readonly apiId?: string;
+}
 /** Absent fields are unchanged, `null` clears, a given list replaces the old one. */
 export interface V2KeysUpdateKeyRequestBody extends ChangedKeyFields {
   /** 3–255 characters of `[a-zA-Z0-9_]`. */
   readonly keyId: string;
   /** The identity it belongs to, created when there is none, as in {@link V2KeysCreateKeyRequestBody}; null: none. */
   readonly externalId?: string | null;
-  /** null: unlimited, without refill. */
+  /** Of its own; null: unlimited, without refill, whatever its identity has. */
   readonly credits?: UpdateKeyCreditsData | null;
+  /** Without `credits`: `identity` gives up its own and draws on those of its identity; `none` is `credits: null`. */
+  readonly creditsFrom?: "identity" | "none";
   /** At most 50, names unique. A limit whose name stays keeps its id and the tokens already used. */
   readonly ratelimits?: readonly RatelimitRequest[];
   /** Names of roles that exist, at most 100. */
@@ -112,7 +145,7 @@ export interface V2KeysUpdateKeyRequestBody extends ChangedKeyFields {
   /** Granted directly, at most 1,000; wildcards allowed; created when they do not exist. */
   readonly permissions?: readonly string[];
 }
-/** Credits of `updateKey`: absent fields are unchanged. */
+/** Credits of `updateKey` and `updateIdentity`: absent fields are unchanged. */
 export interface UpdateKeyCreditsData {
   /** Integer from 0 to 2^53 − 1; null: unlimited; clears the refill unless one is given. */
   readonly remaining?: number | null;
@@ -132,6 +165,8 @@ export interface V2KeysRerollKeyRequestBody {
   readonly keyId: string;
   /** Milliseconds until the old key expires, up to 4_102_444_800_000; 0: at once. */
   readonly expiration: number;
+  /** Of the new key, 1–16 characters of `[a-zA-Z0-9_]`; absent: that of the old one, as far as its `start` shows it. */
+  readonly prefix?: string;
 }
 /** Body of `updateCredits`. `keyId` has at least 3 code points. A decrement stops at 0, an increment at 2^53 − 1. */
 export type V2KeysUpdateCreditsRequestBody =
@@ -216,12 +251,33 @@ export interface V2IdentitiesCreateIdentityRequestBody {
   readonly meta?: JsonObject;
   /** Shared by all keys of the identity: at most 50, names unique. */
   readonly ratelimits?: readonly RatelimitRequest[];
+  /** Shared by all its keys that have none of their own. Absent, or `remaining` null: none. */
+  readonly credits?: KeyCreditsData;
 }
-/** Body of `getIdentity` and `deleteIdentity`. */
+/** Body of `getIdentity`. */
 export interface V2IdentitiesGetIdentityRequestBody {
   /** Id or externalId, at least 1 code point; a row with this id takes precedence over one with this externalId. */
   readonly identity: string;
 }
+/** Body of `deleteIdentity`. */
+export interface DeleteIdentityRequestBody extends V2IdentitiesGetIdentityRequestBody {
+  /** `disable`: keys that draw on its credits are disabled first. Absent: while there are such keys it is a 409. */
+  readonly keys?: "disable";
+}
+/** Body of `updateIdentityCredits`. A decrement stops at 0, an increment at 2^53 − 1. */
+export type UpdateIdentityCreditsRequestBody = V2IdentitiesGetIdentityRequestBody &
+  (
+    | {
+        readonly operation: "set";
+        /** Integer from 0 to 2^53 − 1; null, or absent: none, and keys that drew on them are unlimited. */
+        readonly value?: number | null;
+      }
+    | {
+        readonly operation: "increment" | "decrement";
+        /** Integer from 0 to 2^53 − 1. The identity must have credits: else it is a 400 at `body.operation`. */
+        readonly value: number;
+      }
+  );
 /** Absent fields are unchanged, `null` clears, a given list replaces the old one. */
 export interface V2IdentitiesUpdateIdentityRequestBody {
   /** Id or externalId, at least 1 code point; a row with this id takes precedence over one with this externalId. */
@@ -230,6 +286,8 @@ export interface V2IdentitiesUpdateIdentityRequestBody {
   readonly meta?: JsonObject | null;
   /** At most 50, names unique. A limit whose name stays keeps its id and the tokens already used. */
   readonly ratelimits?: readonly RatelimitRequest[];
+  /** null: none, and keys that drew on them are unlimited. */
+  readonly credits?: UpdateKeyCreditsData | null;
 }
 
 /** Which page of a list. */
@@ -246,6 +304,18 @@ export interface SearchRequestBody extends ListRequestBody {
    * Unicode folding); blank text finds all.
    */
   readonly search?: string | undefined;
+}
+
+/** Body of `listAudit`: which entries of the audit trail. */
+export interface ListAuditRequestBody extends ListRequestBody {
+  /** Only entries that name this id, of a key or of anything else. */
+  readonly id?: string;
+  /** Only entries of this actor: the id of a root key, the subject of a token, or who a program acted for. */
+  readonly actor?: string;
+  /** Only entries of this operation, such as `createKey`. */
+  readonly operation?: string;
+  /** Only entries of this time or later, Unix time in milliseconds. */
+  readonly from?: number;
 }
 
 /** Body of `updateWorkspace`. */

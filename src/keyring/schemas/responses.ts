@@ -2,8 +2,10 @@
  * Responses of the administrative operations: their `data`, without the envelope. Types only. Ids that keystile creates
  * sort by creation time.
  */
+import type { AuditEntry } from "../../contracts/audit.js";
 import type { KeyRow } from "../../contracts/store.js";
 import type { Identity, KeyCreditsData, RatelimitResponse } from "../../contracts/types.js";
+import type { CreditsSource } from "../../lib/credits-source.js";
 import type { ALWAYS_SHOWN, SHOWN_UNLESS_USUAL } from "./key-names.js";
 import type { MigrationResults, MigrationTotals } from "./migration-requests.js";
 
@@ -17,7 +19,7 @@ export interface Page<T> {
   /** Where the next page begins. */
   readonly pagination: Pagination;
 }
-/** Spec §1, rule 2. */
+/** Contract 1, rule 2. */
 export interface Pagination {
   /** Opaque; present when there is more. */
   readonly cursor?: string;
@@ -48,6 +50,32 @@ export interface GetOrCreateApiResponseData extends V2ApisCreateApiResponseData 
   readonly created: boolean;
 }
 
+/** One page of a search, which ends when it is full, or after 80 ms of looking. */
+export interface SearchPage<T> extends Page<T> {
+  readonly pagination: SearchPagination;
+}
+/** Where a search stands. */
+export interface SearchPagination extends Pagination {
+  /** Keys that this page looked at. */
+  readonly searched: number;
+}
+/** Response of `countKeys`. */
+export interface CountKeysResponseData {
+  /** All that are not deleted. */
+  readonly total: number;
+  readonly disabled: number;
+  /** Of those that are enabled. */
+  readonly expired: number;
+  /** When it was counted, Unix time in milliseconds. Keys that were made meanwhile may be in it or not. */
+  readonly asOf: number;
+}
+/** Response of `getKeys`. */
+export interface GetKeysResponseData {
+  /** In the order of the request, without those that do not exist. */
+  readonly keys: readonly KeyResponseData[];
+  /** Ids of those for which a response of 4 MiB has no space: ask for them again. Mostly empty. */
+  readonly rest: readonly string[];
+}
 /** A new key. The only response that contains its text: only its digest is stored. */
 export interface V2KeysCreateKeyResponseData {
   /** `key_` and 22 characters of `[a-zA-Z0-9]`. */
@@ -78,7 +106,7 @@ export interface KeyCredits extends WireCredits {
 
 /**
  * A key as the library shows it; a property that does not apply is not there. HTTP shows all but `apiId`,
- * `rerolledFrom`, `rerolledTo` and `credits.reserved`.
+ * `creditsFrom`, `rerolledFrom`, `rerolledTo` and `credits.reserved`.
  */
 export interface KeyResponseData extends ShownKeyFields {
   /** `key_` and 22 characters of `[a-zA-Z0-9]`. */
@@ -89,13 +117,24 @@ export interface KeyResponseData extends ShownKeyFields {
   readonly permissions?: readonly string[];
   /** Sorted. */
   readonly roles?: readonly string[];
-  /** Absent: unlimited and without refill. */
+  /** Its own. Absent: it has none, and no refill. */
   readonly credits?: KeyCredits;
+  /** Whose credits it takes: its own, those of its identity, or nobody's, so that they are unlimited. */
+  readonly creditsFrom: CreditsSource;
   /** The entity that it belongs to, with the limits that it shares. */
   readonly identity?: Identity;
   /** Its own; those of its identity are in `identity`. */
   readonly ratelimits?: readonly RatelimitResponse[];
 }
+
+/** An identity as `getIdentity` of the library shows it; HTTP shows all but `credits`. */
+export interface IdentityData extends Identity {
+  /** What its keys draw on that have no credits of their own. Absent: it has none. */
+  readonly credits?: KeyCredits;
+}
+
+/** An entry of the audit trail: who changed what, and when. It has no values. */
+export type AuditData = Omit<AuditEntry, "workspaceId">;
 
 /** A permission as administration sees it. */
 export interface Permission {

@@ -1,6 +1,6 @@
 /**
- * Requests of the operations on root keys, namespaces and rate limits. Types only; `service.ts` validates them. Spec
- * §5, §8.
+ * Requests of the operations on root keys, namespaces and rate limits. Types only: the operations have their schemas.
+ * Contract 5, 8.
  */
 import type { ListRequestBody } from "./requests.js";
 
@@ -10,7 +10,7 @@ export interface CreateRootKeyRequestBody {
   readonly name?: string;
   /**
    * What its bearer may do, at most 1,000, each at most 1,024 code points: `api.*.verify_key` or
-   * `svc:v1:<workspace>:keyspaces/*#create_key` (spec §5.4).
+   * `svc:v1:<workspace>:keyspaces/*#create_key` (contract 5.4).
    * What could never grant anything is a 400, also an action on keys with a path that covers none
    * (`keyspaces/*#verify_key`). Actions of other names are accepted: a program may ask for its own. None at all is a
    * root key that may do nothing.

@@ -5,15 +5,40 @@
  * call would miss one. Stores of this package validate what they read and bound their own waiting, so they are returned
  * as they are, at no cost.
  */
+import type { AlertChange, AlertQuery, AlertTake } from "../../contracts/alerts.js";
+import type { AuditQuery } from "../../contracts/audit.js";
 import { KeystileError } from "../../contracts/errors.js";
-import type { Change, ListQuery, Store, Table, Versioned, WriteOutcome } from "../../contracts/store.js";
+import type { FlushOutcome, OutcomeQuery } from "../../contracts/outcomes.js";
+import type { Change, KeySearch, ListQuery, Store, Table, Versioned, WriteOutcome } from "../../contracts/store.js";
 import { integer as integerOption, type OptionChecks } from "../check-options.js";
 import { isFoundWithKeys } from "../../contracts/row-changes.js";
 import { isThenable } from "../thenable.js";
 import { createDeadline, type Deadline } from "./deadline.js";
-import { readPowers, withoutIdempotency, withoutLeases, withoutUsage } from "./powers.js";
-import { flag, list, Malformed, oneOf, optional, type Reader, text } from "./readers.js";
-import { balance, draw, keyRecord, onceSpend, rows, spend } from "./rows.js";
+import {
+  readPowers,
+  withoutAnalytics,
+  withoutAudit,
+  withoutIdempotency,
+  withoutLeases,
+  withoutReservations,
+  withoutUsage,
+} from "./powers.js";
+import { flag, integer, list, Malformed, oneOf, optional, type Reader, text } from "./readers.js";
+import {
+  alertRow,
+  auditSlice,
+  balance,
+  creditDay,
+  draw,
+  keyCounts,
+  keyRecord,
+  keySlice,
+  onceSpend,
+  outcomeRow,
+  rows,
+  settlement,
+  spend,
+} from "./rows.js";
 import { isTrusted, trust } from "./trusted.js";
 
 /** Options of everything that takes a store. */
@@ -68,8 +93,15 @@ const METHODS = {
   findOnce: { reader: always(optional(text(1))) },
   readSecret: { reader: always(text(MIN_SECRET)) },
   recordUses: { reader: nothing, writes: true },
+  countOutcomes: { reader: always(oneOf<FlushOutcome>("counted", "repeated", "gap")), writes: true },
+  readOutcomes: { reader: ([query]) => list(outcomeRow, (query as OutcomeQuery).maxRows) },
+  readCreditDays: { reader: always(list(creditDay)) },
+  pruneOutcomes: { reader: ([, , most]) => integer(0, most as number), writes: true },
+  readAudit: { reader: ([query]) => auditSlice((query as AuditQuery).limit) },
   drawCredits: { reader: drawResult, writes: true },
   returnCredits: { reader: nothing, writes: true },
+  reserveCredits: { reader: spendResult, writes: true },
+  settleCredits: { reader: always(settlement), writes: true },
   readBalances: { reader: ([queries]) => eachOf(queries, optional(balance)) },
   readMany: { reader: ([table, ids]) => ofIds(ids as readonly string[], rows[table as Table]) },
   readNames: { reader: ([table, , names]) => list<unknown>(rows[table as Table], (names as readonly string[]).length) },
@@ -77,6 +109,12 @@ const METHODS = {
   insertKeys: { reader: ([keys]) => eachOf(keys, flag), writes: true },
   write: { reader: outcome, writes: true },
   pollChanges: { reader: nothing },
+  searchKeys: { reader: ([search]) => keySlice((search as KeySearch).limit) },
+  countKeys: { reader: always(keyCounts) },
+  changeAlerts: { reader: ([changes]) => eachOf(changes as readonly AlertChange[], flag), writes: true },
+  listAlerts: { reader: ([query]) => list(alertRow, (query as AlertQuery).limit) },
+  takeAlerts: { reader: ([take]) => list(alertRow, (take as AlertTake).limit), writes: true },
+  settleAlert: { reader: nothing, writes: true },
 } as const satisfies Record<Method, Guard>;
 
 /**
@@ -93,10 +131,9 @@ export function guardStore(store: Store, timeout = DEFAULT_TIMEOUT): Store {
   if (isTrusted(store)) return store;
   const powers = readPowers(store.powers);
   const deadline = createDeadline(timeout);
-  const methods = Object.entries(METHODS).map(([name, guard]) => [
-    name,
-    guarded(store, name as Method, guard, deadline, timeout),
-  ]);
+  const methods = Object.entries(METHODS)
+    .filter(([name]) => store[name as Method] !== undefined)
+    .map(([name, guard]) => [name, guarded(store, name as Method, guard, deadline, timeout)]);
   const { subscribe, close }: Pick<Store, "subscribe" | "close"> = {
     subscribe: (listener) => subscribeTo(store, listener),
     close: () => store.close(),
@@ -104,8 +141,11 @@ export function guardStore(store: Store, timeout = DEFAULT_TIMEOUT): Store {
   const guards = Object.fromEntries(methods) as Pick<Store, Method>;
   const lacking = {
     ...(!powers.leases && withoutLeases),
+    ...(powers.reservations !== true && withoutReservations),
     ...(!powers.idempotency && withoutIdempotency),
     ...(!powers.usage && withoutUsage),
+    ...(powers.audit !== true && withoutAudit),
+    ...(powers.analytics !== true && withoutAnalytics),
   };
   return trust({ powers, ...guards, ...lacking, subscribe, close });
 }

@@ -3,7 +3,10 @@ import { KeystileError } from "../../contracts/errors.js";
 import type { Power, Store, StorePowers } from "../../contracts/store.js";
 import { type Check, flag, oneOf, ownProperty } from "../check-options.js";
 
-const CHECKS: Readonly<Record<Exclude<keyof StorePowers, "audit">, Check>> = {
+/** Optional: a store without one needs no word about it. */
+const OPTIONAL = ["audit", "reservations", "analytics", "search", "alerts"] as const;
+
+const CHECKS: Readonly<Record<Exclude<keyof StorePowers, (typeof OPTIONAL)[number]>, Check>> = {
   leases: flag,
   reserves: flag,
   idempotency: flag,
@@ -24,11 +27,11 @@ export function readPowers(powers: unknown): StorePowers {
     check(value, `store.powers.${name}`);
     copy[name] = value;
   }
-  // Optional: a store without it needs no word about it.
-  const audit = ownProperty(powers as StorePowers, "audit");
-  if (audit !== undefined) {
-    flag(audit, "store.powers.audit");
-    copy["audit"] = audit;
+  for (const name of OPTIONAL) {
+    const value = ownProperty(powers as StorePowers, name);
+    if (value === undefined) continue;
+    flag(value, `store.powers.${name}`);
+    copy[name] = value;
   }
   const { leases, reserves } = copy as unknown as StorePowers;
   if (reserves && !leases) throw new TypeError("store.powers.reserves must be false without leases");
@@ -40,39 +43,37 @@ export function readPowers(powers: unknown): StorePowers {
  * @throws KeystileError STORE_POWER_MISSING
  */
 export function requirePower({ powers }: Pick<Store, "powers">, power: Power, what: string): void {
-  if (!powers[power]) throw lacking(power, what);
+  if (powers[power] !== true) throw lacking(power, what);
+}
+
+/** The methods of a power, for a store that lacks it: each throws STORE_POWER_MISSING. */
+function without<M extends keyof Store>(power: Power, ...methods: readonly M[]): Pick<Store, M> {
+  const fail = (method: M) => (): never => {
+    throw lacking(power, method);
+  };
+  return Object.freeze(Object.fromEntries(methods.map((method) => [method, fail(method)]))) as unknown as Pick<
+    Store,
+    M
+  >;
 }
 
 /** The methods of the power `leases`, for a store that lacks it: each throws STORE_POWER_MISSING. */
-export const withoutLeases: Pick<Store, "drawCredits" | "returnCredits"> = Object.freeze({
-  drawCredits(): never {
-    throw lacking("leases", "drawCredits");
-  },
-  returnCredits(): never {
-    throw lacking("leases", "returnCredits");
-  },
-});
-
+export const withoutLeases = without("leases", "drawCredits", "returnCredits");
+/** The methods of the power `reservations`, for a store that lacks it: each throws STORE_POWER_MISSING. */
+export const withoutReservations = without("reservations", "reserveCredits", "settleCredits");
 /** The methods of the power `idempotency`, for a store that lacks it: each throws STORE_POWER_MISSING. */
-export const withoutIdempotency: Pick<Store, "spendOnce" | "findOnce" | "readSecret"> = Object.freeze({
-  spendOnce(): never {
-    throw lacking("idempotency", "spendOnce");
-  },
-  findOnce(): never {
-    throw lacking("idempotency", "findOnce");
-  },
-  readSecret(): never {
-    throw lacking("idempotency", "readSecret");
-  },
-});
-
+export const withoutIdempotency = without("idempotency", "spendOnce", "findOnce", "readSecret");
 /** The method of the power `usage`, for a store that lacks it: it throws STORE_POWER_MISSING. */
-export const withoutUsage: Pick<Store, "recordUses"> = Object.freeze({
-  recordUses(): never {
-    throw lacking("usage", "recordUses");
-  },
-});
+export const withoutUsage = without("usage", "recordUses");
+/** The method that reads what the power `audit` keeps, for a store that lacks it: it throws STORE_POWER_MISSING. */
+export const withoutAudit = without("audit", "readAudit");
+/** The methods of the power `analytics`, for a store that lacks it: each throws STORE_POWER_MISSING. */
+export const withoutAnalytics = without(
+  "analytics",
+  ...(["countOutcomes", "readOutcomes", "readCreditDays", "pruneOutcomes"] as const),
+);
 
-function lacking(power: Power, what: string): KeystileError {
+/** What a call fails with that needs a power. @param what needs it */
+export function lacking(power: Power, what: string): KeystileError {
   return new KeystileError("STORE_POWER_MISSING", `${what} needs the power "${power}", which this store lacks`);
 }

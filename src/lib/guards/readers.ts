@@ -3,7 +3,7 @@
  * is the value used. Only own properties, each read once. No error contains a value.
  */
 import type { JsonObject } from "../../contracts/types.js";
-import { copyPlain, Refusal } from "../copy-json.js";
+import { copyPlain, isObject, Refusal } from "../copy-json.js";
 
 /** @throws Malformed if the value is not a `T` */
 export type Reader<T> = (value: unknown) => T;
@@ -109,9 +109,9 @@ export const object = <T extends object>(fields: Fields<T>): Reader<T> => {
   };
 };
 
-/** Free-form JSON within the bounds of spec §8. */
+/** Free-form JSON within the bounds of contract 8. */
 export const json: Reader<JsonObject> = (value) => {
-  if (typeof value !== "object" || value === null || Array.isArray(value)) throw new Malformed("must be an object");
+  if (!isObject(value)) throw new Malformed("must be an object");
   const copy = copyPlain(value);
   if (copy instanceof Refusal) throw new Malformed(copy.message);
   return copy as JsonObject;

@@ -2,16 +2,22 @@
  * Readers of what a store may return: one table for each type of the port, complete because the compiler checks its
  * fields.
  */
+import type { AuditSlice } from "../../contracts/audit.js";
+import type { AlertRow } from "../../contracts/alerts.js";
 import { type FieldsThat, fieldsThat, KEY_FIELDS, type KeyField, type Shape } from "../../contracts/key-fields.js";
+import { type CreditDay, OUTCOMES, type OutcomeRow } from "../../contracts/outcomes.js";
 import type {
   ApiRow,
   CountedBalance,
   CreditTotals,
   Draw,
   IdentityRow,
+  KeyCounts,
+  KeyPosition,
   KeyRecord,
   KeyRef,
   KeyRow,
+  KeySlice,
   MigrationRow,
   NamespaceRow,
   OnceSpend,
@@ -20,6 +26,7 @@ import type {
   RoleRow,
   RootKeyRow,
   Rows,
+  Settlement,
   SharedAccount,
   Spend,
   Table,
@@ -124,6 +131,10 @@ export const keyRecord = object<KeyRecord>({
   >),
   ref,
   keyId: name,
+  hasCredits: flag,
+  creditsFrom: optional(oneOf("identity")),
+  refill: optional(refill),
+  generation: SHAPED.generation,
   workspaceId: name,
   apiId: name,
   permissions: names,
@@ -144,7 +155,20 @@ export const spend = object<Spend>({
   remaining: orNull(count),
   forfeited: optional(count),
   stale: optional(trueOnly),
+  refused: optional(oneOf("full", "open")),
 } satisfies Fields<Spend>);
+
+const settlementParts = object<{ settled: boolean; reason?: string | undefined }>({
+  settled: flag,
+  reason: optional(oneOf("settled", "expired", "voided", "unknown", "exceeds")),
+});
+/** Result of `settleCredits`. */
+export const settlement: Reader<Settlement> = (value) => {
+  const parts = settlementParts(value);
+  if (parts.settled === (parts.reason !== undefined))
+    throw new Malformed("must be there where it is not settled, and only there", "reason");
+  return parts as Settlement;
+};
 
 /** Result of `spendOnce`. */
 export const onceSpend = object<OnceSpend>({
@@ -161,21 +185,44 @@ export const draw = object<Draw>({
   stale: optional(trueOnly),
 } satisfies Fields<Draw>);
 
+const totals = {
+  credited: count,
+  refilled: count,
+  adjusted: integer(Number.MIN_SAFE_INTEGER),
+  spent: count,
+  forfeited: count,
+} satisfies Fields<CreditTotals>;
+
 /** A result of `readBalances`. */
 export const balance = object<CountedBalance>({
   remaining: orNull(count),
   period: count,
   reserved: count,
-  totals: optional(
-    object<CreditTotals>({
-      credited: count,
-      refilled: count,
-      adjusted: integer(Number.MIN_SAFE_INTEGER),
-      spent: count,
-      forfeited: count,
-    } satisfies Fields<CreditTotals>),
-  ),
+  totals: optional(object<CreditTotals>(totals)),
 } satisfies Fields<CountedBalance>);
+
+/** A result of `readOutcomes`. */
+export const outcomeRow = object<OutcomeRow>({
+  time: optional(time),
+  apiId: optional(anyText),
+  keyId: optional(anyText),
+  externalId: optional(anyText),
+  tags: optional(list(name)),
+  counts: list(count, OUTCOMES.length),
+  spent: count,
+  rows: count,
+} satisfies Fields<OutcomeRow>);
+
+/** A result of `readCreditDays`. */
+export const creditDay = object<CreditDay>({
+  ...totals,
+  ...{ account: name, externalId: optional(anyText), day: time, balance: count },
+} satisfies Fields<CreditDay>);
+
+/** A result of `listAlerts` and `takeAlerts`. */
+export const alertRow = object<AlertRow>({
+  ...{ number: count, kind: name, subject: name, body: name, tries: count, due: optional(time) },
+} satisfies Fields<AlertRow>);
 
 const versioned = { id: name, version: count };
 const owned = { ...versioned, workspaceId: name };
@@ -196,6 +243,10 @@ export const rows: { readonly [T in Table]: Reader<Rows[T]> } = {
     externalId: name,
     meta: optional(json),
     ratelimits: limits,
+    hasCredits: optional(flag),
+    refill: optional(refill),
+    refillCursor: optional(integer(Number.MIN_SAFE_INTEGER)),
+    generation: optional(SHAPED.generation),
   } satisfies Fields<IdentityRow>),
   roles: object<RoleRow>({
     ...owned,
@@ -241,6 +292,7 @@ export const rows: { readonly [T in Table]: Reader<Rows[T]> } = {
     digest: optional(name),
     foreignDigest: optional(name),
     identityId: optional(name),
+    creditsFrom: optional(oneOf("none")),
     permissions: names,
     roles: names,
     ratelimits: limits,
@@ -248,3 +300,39 @@ export const rows: { readonly [T in Table]: Reader<Rows[T]> } = {
     createdAt: time,
   } satisfies Fields<KeyRow>),
 };
+
+/** A result of `searchKeys`. */
+export const keySlice = (limit: number): Reader<KeySlice> =>
+  object<KeySlice>({
+    keys: list(rows.keys, limit),
+    looked: count,
+    last: optional(object<KeyPosition>({ id: name, expires: optional(time) } satisfies Fields<KeyPosition>)),
+  } satisfies Fields<KeySlice>);
+
+/** A result of `countKeys`. */
+export const keyCounts = object<KeyCounts>({
+  total: count,
+  disabled: count,
+  expired: count,
+  last: optional(name),
+} satisfies Fields<KeyCounts>);
+
+/** A result of `readAudit`. */
+export const auditSlice = (limit: number): Reader<AuditSlice> =>
+  object<AuditSlice>({
+    entries: list(
+      object<AuditSlice["entries"][number]>({
+        number: count,
+        time,
+        workspaceId: name,
+        actorKind: name,
+        actor: optional(anyText),
+        operation: name,
+        ids: names,
+        fields: names,
+        count,
+      } satisfies Fields<AuditSlice["entries"][number]>),
+      limit,
+    ),
+    next: optional(count),
+  } satisfies Fields<AuditSlice>);

@@ -1,242 +1,248 @@
-/** Buckets in rows of 32 bytes, outside the heap. */
+/** Buckets in rows of 64 bytes, outside the heap. Only this file knows what is where in a row. */
 import type { LimitSize, LimitVerdict } from "../../contracts/limiter.js";
 import { widened } from "../../lib/typed-arrays.js";
-import type { BucketHint } from "./bucket-hint.js";
-import { type Bucket, drain, tokensLeft, untilFull, utilization, utilizationOf } from "./bucket.js";
-import { LevelTable, NO_LEVEL } from "./level-table.js";
 import {
-  CAPACITY,
-  DRAIN_PER_MS,
-  DURATION,
-  LIMIT,
-  NO_RATE,
-  RATE_WIDTH,
-  RateTable,
-  UNITS_PER_TOKEN,
-} from "./rate-table.js";
+  type Bucket,
+  drain,
+  elapsedSince,
+  fitsIn,
+  type Rate,
+  verdictAt,
+  utilization,
+  utilizationOf,
+} from "./bucket.js";
+import type { Place } from "./place.js";
 
 /*
- * Why: a bucket as objects took 140 bytes of heap in several places; a row is in one place. A take over 1,000,000
- * buckets in random order went from 1,000 ns to 640. Nearly every check is of a bucket with one level, at the rate of
- * that level: `take` and `peek` handle those on the row itself. All others read the row into objects, use the
- * arithmetic of bucket.ts, and write it back. That is also the reference implementation of `take`.
+ * Why: over many keys most of the time of a take is waiting for memory, and a row is in one place. A bucket as an
+ * object is in three, and the garbage collector walks them all. Rows are in chunks, so that growing copies no more than
+ * one.
+ *
+ * A bucket with several levels, of which there are few, stays an object beside its row, whose limit is then NaN: that
+ * equals no limit, so a take at a place passes such a row by.
  */
 
-/** Doubles per row: time, units used, and two that hold four int32. */
-const WIDTH = 4;
+/** Numbers of a row: 64-bit ones, and after them those of 32 bits, two in the space of one. */
+const WIDTH = 8;
 const AT = 0;
 const USED = 1;
-/** Int32 per row. */
-const INTS = 8;
-/** Rate of the first level; {@link NO_RATE}: the row is free. */
-const RATE = 4;
-/** First of the further levels. */
-const NEXT = 5;
-/** Two of the three numbers of the name's fingerprint. */
-const H0 = 6;
-const H1 = 7;
-const FIRST_ROWS = 32;
+const LIMIT = 2;
+const DURATION = 3;
+const UNITS_PER_TOKEN = 4;
+const DRAIN_PER_MS = 5;
+const INTS = 2 * WIDTH;
+/** How many buckets have left the row; wraps at 2^32, which takes more than an hour of nothing else. */
+const VERSION = 12;
+const RING = 13;
+const INDEX = 14;
+
+const CHUNK_BITS = 12;
+const CHUNK_ROWS = 2 ** CHUNK_BITS;
+const CHUNK_MASK = CHUNK_ROWS - 1;
+/** The first chunk doubles from here on, since most limiters stay small. */
+const FIRST_ROWS = 16;
+
+class Chunk {
+  numbers: Float64Array<ArrayBuffer>;
+  /** The same memory. */
+  ints: Int32Array<ArrayBuffer>;
+  /** Of the buckets; undefined: the row is free. */
+  readonly names: (string | undefined)[] = [];
+
+  constructor(rows: number) {
+    this.numbers = new Float64Array(rows * WIDTH);
+    this.ints = new Int32Array(this.numbers.buffer);
+  }
+
+  get rows(): number {
+    return this.numbers.length / WIDTH;
+  }
+
+  double(): void {
+    this.numbers = widened(this.numbers, this.numbers.length * 2);
+    this.ints = new Int32Array(this.numbers.buffer);
+  }
+}
 
 export class BucketRows {
-  #numbers = new Float64Array(FIRST_ROWS * WIDTH);
-  /** The same memory as int32. */
-  #ints = new Int32Array(this.#numbers.buffer);
-  #capacity = FIRST_ROWS;
-  #rates = new RateTable();
-  #levels = new LevelTable(this.#rates);
+  readonly #chunks: Chunk[] = [];
+  readonly #free: number[] = [];
+  #high = 0;
+  /** Buckets with several levels, by row. */
+  readonly #levelled = new Map<number, Bucket>();
 
-  /** Rows allocated. */
-  get capacity(): number {
-    return this.#capacity;
+  /** Rows that have ever been in use: each is below this. */
+  get high(): number {
+    return this.#high;
   }
 
-  /** Rates that levels use at the moment. */
-  get rateCount(): number {
-    return this.#rates.count;
+  /** Buckets that are kept as objects. */
+  get levelledCount(): number {
+    return this.#levelled.size;
   }
 
-  /** Levels beyond the first, of all buckets. */
-  get levelCount(): number {
-    return this.#levels.count;
+  /** The name of the bucket in a row; undefined: there is none. */
+  nameOf(row: number): string | undefined {
+    return this.#chunkOf(row).names[row & CHUNK_MASK];
   }
 
-  /** Grows to `capacity` rows. */
-  widen(capacity: number): void {
-    this.#numbers = widened(this.#numbers, capacity * WIDTH);
-    this.#ints = new Int32Array(this.#numbers.buffer);
-    this.#capacity = capacity;
+  /** The ring that the row is in: a number that whoever adds it chooses. */
+  ringOf(row: number): number {
+    return this.#chunkOf(row).ints[intsAt(row) + RING] as number;
   }
 
-  /** Whether a row is in use. */
-  has(row: number): boolean {
-    return this.#ints[row * INTS + RATE] !== NO_RATE;
+  /** Where the row is in its ring. */
+  indexOf(row: number): number {
+    return this.#chunkOf(row).ints[intsAt(row) + INDEX] as number;
   }
 
-  /** Whether a row is in use and has this fingerprint. `row` may be any number. */
-  hasFingerprint(row: number, h0: number, h1: number): boolean {
-    if (!(row >= 0 && row < this.#capacity)) return false;
-    const ints = this.#ints;
-    const at = row * INTS;
-    return ints[at + H0] === h0 && ints[at + H1] === h1 && ints[at + RATE] !== NO_RATE;
+  /** Notes where the row is: in which ring, and where in it. */
+  setRing(row: number, ring: number, index: number): void {
+    const { ints } = this.#chunkOf(row);
+    ints[intsAt(row) + RING] = ring;
+    ints[intsAt(row) + INDEX] = index;
   }
 
-  /** When the row's levels were last brought up to date. */
-  time(row: number): number {
-    return this.#numbers[row * WIDTH + AT] as number;
+  /** Whether the bucket of this name is at a place of these rows. */
+  isAt({ row, rowVersion }: Place, name: string): boolean {
+    const { ints, names } = this.#chunkOf(row);
+    return ints[intsAt(row) + VERSION] === rowVersion && names[row & CHUNK_MASK] === name;
   }
 
-  /** Fills a free row. */
-  add(row: number, h0: number, h1: number, bucket: Bucket): void {
-    this.#ints[row * INTS + H0] = h0;
-    this.#ints[row * INTS + H1] = h1;
+  /** Notes in a place where its bucket is. */
+  locate(place: Place, row: number): void {
+    place.rows = this;
+    place.row = row;
+    place.rowVersion = this.#chunkOf(row).ints[intsAt(row) + VERSION] as number;
+  }
+
+  /** Puts a bucket in a free row. */
+  add(name: string, bucket: Bucket): number {
+    const row = this.#free.pop() ?? this.#newRow();
+    this.#chunkOf(row).names[row & CHUNK_MASK] = name;
     this.write(row, bucket);
+    return row;
   }
 
-  /** A bucket as a new object. */
+  /** Frees a row in use. */
+  remove(row: number): void {
+    const { ints, names } = this.#chunkOf(row);
+    const version = intsAt(row) + VERSION;
+    ints[version] = (ints[version] as number) + 1;
+    names[row & CHUNK_MASK] = undefined;
+    this.#levelled.delete(row);
+    this.#free.push(row);
+  }
+
+  /** The bucket in a row: to change it, change what this returns and {@link BucketRows.write} it. */
   read(row: number): Bucket {
-    const at = row * WIDTH;
+    const levelled = this.#levelled.get(row);
+    if (levelled !== undefined) return levelled;
+    const { numbers } = this.#chunkOf(row);
+    const at = numbersAt(row);
     return {
-      at: this.#numbers[at + AT] as number,
-      rate: this.#rates.read(this.#ints[row * INTS + RATE] as number),
-      used: this.#numbers[at + USED] as number,
-      next: this.#levels.read(this.#ints[row * INTS + NEXT] as number),
+      at: numbers[at + AT] as number,
+      rate: rateAt(numbers, at),
+      used: numbers[at + USED] as number,
+      next: undefined,
     };
   }
 
-  /** Stores a bucket in a row; the inverse of {@link BucketRows.read}. */
   write(row: number, bucket: Bucket): void {
-    this.#numbers[row * WIDTH + AT] = bucket.at;
-    this.#numbers[row * WIDTH + USED] = bucket.used;
-    const rate = this.#ints[row * INTS + RATE] as number;
-    if (!this.#rates.is(rate, bucket.rate)) {
-      this.#ints[row * INTS + RATE] = this.#rates.acquire(bucket.rate);
-      if (rate !== NO_RATE) this.#rates.release(rate);
-    }
-    const next = this.#ints[row * INTS + NEXT] as number;
-    if (next === NO_LEVEL && bucket.next === undefined) return;
-    this.#ints[row * INTS + NEXT] = this.#levels.add(bucket.next);
-    this.#levels.remove(next);
+    const { numbers } = this.#chunkOf(row);
+    const at = numbersAt(row);
+    const { rate } = bucket;
+    numbers[at + AT] = bucket.at;
+    numbers[at + USED] = bucket.used;
+    numbers[at + LIMIT] = bucket.next === undefined ? rate.limit : NaN;
+    numbers[at + DURATION] = rate.duration;
+    numbers[at + UNITS_PER_TOKEN] = rate.unitsPerToken;
+    numbers[at + DRAIN_PER_MS] = rate.drainPerMs;
+    const { at: time, used, next } = bucket;
+    if (next !== undefined) this.#levelled.set(row, { at: time, rate, used, next });
+    else if (this.#levelled.size > 0) this.#levelled.delete(row);
   }
 
-  /** Frees a row. */
-  remove(row: number): void {
-    const at = row * INTS;
-    this.#rates.release(this.#ints[at + RATE] as number);
-    this.#levels.remove(this.#ints[at + NEXT] as number);
-    this.#ints.fill(0, at, at + INTS);
+  /**
+   * Whether there is a bucket in a row that nothing was taken from for so many milliseconds, and that all has returned
+   * to.
+   */
+  isIdle(row: number, idle: number, now: number): boolean {
+    if (this.nameOf(row) === undefined) return false;
+    const at = this.#chunkOf(row).numbers[numbersAt(row) + AT] as number;
+    return now - at >= idle && this.utilization(row, now) === 0;
   }
 
-  clear(): void {
-    this.#numbers = new Float64Array(FIRST_ROWS * WIDTH);
-    this.#ints = new Int32Array(this.#numbers.buffer);
-    this.#capacity = FIRST_ROWS;
-    this.#rates = new RateTable();
-    this.#levels = new LevelTable(this.#rates);
-  }
-
-  /** {@link utilization} of a row. */
+  /** {@link utilization} of the bucket in a row. */
   utilization(row: number, now: number): number {
-    if (this.#ints[row * INTS + NEXT] !== NO_LEVEL) return utilization(this.read(row), now);
-    const rate = this.#rateAt(row);
-    const { rows } = this.#rates;
+    const { numbers } = this.#chunkOf(row);
+    const at = numbersAt(row);
+    const limit = numbers[at + LIMIT] as number;
+    if (Number.isNaN(limit)) return utilization(this.read(row), now);
+    const elapsed = elapsedSince(numbers[at + AT] as number, now);
     return utilizationOf(
-      this.#used(row, rate, now),
-      rows[rate + CAPACITY] as number,
-      rows[rate + UNITS_PER_TOKEN] as number,
+      drain(numbers[at + USED] as number, numbers[at + DRAIN_PER_MS] as number, elapsed),
+      limit,
+      numbers[at + UNITS_PER_TOKEN] as number,
     );
   }
 
   /**
-   * Whether a check is common: its bucket has a single level, at the check's rate. {@link BucketRows.fits}, `take` and
-   * `peek` handle only these.
+   * Takes one token, if it fits, of a bucket as nearly every one is: with one level, at this rate, which is not one of
+   * 0 units.
+   * @param place of these rows
+   * @returns undefined: the bucket is gone or of another kind, and nothing was taken
    */
-  isCommon(row: number, { limit, duration }: LimitSize): boolean {
-    const rate = this.#rateAt(row);
-    const { rows } = this.#rates;
-    if (rows[rate + LIMIT] !== limit || rows[rate + DURATION] !== duration || rows[rate + UNITS_PER_TOKEN] === 0)
-      return false;
-    return this.#ints[row * INTS + NEXT] === NO_LEVEL;
-  }
-
-  /**
-   * Takes one token of a common check from the bucket where the hint says. Written out: every verification of a key
-   * with one limit calls it, and the compiler inlines only so much of what is called.
-   * @returns undefined: the bucket is not there, or the check is not common; nothing was taken
-   */
-  takeAt({ row, h0, h1 }: BucketHint, { limit, duration }: LimitSize, now: number): LimitVerdict | undefined {
-    if (!(row >= 0 && row < this.#capacity)) return undefined;
-    const ints = this.#ints;
-    const at = row * INTS;
-    if (ints[at + H0] !== h0 || ints[at + H1] !== h1 || ints[at + NEXT] !== NO_LEVEL) return undefined;
-    const rate = (ints[at + RATE] as number) * RATE_WIDTH;
-    const { rows } = this.#rates;
-    // A free row has the rate of 0 units.
-    if (rows[rate + LIMIT] !== limit || rows[rate + DURATION] !== duration || rows[rate + UNITS_PER_TOKEN] === 0)
-      return undefined;
-    return this.take(row, limit, 1, now);
-  }
-
-  /**
-   * Whether a common check fits.
-   * @param now here and below: not before the row's time
-   */
-  fits(row: number, limit: number, cost: number, now: number): boolean {
-    if (cost === 0) return true;
-    const rate = this.#rateAt(row);
-    const { rows } = this.#rates;
-    return (
-      cost <= limit &&
-      this.#used(row, rate, now) <= (rows[rate + CAPACITY] as number) - cost * (rows[rate + UNITS_PER_TOKEN] as number)
-    );
-  }
-
-  /**
-   * Takes the tokens of a common check, if it fits. Written out: two in a call take 120 ns, and 148 with the helpers
-   * below.
-   */
-  take(row: number, limit: number, cost: number, now: number): LimitVerdict {
-    const numbers = this.#numbers;
-    const at = row * WIDTH;
-    const rate = this.#rateAt(row);
-    const { rows } = this.#rates;
-    const unitsPerToken = rows[rate + UNITS_PER_TOKEN] as number;
-    const drainPerMs = rows[rate + DRAIN_PER_MS] as number;
-    const capacity = rows[rate + CAPACITY] as number;
-    let used = drain(numbers[at + USED] as number, drainPerMs, now - (numbers[at + AT] as number));
-    const exceeded = cost > 0 && (cost > limit || used > capacity - cost * unitsPerToken);
-    if (cost > 0 && !exceeded) {
-      used += cost * unitsPerToken;
-      numbers[at + AT] = now;
+  takeOne({ row, rowVersion }: Place, { limit, duration }: LimitSize, now: number): LimitVerdict | undefined {
+    const { numbers, ints } = this.#chunkOf(row);
+    const at = numbersAt(row);
+    if (ints[intsAt(row) + VERSION] !== rowVersion) return undefined;
+    if (numbers[at + LIMIT] !== limit || numbers[at + DURATION] !== duration) return undefined;
+    const unitsPerToken = numbers[at + UNITS_PER_TOKEN] as number;
+    if (unitsPerToken === 0) return undefined;
+    const elapsed = elapsedSince(numbers[at + AT] as number, now);
+    const drainPerMs = numbers[at + DRAIN_PER_MS] as number;
+    let used = drain(numbers[at + USED] as number, drainPerMs, elapsed);
+    const exceeded = !fitsIn(used, limit, unitsPerToken, 1);
+    if (!exceeded) {
+      used += unitsPerToken;
+      numbers[at + AT] = (numbers[at + AT] as number) + elapsed;
       numbers[at + USED] = used;
     }
-    return { exceeded, remaining: tokensLeft(used, capacity, unitsPerToken), reset: untilFull(used, drainPerMs) };
+    return verdictAt(used, limit, duration, unitsPerToken, drainPerMs, exceeded);
   }
 
-  /** The verdict of a common check where nothing is taken. */
-  peek(row: number, limit: number, cost: number, now: number): LimitVerdict {
-    return this.#verdict(row, !this.fits(row, limit, cost, now), now);
+  #chunkOf(row: number): Chunk {
+    return this.#chunks[row >>> CHUNK_BITS] as Chunk;
   }
 
-  #verdict(row: number, exceeded: boolean, now: number): LimitVerdict {
-    const rate = this.#rateAt(row);
-    const { rows } = this.#rates;
-    const used = this.#used(row, rate, now);
-    const remaining = tokensLeft(used, rows[rate + CAPACITY] as number, rows[rate + UNITS_PER_TOKEN] as number);
-    return { exceeded, remaining, reset: untilFull(used, rows[rate + DRAIN_PER_MS] as number) };
+  #newRow(): number {
+    const last = this.#chunks.at(-1);
+    if (last === undefined) this.#chunks.push(new Chunk(FIRST_ROWS));
+    else if (this.#high === (this.#chunks.length - 1) * CHUNK_ROWS + last.rows) {
+      if (last.rows < CHUNK_ROWS) last.double();
+      else this.#chunks.push(new Chunk(CHUNK_ROWS));
+    }
+    return this.#high++;
   }
+}
 
-  /** The offset of the first level's rate in the rows of {@link RateTable}. */
-  #rateAt(row: number): number {
-    return (this.#ints[row * INTS + RATE] as number) * RATE_WIDTH;
-  }
+function numbersAt(row: number): number {
+  return (row & CHUNK_MASK) * WIDTH;
+}
 
-  /** Units used on the first level at `now`. */
-  #used(row: number, rate: number, now: number): number {
-    const at = row * WIDTH;
-    return drain(
-      this.#numbers[at + USED] as number,
-      this.#rates.rows[rate + DRAIN_PER_MS] as number,
-      now - (this.#numbers[at + AT] as number),
-    );
-  }
+function intsAt(row: number): number {
+  return (row & CHUNK_MASK) * INTS;
+}
+
+function rateAt(numbers: Float64Array, at: number): Rate {
+  const limit = numbers[at + LIMIT] as number;
+  const unitsPerToken = numbers[at + UNITS_PER_TOKEN] as number;
+  return {
+    limit,
+    duration: numbers[at + DURATION] as number,
+    unitsPerToken,
+    drainPerMs: numbers[at + DRAIN_PER_MS] as number,
+    capacity: limit * unitsPerToken,
+  };
 }

@@ -3,8 +3,8 @@ import type { LimitVerdict } from "../../contracts/limiter.js";
 
 /*
  * Why units: levels count token × millisecond. One token is `duration` units, `limit` units drain per millisecond, and
- * the capacity is `limit × duration`. Within the schema's bounds (spec §8) that is at most 2.6e15 < 2^53, so nothing is
- * ever rounded.
+ * the capacity is `limit × duration`. Within the schema's bounds (contract 8) that is at most 2.6e15 < 2^53, so
+ * nothing is ever rounded.
  *
  * Why several levels: overriding a limit or duration must not gain tokens. With one level, a check at a fast override
  * would drain what a slow limit still counts as used. So a bucket has a level for each rate that it is used with; each
@@ -89,6 +89,13 @@ export function rateMemo(): (limit: number, duration: number) => Rate {
   };
 }
 
+/** The rate of the level of a bucket at this limit and duration. */
+export function rateIn(bucket: Bucket, limit: number, duration: number): Rate | undefined {
+  let level: Level | undefined = bucket;
+  while (level !== undefined && !isRate(level.rate, limit, duration)) level = level.next;
+  return level?.rate;
+}
+
 /** Whether `rate` has this limit and duration. */
 function isRate(rate: Rate, limit: number, duration: number): boolean {
   return rate.limit === limit && rate.duration === duration;
@@ -96,15 +103,16 @@ function isRate(rate: Rate, limit: number, duration: number): boolean {
 
 /**
  * Whether `cost` more tokens fit now. Changes nothing.
- * @param bucket `undefined`: a new one, which is full
  * @param cost tokens, 0…2^53 − 1; 0 always fits
  * @param pending tokens that earlier checks of the same call are about to take
  */
-export function fits(bucket: Bucket | undefined, rate: Rate, cost: number, pending: number, now: number): boolean {
-  if (cost === 0) return true;
-  const wanted = pending + cost;
-  if (wanted > rate.limit) return false;
-  return unitsUsed(bucket, rate, now) <= rate.capacity - wanted * rate.unitsPerToken;
+export function fits(bucket: Bucket, rate: Rate, cost: number, pending: number, now: number): boolean {
+  return cost === 0 || fitsIn(unitsUsed(bucket, rate, now), rate.limit, rate.unitsPerToken, pending + cost);
+}
+
+/** Whether so many tokens, more than 0, fit where so many units are used. */
+export function fitsIn(used: number, limit: number, unitsPerToken: number, tokens: number): boolean {
+  return tokens <= limit && used <= limit * unitsPerToken - tokens * unitsPerToken;
 }
 
 /**
@@ -112,25 +120,29 @@ export function fits(bucket: Bucket | undefined, rate: Rate, cost: number, pendi
  * @returns `remaining` 0…limit; `reset` by the bucket's own time, or `duration` if the limit is 0, because then no wait
  *   helps
  */
-export function verdictOf(bucket: Bucket | undefined, rate: Rate, exceeded: boolean, now: number): LimitVerdict {
-  if (rate.limit === 0) return { exceeded, remaining: 0, reset: rate.duration };
-  if (rate.unitsPerToken === 0) return { exceeded, remaining: rate.limit, reset: 0 };
-  const used = unitsUsed(bucket, rate, now);
-  return {
-    exceeded,
-    remaining: tokensLeft(used, rate.capacity, rate.unitsPerToken),
-    reset: untilFull(used, rate.drainPerMs),
-  };
+export function verdictOf(bucket: Bucket, rate: Rate, exceeded: boolean, now: number): LimitVerdict {
+  return toVerdict(unitsUsed(bucket, rate, now), rate, exceeded);
 }
 
-/** Whole tokens that still fit. */
-export function tokensLeft(used: number, capacity: number, unitsPerToken: number): number {
-  return used < capacity ? Math.floor((capacity - used) / unitsPerToken) : 0;
+/** The same where so many units are used. */
+export function toVerdict(used: number, rate: Rate, exceeded: boolean): LimitVerdict {
+  return verdictAt(used, rate.limit, rate.duration, rate.unitsPerToken, rate.drainPerMs, exceeded);
 }
 
-/** Milliseconds until nothing is used. */
-export function untilFull(used: number, drainPerMs: number): number {
-  return Math.min(MAX_UNITS, Math.ceil(used / drainPerMs));
+/** The same of the numbers of a rate. */
+export function verdictAt(
+  used: number,
+  limit: number,
+  duration: number,
+  unitsPerToken: number,
+  drainPerMs: number,
+  exceeded: boolean,
+): LimitVerdict {
+  if (limit === 0) return { exceeded, remaining: 0, reset: duration };
+  if (unitsPerToken === 0) return { exceeded, remaining: limit, reset: 0 };
+  const capacity = limit * unitsPerToken;
+  const remaining = used < capacity ? Math.floor((capacity - used) / unitsPerToken) : 0;
+  return { exceeded, remaining, reset: Math.min(MAX_UNITS, Math.ceil(used / drainPerMs)) };
 }
 
 /** Units still used after `elapsed` milliseconds. A product above 2^53 is inexact, but it also exceeds every level. */
@@ -151,8 +163,8 @@ export function charge(bucket: Bucket, rate: Rate, cost: number, now: number, co
     bucket.next = undefined;
   }
   const isOverride = !isRate(configured, rate.limit, rate.duration);
-  if (configured.unitsPerToken > 0) open(bucket, configured, isOverride ? configured.capacity : MAX_UNITS);
-  if (rate.unitsPerToken > 0) open(bucket, rate, MAX_UNITS);
+  open(bucket, configured, isOverride ? configured.capacity : MAX_UNITS);
+  if (isOverride) open(bucket, rate, MAX_UNITS);
   for (let level: Level | undefined = bucket; level !== undefined; level = level.next) {
     const max =
       isOverride && isRate(level.rate, configured.limit, configured.duration)
@@ -172,26 +184,26 @@ export function firstOf(rate: Rate, configured: Rate): Rate {
  * its rates), otherwise the largest used fraction of a capacity, between 0 and 1.
  */
 export function utilization(bucket: Bucket, now: number): number {
-  const elapsed = elapsedSince(bucket, now);
+  const elapsed = elapsedSince(bucket.at, now);
   let utilization = 0;
-  for (let level: Level | undefined = bucket; level !== undefined; level = level.next) {
+  for (let level: Level | undefined = bucket; level !== undefined; level = level.next)
     utilization = Math.max(
       utilization,
-      utilizationOf(drained(level, elapsed), level.rate.capacity, level.rate.unitsPerToken),
+      utilizationOf(drained(level, elapsed), level.rate.limit, level.rate.unitsPerToken),
     );
-  }
   return utilization;
 }
 
-/** {@link utilization} of one level. */
-export function utilizationOf(used: number, capacity: number, unitsPerToken: number): number {
+/** The same of one level, where so many units are used. */
+export function utilizationOf(used: number, limit: number, unitsPerToken: number): number {
+  const capacity = limit * unitsPerToken;
   if (used > capacity - unitsPerToken) return Infinity;
   return used > 0 ? used / capacity : 0;
 }
 
 /** A clock that steps back counts as one that stands still. */
-function elapsedSince(bucket: Bucket, now: number): number {
-  return now > bucket.at ? now - bucket.at : 0;
+export function elapsedSince(at: number, now: number): number {
+  return now > at ? now - at : 0;
 }
 
 function drained(level: Level, elapsed: number): number {
@@ -199,9 +211,8 @@ function drained(level: Level, elapsed: number): number {
 }
 
 /** Units used at this rate: those of its level, or what a new level would start with. */
-function unitsUsed(bucket: Bucket | undefined, rate: Rate, now: number): number {
-  if (bucket === undefined) return 0;
-  const elapsed = elapsedSince(bucket, now);
+function unitsUsed(bucket: Bucket, rate: Rate, now: number): number {
+  const elapsed = elapsedSince(bucket.at, now);
   for (let level: Level | undefined = bucket; level !== undefined; level = level.next) {
     if (isRate(level.rate, rate.limit, rate.duration)) return drained(level, elapsed);
   }
@@ -220,7 +231,7 @@ function tokensUsed(bucket: Bucket, elapsed: number): number {
 
 /** Brings all levels up to `now`. True: nothing is used on any. */
 function bringUpToDate(bucket: Bucket, now: number): boolean {
-  const elapsed = elapsedSince(bucket, now);
+  const elapsed = elapsedSince(bucket.at, now);
   bucket.at += elapsed;
   let empty = true;
   for (let level: Level | undefined = bucket; level !== undefined; level = level.next) {
@@ -231,10 +242,11 @@ function bringUpToDate(bucket: Bucket, now: number): boolean {
 }
 
 /**
- * Adds a level for this rate if there is none. The bucket must be up to date.
+ * Adds a level for this rate if there is none. The bucket must be up to date. A rate of 0 units has none.
  * @param max most units that a new level starts with
  */
 function open(bucket: Bucket, rate: Rate, max: number): void {
+  if (rate.unitsPerToken === 0) return;
   let count = 0;
   let last: Level = bucket;
   let fastest: Level = bucket;

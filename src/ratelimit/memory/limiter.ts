@@ -2,24 +2,20 @@
 import { KeystileError } from "../../contracts/errors.js";
 import type { LimitCheck, Limiter, LimiterCounters, LimitSize, LimitVerdict } from "../../contracts/limiter.js";
 import { type Check, checkOptions, integer } from "../../lib/check-options.js";
-import { NONE } from "../../lib/fingerprint-index.js";
 import { assertCheck } from "../assert-check.js";
-import type { BucketHint } from "./bucket-hint.js";
-import { type BucketFingerprint, BucketTable } from "./bucket-table.js";
-import { type Bucket, charge, firstOf, fits, type Rate, rateMemo, verdictOf } from "./bucket.js";
+import { type Bucket, charge, firstOf, fits, type Rate, rateIn, rateMemo, verdictOf } from "./bucket.js";
+import { BucketTable, type Newcomer, NONE } from "./bucket-table.js";
+import type { Place } from "./place.js";
 
 const DEFAULT_SIZE = 1_000_000;
-/** Beyond this, doubling a table would need unreasonably large arrays. */
+/** A Map holds 2^24. */
 const MAX_SIZE = 10_000_000;
-/** Up to this many checks of a call are compared pairwise. */
-const MAX_PAIRWISE_CHECKS = 8;
 
 /** Options of {@link memoryLimiter}. */
 export interface MemoryLimiterOptions {
   /**
-   * Most buckets kept, 1…10_000_000, default 1_000_000. A bucket takes 65 to 120 bytes outside the heap, without its
-   * name; up to 260 with a limit that no other bucket has, and 730 with overrides. Buckets of ad hoc limits may use
-   * half of them.
+   * Most buckets kept, 1…10_000_000, default 1_000_000. A bucket takes 150 bytes, without its name, and 150 more with
+   * an override. Buckets of ad hoc limits may use half of them.
    */
   readonly size?: number;
 }
@@ -43,27 +39,27 @@ export interface MemoryLimiter extends Limiter {
   counters(): LimiterCounters;
 }
 
-/** The limiter as verifications use it, with hints of where buckets are. */
-export interface HintedLimiter extends MemoryLimiter {
-  /** {@link MemoryLimiter.take} of one token from one bucket, without arrays. */
-  takeOne(hint: BucketHint, size: LimitSize, now: number): LimitVerdict;
+/** The limiter as verifications use it. */
+export interface PlacedLimiter extends MemoryLimiter {
+  /**
+   * {@link MemoryLimiter.take} of one token from the bucket at a place, without arrays and without a check: over 4,096
+   * keys in use a verification takes a sixth less with it.
+   * @returns undefined: there is none, or not of this size, and nothing was taken
+   */
+  takeAt(place: Place, size: LimitSize, now: number): LimitVerdict | undefined;
 }
 
 /** A bucket of the current call. */
-interface PendingBucket extends Bucket {
-  /** Its row in the table, or {@link NONE} if it is new. */
+interface CalledBucket extends Newcomer, Bucket {
+  /** {@link NONE}: the table does not hold it, since it is full. */
   readonly row: number;
-  readonly fingerprint: BucketFingerprint;
-  readonly workspaceId: string;
-  readonly isAdHoc: boolean;
-  /** Tokens that checks of this call are about to take. */
+  /** Tokens that the checks of the call are about to take. */
   pending: number;
 }
 
 /** What one check of a call takes, and whether it is exceeded. */
 interface Reservation {
-  /** The bucket's row, or its name if it is new. */
-  readonly place: number | string;
+  readonly bucket: CalledBucket;
   readonly rate: Rate;
   /** The limit's configured rate; equal to `rate` without an override. */
   readonly configured: Rate;
@@ -73,8 +69,7 @@ interface Reservation {
 
 /**
  * Token buckets in memory, exact within the process and lost with it: n processes grant n times a limit, and a restart
- * starts with full buckets (`sqliteLimiter` of `keystile/sqlite` shares them). Names are hashed to 96-bit fingerprints
- * with random numbers of this process: two names share a bucket with probability at most 2^-51.
+ * starts with full buckets (`sqliteLimiter` of `keystile/sqlite` shares them).
  *
  * Memory is bounded by `size`. Full buckets are dropped as calls come in, without timers. At the bound a new bucket
  * replaces a full one, or else the least used of a few; a bucket with less than one whole token left is not evicted.
@@ -86,27 +81,22 @@ interface Reservation {
  *
  * Time is the latest `now` of any call: a clock that steps back counts as one that stands still.
  * @throws TypeError or RangeError naming the option
- * @remarks a take is O(1) per check; one that doubles the table takes 25 to 60 ms near a million buckets
+ * @remarks a take is O(1) per check; one that doubles the table takes up to 100 ms near a million buckets
  */
 export function memoryLimiter(options: MemoryLimiterOptions = {}): MemoryLimiter {
-  const { take, close, size, counters } = hintedLimiter(options);
+  const { take, close, size, counters } = placedLimiter(options);
   return { take, close, size, counters };
 }
 
-/** {@link memoryLimiter} with hints, for verifiers. */
-export function hintedLimiter(options: MemoryLimiterOptions = {}): HintedLimiter {
+/** {@link memoryLimiter} for verifiers. */
+export function placedLimiter(options: MemoryLimiterOptions = {}): PlacedLimiter {
   checkOptions(options, OPTIONS);
   const { size = DEFAULT_SIZE } = options;
   const table = new BucketTable(size);
-  const { rows } = table;
   const rateOf = rateMemo();
-  /**
-   * Buckets of the current call, by row, or by name if new. Cleared when a call begins, because an earlier one may have
-   * thrown.
-   */
-  const pendingBuckets = new Map<number | string, PendingBucket>();
-  /** Rows of the current call. */
-  const rowsOfCall = new Int32Array(MAX_PAIRWISE_CHECKS);
+  /** The buckets of the current call by row, or by name if they have none. */
+  const called = new Map<number | string, CalledBucket>();
+  const isPending = (row: number): boolean => (called.get(row)?.pending ?? 0) > 0;
   let latest = -Infinity;
   let closed = false;
 
@@ -114,169 +104,91 @@ export function hintedLimiter(options: MemoryLimiterOptions = {}): HintedLimiter
     if (closed) throw new KeystileError("LIMITER_UNAVAILABLE", "The limiter is closed.");
     if (!Number.isFinite(now)) throw new RangeError("now must be a finite number of milliseconds");
     if (now >= latest + 1) table.sweep((latest = Math.floor(now)));
-    if (pendingBuckets.size > 0) pendingBuckets.clear();
   };
 
-  /** The bucket of a row: all checks of one call share one object. */
-  const bucketAt = (row: number): PendingBucket => {
-    let bucket = pendingBuckets.get(row);
-    if (bucket === undefined) {
-      const { at, rate, used, next } = rows.read(row);
-      pendingBuckets.set(
-        row,
-        (bucket = {
-          at,
-          rate,
-          used,
-          next,
-          row,
-          fingerprint: NO_FINGERPRINT,
-          workspaceId: "",
-          isAdHoc: false,
-          pending: 0,
-        }),
-      );
-    }
+  const bucketOf = (check: LimitCheck): CalledBucket => {
+    const { bucket: name, limit, duration, workspaceId = "", isAdHoc = false } = check;
+    const row = table.find(check);
+    const id = row === NONE ? name : row;
+    const known = called.get(id);
+    if (known !== undefined) return known;
+    const { at, rate, used, next } =
+      row === NONE ? { at: latest, rate: rateOf(limit, duration), used: 0, next: undefined } : table.read(row);
+    const bucket: CalledBucket = { at, rate, used, next, row, pending: 0, name, workspaceId, isAdHoc };
+    called.set(id, bucket);
     return bucket;
   };
 
-  /**
-   * First phase: decides whether a check fits. Its tokens become pending, but nothing is taken.
-   * @param row or {@link NONE}
-   */
-  const reserve = (
-    { bucket: name, limit, duration, cost, configured: size, workspaceId = "", isAdHoc = false }: LimitCheck,
-    row: number,
-  ): Reservation => {
-    const place = row === NONE ? name : row;
-    const rate = rateOf(limit, duration);
-    const configuredRate = size === undefined ? rate : rateOf(size.limit, size.duration);
-    let bucket = row === NONE ? pendingBuckets.get(name) : bucketAt(row);
-    if (!fits(bucket, rate, cost, bucket === undefined ? 0 : bucket.pending, latest))
-      return { place, rate, configured: configuredRate, cost, exceeded: true };
-    if (cost > 0) {
-      if (bucket === undefined) {
-        const { h0, h1, h2 } = table.fingerprint;
-        const first = firstOf(rate, configuredRate);
-        pendingBuckets.set(
-          name,
-          (bucket = {
-            at: latest,
-            rate: first,
-            used: 0,
-            next: undefined,
-            row,
-            fingerprint: { h0, h1, h2 },
-            workspaceId,
-            isAdHoc,
-            pending: 0,
-          }),
-        );
-      } else if (bucket.rate.unitsPerToken === 0) bucket.rate = firstOf(rate, configuredRate);
+  /** The rate of a limit: most buckets have it at hand. */
+  const rateFor = (bucket: Bucket, { limit, duration }: LimitSize): Rate =>
+    rateIn(bucket, limit, duration) ?? rateOf(limit, duration);
+
+  /** First phase: decides whether a check fits. Its tokens become pending, but nothing is taken. */
+  const reserve = (check: LimitCheck): Reservation => {
+    const { cost } = check;
+    const bucket = bucketOf(check);
+    const rate = rateFor(bucket, check);
+    const configured = check.configured === undefined ? rate : rateFor(bucket, check.configured);
+    const exceeded = !fits(bucket, rate, cost, bucket.pending, latest);
+    if (cost > 0 && !exceeded) {
+      // A duration of 0 keeps nothing used: the first other rate of the call makes it a bucket to keep.
+      const isOpen = bucket.row === NONE && (bucket.pending === 0 || bucket.rate.unitsPerToken === 0);
+      if (isOpen) bucket.rate = firstOf(rate, configured);
       bucket.pending += cost;
     }
-    return { place, rate, configured: configuredRate, cost, exceeded: false };
+    return { bucket, rate, configured, cost, exceeded };
   };
 
-  /**
-   * Makes space for the new buckets, all or none. A bucket used only with a duration of 0 is always full and needs no
-   * row.
-   */
-  const makeSpace = (): boolean => {
-    const newcomers: PendingBucket[] = [];
-    for (const bucket of pendingBuckets.values()) if (isNew(bucket)) newcomers.push(bucket);
-    return table.makeSpace(newcomers, pendingBuckets, latest);
+  /** Second phase: takes what is pending, if there is space for the new buckets. */
+  const commit = (reservations: readonly Reservation[]): boolean => {
+    const newcomers: CalledBucket[] = [];
+    for (const bucket of called.values()) if (isNew(bucket)) newcomers.push(bucket);
+    if (newcomers.length > 0 && !table.makeSpace(newcomers, isPending, latest)) return false;
+    for (const { bucket, rate, configured, cost } of reservations)
+      if (cost > 0) charge(bucket, rate, cost, latest, configured);
+    // Before new ones are added: that drops full buckets, and those taken from are not full any more.
+    for (const bucket of called.values())
+      if (bucket.row !== NONE && bucket.pending > 0) table.write(bucket.row, bucket);
+    for (const bucket of newcomers) table.add(bucket, bucket, latest);
+    return true;
   };
 
-  /**
-   * Second phase: takes what is pending. Existing rows are written before new ones are added, because adding drops full
-   * buckets.
-   */
-  const commit = (reservations: readonly Reservation[]): void => {
-    for (const { place, rate, configured, cost } of reservations)
-      if (cost > 0) charge(pendingBuckets.get(place) as PendingBucket, rate, cost, latest, configured);
-    for (const bucket of pendingBuckets.values())
-      if (bucket.row !== NONE && bucket.pending > 0) rows.write(bucket.row, bucket);
-    for (const bucket of pendingBuckets.values())
-      if (isNew(bucket)) table.add(bucket.fingerprint, bucket, bucket, latest);
-  };
-
-  const settle = (reservations: readonly Reservation[]): LimitVerdict[] => {
-    const fit = !reservations.some(isExceeded);
-    const before = table.bucketsDisplaced;
-    const kept = !fit || makeSpace();
-    if (fit && kept) commit(reservations);
-    const verdicts = new Array<LimitVerdict>(reservations.length);
-    for (let i = 0; i < reservations.length; i++) {
-      const { place, rate, cost, exceeded } = reservations[i] as Reservation;
-      const bucket = pendingBuckets.get(place);
-      const rejectedForCapacity = !kept && cost > 0 && bucket !== undefined && isNew(bucket);
-      verdicts[i] = rejectedForCapacity
-        ? { exceeded: true, remaining: 0, reset: rate.duration }
-        : verdictOf(bucket, rate, exceeded, latest);
-    }
-    const displaced = table.bucketsDisplaced - before;
-    if (displaced > 0) verdicts[0] = { ...(verdicts[0] as LimitVerdict), displaced };
-    return verdicts;
-  };
-
-  const takeChecked = (check: LimitCheck): LimitVerdict => {
-    const row = table.find(check);
-    if (row !== NONE && check.configured === undefined && rows.isCommon(row, check))
-      return rows.take(row, check.limit, check.cost, latest);
-    return settle([reserve(check, row)])[0] as LimitVerdict;
-  };
-
-  /** Stores where the bucket is, or where a new one went, for the next call. */
-  const takeOneByName = (hint: BucketHint, { limit, duration }: LimitSize): LimitVerdict => {
-    const check = { bucket: hint.bucket, limit, duration, cost: 1, workspaceId: hint.workspaceId, hint };
-    assertCheck(check);
-    const verdict = takeChecked(check);
-    table.findAt(hint);
-    return verdict;
-  };
-
-  /**
-   * A few common checks of different existing buckets: 120 ns for two, against 820 ns with reservations.
-   * @returns undefined: they are not such checks, and nothing was done
-   */
-  const takeFew = (checks: readonly LimitCheck[]): LimitVerdict[] | undefined => {
-    const count = checks.length;
-    let fit = true;
-    for (let i = 0; i < count; i++) {
-      const check = checks[i] as LimitCheck;
-      const row = table.find(check);
-      if (row === NONE || check.configured !== undefined || !rows.isCommon(row, check)) return undefined;
-      for (let j = 0; j < i; j++) if (rowsOfCall[j] === row) return undefined;
-      rowsOfCall[i] = row;
-      if (!rows.fits(row, check.limit, check.cost, latest)) fit = false;
-    }
-    // An array of the right size: one that grows from empty allocates 17 elements.
-    const verdicts = new Array<LimitVerdict>(count);
-    for (let i = 0; i < count; i++) {
-      const row = rowsOfCall[i] as number;
-      const { limit, cost } = checks[i] as LimitCheck;
-      verdicts[i] = fit ? rows.take(row, limit, cost, latest) : rows.peek(row, limit, cost, latest);
-    }
-    return verdicts;
-  };
+  /** Where there is no space for the new buckets, their checks fail closed. */
+  const toVerdict = ({ bucket, rate, cost, exceeded }: Reservation, hasSpace: boolean): LimitVerdict =>
+    !hasSpace && cost > 0 && isNew(bucket)
+      ? { exceeded: true, remaining: 0, reset: rate.duration }
+      : verdictOf(bucket, rate, exceeded, latest);
 
   return {
-    takeOne(hint, size, now) {
+    takeAt(place, limit, now) {
       begin(now);
-      return rows.takeAt(hint, size, latest) ?? takeOneByName(hint, size);
+      return table.takeOne(place, limit, latest);
     },
     take(checks, now) {
-      checks.forEach(assertCheck);
+      for (const check of checks) assertCheck(check);
       begin(now);
-      if (checks.length === 1) return [takeChecked(checks[0] as LimitCheck)];
-      const verdicts = checks.length <= MAX_PAIRWISE_CHECKS ? takeFew(checks) : undefined;
-      if (verdicts !== undefined) return verdicts;
-      return settle(checks.map((check) => reserve(check, table.find(check))));
+      // Of the right size: an array that grows from empty allocates 17 elements.
+      const reservations = new Array<Reservation>(checks.length);
+      const verdicts = new Array<LimitVerdict>(checks.length);
+      const before = table.bucketsDisplaced;
+      try {
+        let fit = true;
+        for (let i = 0; i < checks.length; i++) {
+          const reservation = reserve(checks[i] as LimitCheck);
+          reservations[i] = reservation;
+          if (reservation.exceeded) fit = false;
+        }
+        const hasSpace = !fit || commit(reservations);
+        for (let i = 0; i < verdicts.length; i++) verdicts[i] = toVerdict(reservations[i] as Reservation, hasSpace);
+      } finally {
+        called.clear();
+      }
+      const displaced = table.bucketsDisplaced - before;
+      if (displaced > 0) verdicts[0] = { ...(verdicts[0] as LimitVerdict), displaced };
+      return verdicts;
     },
     close() {
       closed = true;
-      pendingBuckets.clear();
       table.clear();
     },
     size: () => table.count,
@@ -284,7 +196,5 @@ export function hintedLimiter(options: MemoryLimiterOptions = {}): HintedLimiter
   };
 }
 
-/** For a bucket that already has a row. */
-const NO_FINGERPRINT: BucketFingerprint = { h0: 0, h1: 0, h2: 0 };
-const isExceeded = ({ exceeded }: { readonly exceeded: boolean }): boolean => exceeded;
-const isNew = ({ row, rate }: PendingBucket): boolean => row === NONE && rate.unitsPerToken > 0;
+/** A bucket used only with a duration of 0 is always full, and the table need not hold it. */
+const isNew = ({ row, pending, rate }: CalledBucket): boolean => row === NONE && pending > 0 && rate.unitsPerToken > 0;

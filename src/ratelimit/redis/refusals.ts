@@ -5,8 +5,8 @@
  */
 import type { LimitVerdict } from "../../contracts/limiter.js";
 import { GrowingLru } from "../../lib/growing-lru.js";
-import { drain, type Rate } from "../memory/bucket.js";
-import { type ShardCall, type ShardReply, toVerdict } from "./shard-call.js";
+import { drain, fitsIn, type Rate, toVerdict } from "../memory/bucket.js";
+import type { ShardCall, ShardReply } from "./shard-call.js";
 
 /** What is remembered of the buckets of a call. */
 export interface Refusal {
@@ -59,7 +59,7 @@ export function createRefusals(): Refusals {
       const used = checks.map(({ rate }, i) => drain(known.used[i] as number, rate.drainPerMs, elapsed));
       const exceeded = checks.map(({ rate, cost }, i) => !fits(rate, cost, used[i] as number));
       if (!exceeded.includes(true)) return undefined;
-      return checks.map(({ rate }, i) => toVerdict(rate, exceeded[i] as boolean, used[i] as number));
+      return checks.map(({ rate }, i) => toVerdict(used[i] as number, rate, exceeded[i] as boolean));
     },
     learn({ signature, checks, isDistinct }, { used }, time) {
       // Two checks of one bucket must fit together, which is left to Redis.
@@ -70,6 +70,6 @@ export function createRefusals(): Refusals {
   };
 }
 
-function fits({ limit, capacity, unitsPerToken }: Rate, cost: number, used: number): boolean {
-  return cost === 0 || (cost <= limit && used <= capacity - cost * unitsPerToken);
+function fits(rate: Rate, cost: number, used: number): boolean {
+  return cost === 0 || fitsIn(used, rate.limit, rate.unitsPerToken, cost);
 }

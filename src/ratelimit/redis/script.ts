@@ -45,6 +45,15 @@ else
   now = time[1] * 1000 + floor(time[2] / 1000)
 end
 
+-- Units still used after some time.
+local function drained(used, drain, elapsed)
+  return max(0, used - floor(elapsed * drain))
+end
+
+local function fitsIn(used, wanted, limit, units)
+  return wanted <= limit and used <= limit * units - wanted * units
+end
+
 -- The common case, on one flat table: each check is of a bucket of its own, whose only level is at the check's rate.
 if #ARGV == 1 + ${NUMBERS_PER_CHECK} * #KEYS and mode ~= 'hold' then
   local isCommon, fits, takes, n = true, true, {}, 0
@@ -58,13 +67,9 @@ if #ARGV == 1 + ${NUMBERS_PER_CHECK} * #KEYS and mode ~= 'hold' then
       local ownLimit, ownDuration
       at, ownLimit, ownDuration, used = struct.unpack('<dddd', raw)
       if ownLimit ~= limit or ownDuration ~= duration or at - now > duration + slack then isCommon = false break end
-      if now > at then
-        used = used - floor((now - at) * drain)
-        if used < 0 then used = 0 end
-        at = now
-      end
+      if now > at then at, used = now, drained(used, drain, now - at) end
     end
-    if cost > 0 and (cost > limit or used > limit * units - cost * units) then exceeded, fits = 1, false end
+    if cost > 0 and not fitsIn(used, cost, limit, units) then exceeded, fits = 1, false end
     takes[n + 1], takes[n + 2], takes[n + 3], takes[n + 4] = exceeded, at, limit, duration
     takes[n + 5], takes[n + 6], takes[n + 7] = used, cost * units, drain
     n = n + 7
@@ -119,7 +124,7 @@ local function read(key)
   for from = 9, #raw, 24 do
     local limit, duration, used = struct.unpack('<ddd', raw, from)
     local rate = rateOf(limit, duration)
-    bucket[#bucket + 1] = { rate = rate, used = max(0, used - floor(elapsed * rate.drain)) }
+    bucket[#bucket + 1] = { rate = rate, used = drained(used, rate.drain, elapsed) }
   end
   return bucket
 end
@@ -213,9 +218,8 @@ for i = 1, #checks do
   local bucket, rate = buckets[check.index], check.rate
   if check.cost > 0 and mode ~= 'undo' then
     local wanted = bucket.pending + check.cost
-    if wanted > rate.limit or usedAt(bucket, rate) > rate.capacity - wanted * rate.units then
-      check.exceeded, fits = true, false
-    else bucket.pending = wanted end
+    if fitsIn(usedAt(bucket, rate), wanted, rate.limit, rate.units) then bucket.pending = wanted
+    else check.exceeded, fits = true, false end
   end
 end
 
@@ -231,7 +235,7 @@ if mode == 'undo' then
           level.used = max(0, level.used - added)
           -- A level that the hold opened goes, unless others used it since. A fifth one had taken the place of the
           -- fastest, which stays away: a slower one stands in for it.
-          local left = max(0, opened - floor((bucket.at - at) * rate.drain))
+          local left = drained(opened, rate.drain, bucket.at - at)
           if opened ~= '-1' and level.used <= left then table.remove(bucket, n) end
         end
       end

@@ -1,7 +1,7 @@
 /** The checks of one shard as a call of the script, and what it returned. */
 import type { LimitCheck, LimitVerdict } from "../../contracts/limiter.js";
 import { shortDigest } from "../../lib/hash.js";
-import { type Rate, rateMemo, tokensLeft, untilFull } from "../memory/bucket.js";
+import { type Rate, rateMemo, toVerdict } from "../memory/bucket.js";
 
 /** UTF-16 units of the name of a bucket. */
 const MAX_NAME_LENGTH = 2_048;
@@ -148,7 +148,7 @@ export function readReply({ checks }: ShardCall, reply: unknown): ShardReply {
     used.push(units);
     const isExceeded = numbers[i * 2] === "1";
     if (isExceeded) exceeded = true;
-    return toVerdict(rate, isExceeded, units);
+    return toVerdict(units, rate, isExceeded);
   });
   return { exceeded, verdicts, used, receipts: slash < 0 ? NONE : text.slice(slash + 1).split(";") };
 }
@@ -156,12 +156,3 @@ export function readReply({ checks }: ShardCall, reply: unknown): ShardReply {
 const NONE: readonly string[] = [];
 const malformed = (): TypeError =>
   new TypeError("Redis returned something else than the result of the limiter's script");
-
-/** The verdict of a check of which so many units are used. */
-export function toVerdict(rate: Rate, exceeded: boolean, used: number): LimitVerdict {
-  const { limit, duration, unitsPerToken, drainPerMs, capacity } = rate;
-  // With a limit of 0 no wait helps.
-  if (limit === 0) return { exceeded, remaining: 0, reset: duration };
-  if (unitsPerToken === 0) return { exceeded, remaining: limit, reset: 0 };
-  return { exceeded, remaining: tokensLeft(used, capacity, unitsPerToken), reset: untilFull(used, drainPerMs) };
-}

@@ -2,8 +2,9 @@
 import { KEY_FIELDS, type KeyField } from "../../contracts/key-fields.js";
 import type { ApiRow, IdentityRow, KeyRow } from "../../contracts/store.js";
 import { ownProperty } from "../../lib/check-options.js";
+import { isObject } from "../../lib/copy-json.js";
 import type { Mutable } from "../../lib/mutable.js";
-import { type Check, checkOf, invalid, isObject, readGrants, readIdentityBody, readName } from "./read-body.js";
+import { type Check, checkOf, invalid, readGrants, readIdentityBody, readName } from "./read-body.js";
 
 /** A key joined with its identity, if any: what a find reads. Numbers are as the driver returns them. */
 export interface KeyRaw {
@@ -20,6 +21,8 @@ export interface KeyRaw {
   readonly identityId: string | null;
   readonly externalId: string | null;
   readonly identityBody: string | null;
+  /** Number of the identity's account; null: it never had one. */
+  readonly identityAccount: number | bigint | string | null;
   /** Number of the account that it shares; null: its own. */
   readonly account: number | bigint | string | null;
 }
@@ -166,12 +169,14 @@ export function decodeFullKey(raw: FullKeyRaw, api: ApiRow): KeyRow {
   return row;
 }
 
+/** What an identity may lack, as far as a find reads it. */
+const IDENTITY_FIELDS = ["meta", "hasCredits", "refill", "generation"] as const;
+
 /** Decodes the identity joined with a key. */
 export function decodeIdentity({ identityId, externalId, identityBody }: KeyRaw, api: ApiRow): IdentityRow | undefined {
   if (identityId === null || identityBody === null) return undefined;
   const body = readIdentityBody(identityBody);
   const { ratelimits } = body;
-  const meta = ownProperty(body, "meta");
   const name = readName("identities", externalId);
   const identity: Mutable<IdentityRow> = {
     id: identityId,
@@ -180,6 +185,9 @@ export function decodeIdentity({ identityId, externalId, identityBody }: KeyRaw,
     externalId: name,
     ratelimits,
   };
-  if (meta !== undefined) identity.meta = meta;
+  for (const field of IDENTITY_FIELDS) {
+    const value = ownProperty(body, field);
+    if (value !== undefined) (identity as Record<string, unknown>)[field] = value;
+  }
   return identity;
 }

@@ -8,6 +8,7 @@ import { KeystileError } from "../../contracts/errors.js";
 import { KEY_FIELDS, type Shape } from "../../contracts/key-fields.js";
 import type { IdentityRow, Table } from "../../contracts/store.js";
 import { MAX_DATE_MS } from "../../lib/check-options.js";
+import { isObject } from "../../lib/copy-json.js";
 
 type Fields = Record<string, unknown>;
 
@@ -15,16 +16,19 @@ type Fields = Record<string, unknown>;
 const META_LEVELS = 32;
 const MAX_NAME_UNITS = 512;
 
+/** What an identity has besides its ids and its name. */
+export type IdentityBody = Omit<IdentityRow, "id" | "version" | "workspaceId" | "externalId">;
+
 /** @throws KeystileError STORE_INVALID, or SyntaxError */
-export function readIdentityBody(text: string): Pick<IdentityRow, "meta" | "ratelimits"> {
-  return readEntityBody("identities", text) as unknown as Pick<IdentityRow, "meta" | "ratelimits">;
+export function readIdentityBody(text: string): IdentityBody {
+  return readEntityBody("identities", text) as unknown as IdentityBody;
 }
 
 /** Validation of a body by table; `undefined`: it decides nothing about access. */
 const BODY_CHECKS: Readonly<Record<Exclude<Table, "keys">, ((body: Fields) => boolean) | undefined>> = {
   workspaces: ({ enabled }) => isBoolean(enabled),
   apis: ({ enabled, deleted, ipAllowlist }) => isBoolean(enabled) && isBoolean(deleted) && isTexts(ipAllowlist),
-  identities: ({ ratelimits, meta }) => isLimits(ratelimits) && (meta === undefined || isMeta(meta)),
+  identities: (body) => isLimits(body["ratelimits"]) && Object.entries(IDENTITY).every(([name, is]) => is(body[name])),
   roles: ({ permissions }) => isTexts(permissions),
   permissions: undefined,
   migrations: undefined,
@@ -98,17 +102,25 @@ function checkOfList(isItem: Check): Check {
   };
 }
 
+/** What an identity may lack: without `hasCredits` its keys without a balance are unlimited. */
+const IDENTITY: Readonly<Record<Exclude<keyof IdentityBody, "ratelimits">, Check>> = {
+  meta: unlessAbsent(isMeta),
+  hasCredits: unlessAbsent(isBoolean),
+  refill: unlessAbsent(isRefill),
+  refillCursor: unlessAbsent(isInteger),
+  generation: unlessAbsent(CHECKS.count),
+};
+
+function unlessAbsent(is: Check): Check {
+  return (value) => value === undefined || is(value);
+}
+
 const isList = (shape: Exclude<Shape, string>): shape is readonly [Shape] => Array.isArray(shape);
 const isTexts = checkOf(["text"]);
 const isLimits = checkOf(KEY_FIELDS.ratelimits.row);
 const areWildcards = checkOf([{ id: "text", identifier: "text" }]);
 /** An override whose fields are not there would leave the limit of the request in its place. */
 const isOverride = checkOf({ namespaceId: "text", identifier: "text", limit: "count", duration: "count" });
-
-/** Whether it is an object, not an array. */
-export function isObject(value: unknown): value is Fields {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
 
 /** Whether nothing is nested deeper than `levels`: 9,000 levels parse, but then cannot be cloned or stringified. */
 function isFlat(value: unknown, levels: number): boolean {

@@ -13,18 +13,22 @@ import type {
   OnceBounds,
   OnceRecord,
   OnceSpend,
+  Settlement,
   Spend,
   Store,
 } from "../../contracts/store.js";
 import {
   type Account,
   assertDraw,
+  assertReservation,
   assertReturn,
+  assertSettle,
   assertSpend,
   countedBalance,
   isConserved,
   type Lease,
 } from "../../credits/account.js";
+import { endedAs } from "../endings.js";
 import { assertRecord } from "../spend-once.js";
 import { type PostgresRow, type Session, type Statement, writing } from "./client.js";
 import { createContended } from "./contended.js";
@@ -33,7 +37,14 @@ import { isStorable } from "./texts.js";
 
 export type Credits = Pick<
   Store,
-  "spendCredits" | "spendOnce" | "findOnce" | "drawCredits" | "returnCredits" | "readBalances"
+  | "spendCredits"
+  | "spendOnce"
+  | "findOnce"
+  | "drawCredits"
+  | "returnCredits"
+  | "reserveCredits"
+  | "settleCredits"
+  | "readBalances"
 >;
 
 /** Most calls in one statement; of those with idempotency keys, of which each takes a lock of the server's table. */
@@ -78,31 +89,37 @@ export function createCredits(session: Session, { schema, durability, timeout }:
   const spends = ofTuples<Spend | null>("spend_v1");
   const draws = ofTuples<Draw | null>("draw_v1");
   const ends = ofTuples<null>("end_leases_v1");
+  const settles = ofTuples<Settlement>("settle_reservations_v1");
   const once = grouped<OnceCall, OnceSpend>("once_group_v1(", ({ n, id }) => n ?? id, MAX_ONCE);
   const findRecord: Statement = {
     isRead: true,
     text: `SELECT i.body FROM ${schema}.idempotency i WHERE i.id = $1 AND i.expires > $2::text::bigint`,
   };
+  const idsIn = (place: number) => `(SELECT pg_catalog.jsonb_array_elements_text($${place}::text::jsonb))`;
   const balances: Statement = {
     isRead: true,
-    text: `SELECT k.id, a.unlimited::text AS unlimited, ${COUNTS.map((name) => `a.${name}::text AS ${name}`).join(", ")},
-      pg_catalog.array_to_json(ARRAY(SELECT pg_catalog.json_build_array(l.holder, l.generation, l.expires, l.held, l.spent, l.is_forfeited)
+    text: `SELECT o.kind, o.id, a.unlimited::text AS unlimited, ${COUNTS.map((name) => `a.${name}::text AS ${name}`).join(", ")},
+      pg_catalog.array_to_json(ARRAY(SELECT pg_catalog.json_build_array(l.holder, l.generation, l.expires, l.held, l.spent, l.is_forfeited, l.reserved)
         FROM ${schema}.leases l WHERE l.account = a.number))::text AS leases
-      FROM ${schema}.keys k LEFT JOIN ${schema}.accounts a ON a.number = coalesce(k.account, k.number)
-      WHERE k.id IN (SELECT pg_catalog.jsonb_array_elements_text($1::text::jsonb))`,
+      FROM (
+        SELECT 'key' AS kind, k.id, coalesce(k.account, k.number) AS number FROM ${schema}.keys k WHERE k.id IN ${idsIn(1)}
+        UNION ALL SELECT 'identity', e.id, e.account FROM ${schema}.entities e WHERE e.kind = 'identities' AND e.id IN ${idsIn(2)}
+      ) o LEFT JOIN ${schema}.accounts a ON a.number = o.number`,
   };
 
   return {
     async spendCredits(ref: KeyRef, cost: number, period: number, now: number) {
       assertSpend(cost, period, now);
-      return typeof ref === "number" ? ((await spends([ref, cost, period])) ?? undefined) : undefined;
+      return typeof ref === "number" ? ((await spends([ref, cost, period, now])) ?? undefined) : undefined;
     },
     async spendOnce(ref, cost, period, now, record: OnceRecord, { maxRecords, maxPerWorkspace }: OnceBounds) {
       assertSpend(cost, period, now);
       assertRecord(record);
-      const { id, workspaceId, body, until } = record;
+      const { id, workspaceId, body, until, reservation } = record;
+      if (reservation !== undefined) assertReservation(reservation);
       const call = { cost, period, now, id, ws: workspaceId, body, until, most: maxRecords, share: maxPerWorkspace };
-      return once({ ...call, ...(ref !== undefined && { n: typeof ref === "number" ? ref : -1 }) });
+      const reserve = reservation && { reserve: reservation.id, reserveUntil: reservation.until };
+      return once({ ...call, ...reserve, ...(ref !== undefined && { n: typeof ref === "number" ? ref : 0 }) });
     },
     async findOnce(id, now) {
       if (!isStorable(id)) return undefined;
@@ -119,13 +136,25 @@ export function createCredits(session: Session, { schema, durability, timeout }:
       assertReturn({ holder, spent });
       if (typeof ref === "number") await ends([ref, holder, spent]);
     },
+    async reserveCredits(ref, cost, period, now, reservation) {
+      assertSpend(cost, period, now);
+      assertReservation(reservation);
+      if (typeof ref !== "number") return undefined;
+      return (await spends([ref, cost, period, now, reservation.id, reservation.until])) ?? undefined;
+    },
+    async settleCredits(ref, { id, spent, now }) {
+      assertSettle({ id, spent, now });
+      return typeof ref === "number" ? settles([ref, id, spent, now]) : endedAs(undefined);
+    },
     async readBalances(queries: readonly BalanceQuery[], now: number): Promise<(CountedBalance | undefined)[]> {
-      const ids = [...new Set(queries.map(({ keyId }) => keyId))].filter(isStorable);
-      if (ids.length === 0) return queries.map(() => undefined);
-      const rows = await session.run(balances, JSON.stringify(ids));
-      const found = new Map(rows.map((row) => [row["id"] as string, row]));
-      return queries.map(({ keyId, period }) => {
-        const row = found.get(keyId);
+      const idsOf = (of: "keyId" | "identityId") =>
+        [...new Set(queries.flatMap(({ [of]: id = [] }) => id))].filter(isStorable);
+      const given = [idsOf("keyId"), idsOf("identityId")];
+      if (given.every(({ length }) => length === 0)) return queries.map(() => undefined);
+      const rows = await session.run(balances, ...given.map((ids) => JSON.stringify(ids)));
+      const found = new Map(rows.map((row) => [`${row["kind"] as string} ${row["id"] as string}`, row]));
+      return queries.map(({ keyId, identityId = "", period }) => {
+        const row = found.get(keyId === undefined ? `identity ${identityId}` : `key ${keyId}`);
         return row && countedBalance(accountOf(row), period, leasesOf(row), now);
       });
     },
@@ -151,14 +180,15 @@ type LeaseTuple = readonly [
   held: number,
   spent: number,
   isForfeited: boolean,
+  reserved: number,
 ];
 
 function leasesOf(row: PostgresRow): ReadonlyMap<string, Lease> {
   return new Map(
     (JSON.parse(row["leases"] as string) as LeaseTuple[]).map(
-      ([holder, generation, expires, held, spent, isForfeited]) => [
+      ([holder, generation, expires, held, spent, isForfeited, reserved]) => [
         holder,
-        { generation, expires, reserved: 0, held, spent, isForfeited },
+        { generation, expires, reserved, held, spent, isForfeited },
       ],
     ),
   );

@@ -116,10 +116,11 @@ export function createEntities(session: Session, schema: string): Entities {
 export function encodeEntityWrite(write: Exclude<Write, { readonly table: "keys" }>): object {
   const { table } = write;
   if ("remove" in write) return { table, remove: storable(write.remove), version: write.version };
-  const { row } = write;
+  const { row, credits } = write;
   const { workspaceId, name, body } = encodeEntity(table, row);
   return {
     table,
+    credits,
     row: {
       id: storable(row.id),
       ws: storable(workspaceId),

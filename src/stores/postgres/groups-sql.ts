@@ -6,13 +6,16 @@
  * What takes nothing is decided by a read: a lock is written to the log, and its commit waits for the disk. The
  * decision is right at the moment of that read, which is during the call.
  */
+import { HAS_EXPIRED } from "./credits-sql.js";
+
 const SETTINGS = "LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp";
 const UNLIMITED = `'{"ok":true,"remaining":null}'`;
 
 /** What a spend returns that takes nothing from `a`; NULL: it takes. Without a function call for most that take. */
-const QUOTE = (s: string, cost: string, period: string) => `CASE
+const QUOTE = (s: string, cost: string, period: string, at: string) => `CASE
       WHEN a.number IS NULL THEN 'null'
       WHEN a.unlimited THEN ${UNLIMITED}
+      WHEN ${HAS_EXPIRED(s, at)} THEN NULL
       WHEN ${cost} > 0 AND ${cost} <= a.remaining AND a.period = ${period} THEN NULL
       WHEN ${s}.calendar_v1(a.period) <> ${s}.calendar_v1(${period}) THEN '{"ok":false,"remaining":0,"stale":true}'
       WHEN ${cost} = 0 OR ${cost} > (${s}.settle_v1(ROW(a.*)::${s}.accounts, ${period})).remaining
@@ -31,7 +34,7 @@ const ONCE = `(SELECT e, ord::integer AS ord, (e ->> 'n')::bigint AS n, (e ->> '
 /** The statements that make the functions. @param s the schema, quoted */
 export const groupFunctions = (s: string): string => `
 -- Locks accounts in the order of their numbers. Returns those that are there and were not locked.
-CREATE OR REPLACE FUNCTION ${s}.hold_accounts_v1(numbers bigint[], skips boolean) RETURNS bigint[] ${SETTINGS} AS $f$
+CREATE FUNCTION ${s}.hold_accounts_v1(numbers bigint[], skips boolean) RETURNS bigint[] ${SETTINGS} AS $f$
 DECLARE held bigint[];
 BEGIN
   IF NOT skips THEN
@@ -43,14 +46,14 @@ BEGIN
   RETURN ARRAY(SELECT a.number FROM ${s}.accounts a WHERE a.number = ANY (numbers) AND a.number <> ALL (held));
 END $f$;
 
--- what: spend_v1, draw_v1 or end_leases_v1, and its calls; returns one result for each.
-CREATE OR REPLACE FUNCTION ${s}.group_v1(what text, mode text, calls text, skips boolean) RETURNS text ${SETTINGS} AS $f$
+-- what: spend_v1, draw_v1, end_leases_v1 or settle_reservations_v1, and its calls; returns one result for each.
+CREATE FUNCTION ${s}.group_v1(what text, mode text, calls text, skips boolean) RETURNS text ${SETTINGS} AS $f$
 DECLARE parsed jsonb := calls::jsonb; results text[] := '{}'; locked bigint[]; place integer; places integer[];
   rest text; said jsonb;
 BEGIN
   IF what = 'spend_v1' THEN
     results := ARRAY(SELECT ${IF_ALONE} FROM (
-      SELECT ord, e ->> 0 AS n, ${QUOTE(s, "(e ->> 1)::bigint", "(e ->> 2)::bigint")} AS result
+      SELECT ord, e ->> 0 AS n, ${QUOTE(s, "(e ->> 1)::bigint", "(e ->> 2)::bigint", "(e ->> 3)::bigint")} AS result
       FROM ${ELEMENTS} LEFT JOIN ${ROW(`${s}.accounts a WHERE a.number = (e ->> 0)::bigint`)} a ON true) c ORDER BY ord);
   END IF;
   IF skips THEN
@@ -71,7 +74,7 @@ END $f$;
 
 -- calls: as of spend_once_v1. Locks ids, accounts and counts, each in one order, so that no two groups wait for each
 -- other in a circle; counts last, since every call of the workspace waits for them.
-CREATE OR REPLACE FUNCTION ${s}.once_group_v1(mode text, calls text, skips boolean) RETURNS text ${SETTINGS} AS $f$
+CREATE FUNCTION ${s}.once_group_v1(mode text, calls text, skips boolean) RETURNS text ${SETTINGS} AS $f$
 DECLARE parsed jsonb := calls::jsonb; call record; results text[]; locked bigint[]; counts text[];
 BEGIN
   -- One statement: the record and the balance are of one moment.
@@ -82,8 +85,8 @@ BEGIN
     END AS result
     FROM ${ONCE} LEFT JOIN ${ROW(`${s}.idempotency a WHERE a.id = c.id AND a.expires > c.at`)} i ON true
       LEFT JOIN ${ROW(`${s}.accounts a WHERE a.number = c.n`)} a ON true,
-    LATERAL (SELECT CASE WHEN c.n IS NULL THEN ${UNLIMITED} ELSE ${QUOTE(s, "c.cost", "c.period")} END AS spend,
-      CASE WHEN i.id IS NULL THEN NULL WHEN c.n IS NULL THEN ${UNLIMITED} ELSE ${QUOTE(s, "0", "c.period")} END AS free) q
+    LATERAL (SELECT CASE WHEN c.n IS NULL THEN ${UNLIMITED} ELSE ${QUOTE(s, "c.cost", "c.period", "c.at")} END AS spend,
+      CASE WHEN i.id IS NULL THEN NULL WHEN c.n IS NULL THEN ${UNLIMITED} ELSE ${QUOTE(s, "0", "c.period", "c.at")} END AS free) q
     ) c ORDER BY ord);
   FOR call IN SELECT c.ord, hashtextextended(c.id, 7235926) AS lock FROM ${ONCE} WHERE results[c.ord] IS NULL ORDER BY 2 LOOP
     IF NOT skips THEN

@@ -16,22 +16,24 @@ export interface Keys {
   findForeignKey(migrationId: string, foreignDigest: string): Promise<KeyRecord | undefined>;
   readMany(ids: readonly string[]): Promise<(KeyRow | undefined)[]>;
   list(query: ListQuery): Promise<KeyRow[]>;
+  rowsOf(texts: readonly KeyText[]): Promise<KeyRow[]>;
 }
 
 /** Most finds in one statement. */
 const MAX_FINDS = 256;
 
-const COLUMNS = `k.number::text AS n, k.id, k.workspace_id AS "workspaceId", k.api_id AS api, k.version::text AS version, k.digest,
+/** Columns of {@link KeyText}, of a key `k` and its identity `i`. */
+export const KEY_COLUMNS = `k.number::text AS n, k.id, k.workspace_id AS "workspaceId", k.api_id AS api, k.version::text AS version, k.digest,
   k.foreign_digest AS "foreignDigest", k.grants, k.body, k.account::text AS account, k.last_used_at::text AS "lastUsedAt",
-  i.id AS "identityId", i.name AS "externalId", i.body AS "identityBody"`;
+  i.id AS "identityId", i.name AS "externalId", i.body AS "identityBody", i.account::text AS "identityAccount"`;
 
 /** A key as it is selected. */
-type KeyText = FullKeyRaw & { readonly workspaceId: string; readonly api: string; readonly n: string };
+export type KeyText = FullKeyRaw & { readonly workspaceId: string; readonly api: string; readonly n: string };
 
 export function createKeys(session: Session, references: References, schema: string): Keys {
   const read = (rest: string): Statement => ({
     isRead: true,
-    text: `SELECT ${COLUMNS} FROM ${schema}.keys k
+    text: `SELECT ${KEY_COLUMNS} FROM ${schema}.keys k
       LEFT JOIN ${schema}.entities i ON i.kind = 'identities' AND i.id = k.identity_id ${rest}`,
   });
   const among = (column: string) =>
@@ -66,6 +68,7 @@ export function createKeys(session: Session, references: References, schema: str
         api,
         workspaceEnabled: loaded.workspaceEnabled(api.workspaceId),
         identity: decodeIdentity(text, api),
+        identityRef: text.identityAccount === null ? undefined : Number(text.identityAccount),
       };
       const grants = loaded.grants(text.grants);
       const account = Number(text.account ?? text.n);
@@ -105,6 +108,7 @@ export function createKeys(session: Session, references: References, schema: str
   };
   const findTogether = createGroups(findEach, { maxSize: MAX_FINDS });
   return {
+    rowsOf,
     findKey: async (digest) => (await findTogether(digest))(),
     findKeys: findAll,
     async findForeignKey(migrationId, foreignDigest) {
@@ -153,6 +157,7 @@ export function encodeKeyRow({ row, balance }: NewKey): Record<string, unknown> 
     version,
     digest: digest ?? null,
     foreign: foreignDigest ?? null,
+    draws: !row.hasCredits && ownProperty(row, "creditsFrom") !== "none",
     deleted,
     grants,
     body,

@@ -10,12 +10,21 @@
  */
 import { KeystileError } from "../../contracts/errors.js";
 import { encodeEntity, type EntityTable } from "../codec/entity-codec.js";
-import type { ExportedAudit, ExportedKey, ExportedPage } from "../codec/exported-rows.js";
+import {
+  COUNT_TABLES,
+  type CountRow,
+  type CountTable,
+  type ExportedAudit,
+  type ExportedIdentity,
+  type ExportedKey,
+  type ExportedPage,
+} from "../codec/exported-rows.js";
 import { digestText } from "../../lib/hash.js";
 import { createSession, type PostgresClient, type PostgresRow, type Session, type Statement } from "./client.js";
 import { COUNTS } from "./credits.js";
 import { encodeKeyRow } from "./keys.js";
 import { type PostgresStoreOptions, readOptions } from "./options.js";
+import { COUNT_COLUMNS } from "../outcome-entries.js";
 import { quoted } from "./schema.js";
 import { jsonForPeople } from "./texts.js";
 
@@ -42,11 +51,18 @@ export interface PostgresLoad {
 }
 
 /** A page of rows that no port of a store reads. */
-export type UnportedPage = Extract<ExportedPage, { readonly kind: "idempotency" | "audit" }>;
+export type UnportedPage = Extract<ExportedPage, { readonly kind: "idempotency" | "audit" | CountTable }>;
+type CountPage = Extract<ExportedPage, { readonly kind: CountTable }>;
+
+const isCounts = (page: ExportedPage): page is CountPage => Object.hasOwn(COUNT_TABLES, page.kind);
+/** Whether no port of a store reads the rows. */
+export const isUnported = (page: ExportedPage): page is UnportedPage =>
+  page.kind === "audit" || page.kind === "idempotency" || isCounts(page);
 
 /** After the name of the source: the load is about to set the sequences, which nothing rolls back. */
 const ENDING = " ending";
 const FINISHED = " finished";
+const COUNTED = Object.keys(COUNT_TABLES);
 const KEY_TEXTS = ["id", "ws", "api", "identity", "digest", "foreign", "grants", "body", "name", "start"] as const;
 
 /**
@@ -79,25 +95,32 @@ export async function beginLoad(
     if ((await run(insert, rows, source, load)).length === 0) throw begunAgain();
   };
   const given = "pg_catalog.jsonb_array_elements($1::text::jsonb) r WHERE EXISTS (SELECT 1 FROM held)";
-  const entities = guarded(`INSERT INTO ${s}.entities (kind, id, workspace_id, name, parent, version, deleted, body)
-    SELECT r ->> 'kind'::text, r ->> 'id'::text, r ->> 'ws'::text, r ->> 'name'::text, r ->> 'parent'::text, (r ->> 'version'::text)::bigint, (r ->> 'deleted'::text)::boolean, r ->> 'body'::text
+  const entities =
+    guarded(`INSERT INTO ${s}.entities (kind, id, workspace_id, name, parent, version, deleted, body, account)
+    SELECT r ->> 'kind'::text, r ->> 'id'::text, r ->> 'ws'::text, r ->> 'name'::text, r ->> 'parent'::text, (r ->> 'version'::text)::bigint, (r ->> 'deleted'::text)::boolean, r ->> 'body'::text, (r ->> 'account'::text)::bigint
     FROM ${given}
     ON CONFLICT (kind, id) DO UPDATE SET name = excluded.name, parent = excluded.parent, version = excluded.version,
-      deleted = excluded.deleted, body = excluded.body`);
+      deleted = excluded.deleted, body = excluded.body, account = excluded.account`);
   const keys =
-    guarded(`INSERT INTO ${s}.keys (number, account, version, deleted, last_used_at, enabled, expires, created_at,
+    guarded(`INSERT INTO ${s}.keys (number, account, draws, version, deleted, last_used_at, enabled, expires, created_at,
       id, workspace_id, api_id, identity_id, digest, foreign_digest, grants, body, name, start)
-    SELECT (r ->> 'number'::text)::bigint, (r ->> 'shared'::text)::bigint, (r ->> 'version'::text)::bigint, (r ->> 'deleted'::text)::boolean,
+    SELECT (r ->> 'number'::text)::bigint, (r ->> 'shared'::text)::bigint, (r ->> 'draws'::text)::boolean, (r ->> 'version'::text)::bigint, (r ->> 'deleted'::text)::boolean,
       (r ->> 'used'::text)::bigint, (r ->> 'enabled'::text)::boolean, pg_catalog.to_timestamp((r ->> 'expires'::text)::double precision / 1000::double precision),
       pg_catalog.to_timestamp((r ->> 'created'::text)::double precision / 1000::double precision), ${KEY_TEXTS.map((name) => `r ->> '${name}'::text`).join(", ")}
     FROM ${given} ON CONFLICT (number) DO UPDATE SET account = excluded.account,
-      version = excluded.version, deleted = excluded.deleted, last_used_at = excluded.last_used_at, enabled = excluded.enabled,
+      draws = excluded.draws, version = excluded.version, deleted = excluded.deleted, last_used_at = excluded.last_used_at, enabled = excluded.enabled,
       expires = excluded.expires, identity_id = excluded.identity_id, digest = excluded.digest, grants = excluded.grants,
       body = excluded.body, name = excluded.name, start = excluded.start`);
   const accounts = guarded(`INSERT INTO ${s}.accounts (number, unlimited, ${COUNTS.join(", ")})
     SELECT (r ->> 'number'::text)::bigint, (r ->> 'unlimited'::text)::boolean, ${COUNTS.map((name) => `(r ->> '${name}'::text)::bigint`).join(", ")}
     FROM ${given} ON CONFLICT (number) DO UPDATE SET unlimited = excluded.unlimited,
       ${COUNTS.map((name) => `${name} = excluded.${name}`).join(", ")}`);
+  const writeAccounts = async (owners: readonly Pick<ExportedIdentity, "number" | "account">[]): Promise<void> => {
+    const found = owners.flatMap(({ number, account }) => (account === undefined ? [] : [{ ...account, number }]));
+    // Keys that share an account bring it twice.
+    const each = [...new Map(found.map((account) => [account.number, account])).values()];
+    if (each.length > 0) await writePage(accounts, JSON.stringify(each));
+  };
   const once = guarded(`INSERT INTO ${s}.idempotency (id, workspace_id, body, expires)
     SELECT r ->> 'id'::text, r ->> 'workspaceId'::text, r ->> 'body'::text, (r ->> 'until'::text)::bigint FROM ${given}
     ON CONFLICT (id) DO NOTHING`);
@@ -115,24 +138,39 @@ export async function beginLoad(
       'actor', a.actor, 'operation', a.operation, 'ids', pg_catalog.to_jsonb(a.ids), 'fields', pg_catalog.to_jsonb(a.fields), 'count', a.count)
       ORDER BY a.number), '[]')::text AS rows
     FROM ${s}.audit a WHERE a.number IN (SELECT e::bigint FROM pg_catalog.jsonb_array_elements_text($1::text::jsonb) e)`;
+  const typed = (table: CountTable) => `pg_catalog.jsonb_populate_recordset(NULL::${s}.${table}, $1::text::jsonb) r`;
+  const countRows = (table: CountTable) =>
+    guarded(
+      `INSERT INTO ${s}.${table} SELECT r.* FROM ${typed(table)} WHERE EXISTS (SELECT 1 FROM held) ON CONFLICT DO NOTHING`,
+    );
+  const readCounts = (table: CountTable) => {
+    const key = COUNT_TABLES[table].map((name) => `t.${name}`);
+    return `SELECT coalesce(pg_catalog.jsonb_agg(pg_catalog.to_jsonb(t) ORDER BY ${key.join(", ")}), '[]')::text AS rows
+      FROM ${s}.${table} t JOIN ${typed(table)} ON ${key.map((name) => `${name} = ${name.replace("t.", "r.")}`).join(" AND ")}`;
+  };
 
   return {
     async write(page) {
       if (page.kind === "idempotency") await writePage(once, JSON.stringify(page.rows));
       else if (page.kind === "audit") await writePage(audit, jsonForPeople(page.rows));
-      else if (page.kind !== "keys")
+      else if (isCounts(page)) await writePage(countRows(page.kind), JSON.stringify(page.rows.map(toNulls)));
+      else if (page.kind === "identities") {
+        await writePage(entities, JSON.stringify(page.rows.map(encodeExportedIdentity)));
+        await writeAccounts(page.rows);
+      } else if (page.kind !== "keys")
         await writePage(entities, JSON.stringify(page.rows.map((row) => encodeExportedEntity(page.kind, row))));
       else {
         await writePage(keys, JSON.stringify(page.rows.map(encodeExportedKey)));
-        const found = page.rows.flatMap(({ number, sharedAccount = number, account }) =>
-          account === undefined ? [] : [{ ...account, number: sharedAccount }],
+        await writeAccounts(
+          page.rows.map(({ number, sharedAccount = number, account }) => ({ number: sharedAccount, account })),
         );
-        // Keys that share an account bring it twice.
-        const each = [...new Map(found.map((account) => [account.number, account])).values()];
-        if (each.length > 0) await writePage(accounts, JSON.stringify(each));
       }
     },
     async readUnported(page) {
+      if (isCounts(page)) {
+        const [found] = await run(readCounts(page.kind), JSON.stringify(page.rows.map(toNulls)));
+        return JSON.parse(found?.["rows"] as string) as unknown[];
+      }
       const asked = page.kind === "audit" ? page.rows.map(({ number }) => number) : page.rows.map(({ id }) => id);
       const [row] = await run(page.kind === "audit" ? auditRows : onceRows, JSON.stringify(asked));
       return JSON.parse(row?.["rows"] as string) as unknown[];
@@ -141,7 +179,8 @@ export async function beginLoad(
       const rows = await run(
         `SELECT kind, pg_catalog.count(*)::text AS n FROM ${s}.entities WHERE kind <> 'copy' GROUP BY 1
          UNION ALL SELECT 'keys', pg_catalog.count(*)::text FROM ${s}.keys UNION ALL SELECT 'idempotency', pg_catalog.count(*)::text FROM ${s}.idempotency
-         UNION ALL SELECT 'audit', pg_catalog.count(*)::text FROM ${s}.audit`,
+         UNION ALL SELECT 'audit', pg_catalog.count(*)::text FROM ${s}.audit
+         ${COUNTED.map((table) => `UNION ALL SELECT '${table}', pg_catalog.count(*)::text FROM ${s}.${table}`).join(" ")}`,
       );
       return Object.fromEntries(rows.map((row) => [String(row["kind"]), Number(row["n"])]));
     },
@@ -164,7 +203,9 @@ export async function beginLoad(
             ON CONFLICT (workspace_id) DO UPDATE SET records = excluded.records
           ), secret AS (UPDATE ${s}.meta SET idempotency_secret = $1 WHERE EXISTS (SELECT 1 FROM named)),
           told AS (INSERT INTO ${s}.changes (what) SELECT 'all' FROM named)
-          SELECT pg_catalog.setval('${s}.key_numbers', greatest(1, (SELECT coalesce(pg_catalog.max(number), 1) FROM ${s}.keys)))::text,
+          SELECT pg_catalog.setval('${s}.key_numbers', greatest(1, (SELECT pg_catalog.max(number) FROM ${s}.keys),
+              (SELECT pg_catalog.max(number) FROM ${s}.subjects), (SELECT pg_catalog.max(number) FROM ${s}.tag_sets),
+              (SELECT pg_catalog.max(number) FROM ${s}.alerts)))::text,
             pg_catalog.setval(pg_catalog.pg_get_serial_sequence('${s}.audit', 'number'), greatest(1, (SELECT coalesce(pg_catalog.max(number), 1) FROM ${s}.audit)))::text
           FROM named`,
       };
@@ -250,7 +291,8 @@ async function begin(
      accounts AS (DELETE FROM ${s}.accounts WHERE EXISTS (SELECT 1 FROM own)),
      once AS (DELETE FROM ${s}.idempotency WHERE EXISTS (SELECT 1 FROM own)),
      counts AS (DELETE FROM ${s}.idempotency_counts WHERE EXISTS (SELECT 1 FROM own)),
-     audit AS (DELETE FROM ${s}.audit WHERE EXISTS (SELECT 1 FROM own))
+     audit AS (DELETE FROM ${s}.audit WHERE EXISTS (SELECT 1 FROM own)),
+     ${COUNTED.map((table) => `${table} AS (DELETE FROM ${s}.${table} WHERE EXISTS (SELECT 1 FROM own))`).join(", ")}
      SELECT version::text, pg_catalog.setval('${s}.key_numbers', 1, false)::text,
        pg_catalog.setval(pg_catalog.pg_get_serial_sequence('${s}.audit', 'number'), 1, false)::text FROM own`,
     source,
@@ -269,14 +311,28 @@ const begunAtOnce = () =>
 /** The rows of a page as {@link PostgresLoad.readUnported} returns them, if the database has them. */
 export function asUnported(page: UnportedPage): readonly unknown[] {
   if (page.kind === "idempotency") return page.rows;
+  if (isCounts(page)) return page.rows.map(toNulls);
   const rows = JSON.parse(jsonForPeople(page.rows)) as ExportedAudit[];
   return rows.map((row) => ({ ...row, time: Date.parse(row.time) }));
+}
+
+/** Counts of 0 as this database keeps them. */
+function toNulls(row: CountRow): CountRow {
+  if (!Object.hasOwn(row, "bucket")) return row;
+  return Object.fromEntries(
+    Object.entries(row).map(([name, value]) => [name, value === 0 && COUNT_COLUMNS.includes(name) ? null : value]),
+  );
 }
 
 function encodeExportedEntity(kind: EntityTable, row: object): object {
   const { id, version, namespaceId = null, deleted = false } = row as Record<string, unknown>;
   const { workspaceId, name, body } = encodeEntity(kind, row as never);
   return { kind, id, ws: workspaceId, name, parent: namespaceId, version, deleted, body };
+}
+
+/** Without an account it gets a number of this database if it is given credits. */
+function encodeExportedIdentity({ row, number, account }: ExportedIdentity): object {
+  return { ...encodeExportedEntity("identities", row), account: account === undefined ? null : number };
 }
 
 function encodeExportedKey({ number, sharedAccount, row }: ExportedKey): object {

@@ -6,10 +6,11 @@
  * the planner cannot turn into a scan of the whole table. The records of one workspace are counted by one statement,
  * since their number and the count change together; its share bounds them.
  */
-import { MAX_BALANCE } from "../../credits/account.js";
+import { ABANDONED, MAX_BALANCE } from "../../credits/account.js";
 import { createFindings, type Findings, type Reconciliation } from "../reconciliation.js";
 import { createSession, type PostgresClient, type PostgresRow } from "./client.js";
 import { quoted } from "./schema.js";
+import { fieldOf } from "./texts.js";
 
 /** Rows per statement: some 30 ms, and too little for PostgreSQL to compile it, which took 500. */
 const BATCH = 2_000;
@@ -19,11 +20,8 @@ const TIMEOUT = 60_000;
 const FIRST_NUMBER = "-9223372036854775808";
 const FIRST_TEXT = "";
 
-/**
- * Whether a key has credits. `json` reads no `\u0000` and no half of a surrogate pair, which free-form data may hold:
- * first escaped backslashes go, then the backslashes of such escapes.
- */
-const LIMITED = String.raw`(pg_catalog.replace(pg_catalog.replace(k.body, E'\\\\', ''), E'\\u', '')::json -> 'limited'::text) IS NOT NULL`;
+const LIMITED = `${fieldOf("k", "limited")} IS NOT NULL`;
+const HAS_CREDITS = `coalesce(${fieldOf("i", "hasCredits")}, 'false') = 'true'`;
 const exact = (...names: string[]) => names.map((name) => `a.${name}::numeric`).join(" + ");
 const GAINED = ["credited", "refilled", "adjusted"];
 const WENT = ["spent", "remaining", "reserved", "forfeited"];
@@ -32,8 +30,8 @@ const AMOUNTS = [...WENT, "amount", "credited", "refilled"].map((name) => `a.${n
 /** Each as a condition that holds when something is wrong, and the words for it. @param s the schema, quoted */
 const problems = (s: string): readonly (readonly [condition: string, words: string])[] => [
   [
-    `k.id IS NULL AND (SELECT true FROM ${s}.keys o WHERE o.account = a.number LIMIT 1) IS NULL`,
-    "'an account without a key'",
+    `k.id IS NULL AND i.id IS NULL AND (SELECT true FROM ${s}.keys o WHERE o.account = a.number LIMIT 1) IS NULL`,
+    "'an account without a key or an identity'",
   ],
   [
     `${exact(...GAINED)} <> ${exact(...WENT)}`,
@@ -44,30 +42,43 @@ const problems = (s: string): readonly (readonly [condition: string, words: stri
   [`greatest(${AMOUNTS}, a.adjusted, -a.adjusted) > ${MAX_BALANCE}::bigint`, "'an amount is above 2^53 - 1'"],
   ["a.reserved::numeric <> a.leased", "pg_catalog.format('reserved %s, and its leases hold %s', a.reserved, a.leased)"],
   ["a.unlimited AND a.remaining <> 0::bigint", "'unlimited, and has a balance'"],
-  [`k.id IS NOT NULL AND a.unlimited = (${LIMITED})`, "'the key and its account differ about whether it is unlimited'"],
+  [
+    `k.id IS NOT NULL AND (a.unlimited OR a.period >= ${ABANDONED}::bigint) = (${LIMITED})`,
+    "'the key and its account differ about whether it is unlimited'",
+  ],
+  [
+    `i.id IS NOT NULL AND a.unlimited = (${HAS_CREDITS})`,
+    "'the identity and its account differ about whether it is unlimited'",
+  ],
 ];
 
 /** Rows: `at1` and `at2`, where the next slice begins; `id`, of what is named, or null; `problem`, or null. */
 const accounts = (s: string): string => `
-  SELECT a.number::text AS at1, k.id,
+  SELECT a.number::text AS at1, coalesce(k.id, i.id) AS id,
     CASE ${problems(s)
       .map(([condition, words]) => `WHEN ${condition} THEN ${words}`)
       .join(" ")} END AS problem
   FROM (
-    SELECT x.*, coalesce((SELECT pg_catalog.sum(l.held) FROM ${s}.leases l WHERE l.account = x.number AND NOT l.is_forfeited), 0::numeric) AS leased
+    SELECT x.*, coalesce((SELECT pg_catalog.sum(l.held::numeric + l.reserved) FROM ${s}.leases l WHERE l.account = x.number AND NOT l.is_forfeited), 0::numeric) AS leased
     FROM ${s}.accounts x WHERE x.number > $1::text::bigint ORDER BY x.number LIMIT ${BATCH}
   ) a LEFT JOIN LATERAL (SELECT o.id, o.body FROM ${s}.keys o WHERE o.number = a.number LIMIT 1) k ON true
+    LEFT JOIN LATERAL (SELECT e.id, e.body FROM ${s}.entities e WHERE e.account = a.number LIMIT 1) i ON true
   ORDER BY a.number`;
-// A key that has credits without an account verifies as unlimited or not at all.
+// What has credits without an account verifies as unlimited or not at all.
 const keys = (s: string): string => `
   SELECT k.number::text AS at1, k.id,
     CASE WHEN (SELECT true FROM ${s}.accounts a WHERE a.number = coalesce(k.account, k.number)) IS NULL AND ${LIMITED}
       THEN 'it has credits, and no account' END AS problem
   FROM ${s}.keys k WHERE k.number > $1::text::bigint ORDER BY k.number LIMIT ${BATCH}`;
+const identities = (s: string): string => `
+  SELECT i.id AS at1, i.id,
+    CASE WHEN (SELECT true FROM ${s}.accounts a WHERE a.number = i.account) IS NULL AND ${HAS_CREDITS}
+      THEN 'it has credits, and no account' END AS problem
+  FROM ${s}.entities i WHERE i.kind = 'identities' AND i.id > $1::text ORDER BY i.id LIMIT ${BATCH}`;
 const leases = (s: string): string => `
   SELECT l.account::text AS at1, l.holder AS at2, NULL AS id,
     CASE WHEN (SELECT true FROM ${s}.accounts a WHERE a.number = l.account) IS NULL
-      THEN pg_catalog.format('a lease of %s without an account', l.held) END AS problem
+      THEN pg_catalog.format('a lease of %s without an account', l.held + l.reserved) END AS problem
   FROM ${s}.leases l WHERE (l.account, l.holder) > ($1::text::bigint, $2::text) ORDER BY l.account, l.holder LIMIT ${BATCH}`;
 const workspaces = (s: string): string => `
   SELECT w.at1, w.at1 AS id,
@@ -111,6 +122,7 @@ export async function reconcile(
     onProgress(credits.result.accounts);
   });
   await walk(keys(s), [FIRST_NUMBER], credits);
+  await walk(identities(s), [FIRST_TEXT], credits);
   await walk(leases(s), [FIRST_NUMBER, FIRST_TEXT], credits);
   await walk(workspaces(s), [FIRST_TEXT], idempotency, idempotency.read);
   return { credits: credits.result, idempotency: idempotency.result };

@@ -4,15 +4,17 @@
  */
 import { isFoundWithKeys } from "../../contracts/row-changes.js";
 import { ENTITY_TABLES } from "../codec/entity-codec.js";
+import { DAY } from "../outcome-entries.js";
 import { EXPIRED_PER_WRITE } from "../spend-once.js";
 
 /** Columns of a key that are given as text, from the JSON object `r`. */
 const KEY_VALUES = `
   r ->> 'id', r ->> 'ws', r ->> 'api', r ->> 'identity', (r ->> 'version')::bigint + 1, r ->> 'digest', r ->> 'foreign',
+  (r ->> 'draws')::boolean,
   (r ->> 'deleted')::boolean, r ->> 'grants', r ->> 'body', r ->> 'name', r ->> 'start', (r ->> 'enabled')::boolean,
   to_timestamp((r ->> 'expires')::double precision / 1000), to_timestamp((r ->> 'created')::double precision / 1000)`;
 const KEY_COLUMNS = `
-  id, workspace_id, api_id, identity_id, version, digest, foreign_digest, deleted, grants, body, name, start, enabled,
+  id, workspace_id, api_id, identity_id, version, digest, foreign_digest, draws, deleted, grants, body, name, start, enabled,
   expires, created_at`;
 
 /** Tables whose rows are part of what a find returns. */
@@ -77,7 +79,7 @@ END $f$;
 CREATE FUNCTION ${s}.write_entity_v1(w jsonb) RETURNS text[] LANGUAGE plpgsql AS $f$
 DECLARE
   r jsonb := w -> 'row'; k text := w ->> 'table'; row_id text := coalesce(w ->> 'remove', r ->> 'id');
-  was bigint := coalesce(w ->> 'version', r ->> 'version')::bigint; told text[] := '{}'; old_name text;
+  was bigint := coalesce(w ->> 'version', r ->> 'version')::bigint; told text[] := '{}'; old_name text; own bigint;
 BEGIN
   -- A new row changes no key, except a workspace: keys do not need a row of theirs.
   IF was > 0 AND k IN (${FOUND_WITH_KEYS.join(", ")}) OR k = 'workspaces' THEN
@@ -89,8 +91,16 @@ BEGIN
   END IF;
   IF k = 'rootKeys' AND r IS NOT NULL THEN told := told || ('=' || (r ->> 'name')); END IF;
   IF w ->> 'remove' IS NOT NULL THEN
-    DELETE FROM ${s}.entities e WHERE e.kind = k AND e.id = row_id AND e.version = was;
+    DELETE FROM ${s}.entities e WHERE e.kind = k AND e.id = row_id AND e.version = was RETURNING e.account INTO own;
     IF NOT FOUND THEN RAISE EXCEPTION USING ERRCODE = 'KS001'; END IF;
+    -- No key is to become unlimited by it. A key that is written meanwhile has no identity from the start.
+    IF EXISTS (SELECT 1 FROM ${s}.accounts a WHERE a.number = own AND NOT a.unlimited) AND EXISTS (
+      SELECT 1 FROM ${s}.keys x JOIN ${s}.entities p ON p.kind = 'apis' AND p.id = x.api_id AND NOT p.deleted
+      WHERE x.identity_id = row_id AND x.draws AND x.enabled AND NOT x.deleted
+    ) THEN
+      RAISE EXCEPTION USING ERRCODE = 'KS001';
+    END IF;
+    DELETE FROM ${s}.accounts a WHERE a.number = own;
     IF k = 'apis' AND EXISTS (SELECT 1 FROM ${s}.keys x WHERE x.api_id = row_id) THEN
       RAISE EXCEPTION USING ERRCODE = 'KS003';
     END IF;
@@ -102,6 +112,11 @@ BEGIN
       deleted = (r ->> 'deleted')::boolean, body = r ->> 'body'
     WHERE e.kind = k AND e.id = row_id AND e.version = was;
     IF NOT FOUND THEN RAISE EXCEPTION USING ERRCODE = 'KS001'; END IF;
+  END IF;
+  IF w -> 'credits' IS NOT NULL THEN
+    UPDATE ${s}.entities e SET account = coalesce(e.account, nextval('${s}.key_numbers'))
+      WHERE e.kind = k AND e.id = row_id RETURNING e.account INTO own;
+    PERFORM ${s}.change_credits_v1(own, w -> 'credits');
   END IF;
   RETURN told;
 END $f$;
@@ -115,12 +130,19 @@ BEGIN
 END $f$;
 
 CREATE FUNCTION ${s}.write_v1(mode text, writes text, entries text, most bigint) RETURNS text LANGUAGE plpgsql AS $f$
-DECLARE w jsonb; told text[] := '{}';
+DECLARE
+  w jsonb; told text[] := '{}'; concerned bigint[]; counts boolean := EXISTS (SELECT 1 FROM ${s}.flushes) OR EXISTS (SELECT 1 FROM ${s}.credit_days);
+  today bigint := floor(coalesce((entries::jsonb #>> '{0,time}')::numeric, extract(epoch FROM now()) * 1000) / ${DAY});
 BEGIN
   PERFORM ${s}.set_durability_v1(mode);
+  IF counts THEN
+    concerned := ${s}.concerned_v1(writes::jsonb);
+    PERFORM ${s}.keep_totals_v1(concerned, today);
+  END IF;
   FOR w IN SELECT * FROM jsonb_array_elements(writes::jsonb) LOOP
     told := told || CASE WHEN w ->> 'table' = 'keys' THEN ${s}.write_key_v1(w) ELSE ${s}.write_entity_v1(w) END;
   END LOOP;
+  IF counts THEN PERFORM ${s}.keep_totals_v1(concerned || ${s}.concerned_v1(writes::jsonb), today); END IF;
   PERFORM ${s}.audit_v1(entries::jsonb, most);
   RETURN ${s}.tell_v1(told);
 EXCEPTION
@@ -185,12 +207,12 @@ BEGIN
   END LOOP;
 END $f$;
 
--- given: {n?, cost, period, now, id, ws, body, until, most, share}
+-- given: {n?, cost, period, now, id, ws, body, until, most, share, and of a reservation reserve, reserveUntil}
 CREATE FUNCTION ${s}.spend_once_v1(mode text, given text) RETURNS text LANGUAGE plpgsql AS $f$
 DECLARE
   c jsonb := given::jsonb; known ${s}.idempotency; at bigint := (given::jsonb ->> 'now')::bigint; spend jsonb;
   own bigint; share bigint := (given::jsonb ->> 'share')::bigint; outcome text := 'done';
-  call text := CASE WHEN c ->> 'n' IS NULL THEN NULL ELSE '[[%s,%s,%s]]' END;
+  call text := CASE WHEN c ->> 'n' IS NULL THEN NULL ELSE '[[%s,%s,%s,%s,%s,%s]]' END;
 BEGIN
   PERFORM ${s}.set_durability_v1(mode);
   -- Two calls under one id: the second waits, and finds the record of the first.
@@ -199,7 +221,7 @@ BEGIN
   IF FOUND AND known.expires > at THEN
     IF known.body <> c ->> 'body' THEN RETURN '{"outcome":"mismatch"}'; END IF;
     outcome := 'repeated';
-    spend := ${s}.spend_v1(mode, format(call, c ->> 'n', 0, c ->> 'period'))::jsonb -> 0;
+    spend := ${s}.spend_v1(mode, format(call, c ->> 'n', 0, c ->> 'period', at, 'null', 'null'))::jsonb -> 0;
   ELSE
     -- The row is locked, so that calls of one workspace never go beyond its share together. Before those of other workspaces,
     -- for which no call waits: so no two wait for each other. The bound of all is looked at without a lock: calls of
@@ -225,7 +247,8 @@ BEGIN
     IF own >= share OR (SELECT sum(x.records) FROM ${s}.idempotency_counts x) >= (c ->> 'most')::bigint THEN
       RETURN '{"outcome":"full"}';
     END IF;
-    spend := ${s}.spend_v1(mode, format(call, c ->> 'n', c ->> 'cost', c ->> 'period'))::jsonb -> 0;
+    spend := ${s}.spend_v1(mode, format(call, c ->> 'n', c ->> 'cost', c ->> 'period', at,
+      coalesce(c -> 'reserve', 'null'), coalesce(c ->> 'reserveUntil', 'null')))::jsonb -> 0;
     IF call IS NULL OR (spend ->> 'ok')::boolean THEN
       INSERT INTO ${s}.idempotency VALUES (c ->> 'id', c ->> 'ws', c ->> 'body', (c ->> 'until')::bigint);
       UPDATE ${s}.idempotency_counts x SET records = records + 1 WHERE x.workspace_id = c ->> 'ws';

@@ -1,11 +1,14 @@
 /** The schema of the database: one script that may run any number of times, from any number of nodes at once. */
-import { MAX_BALANCE } from "../../credits/account.js";
-import { creditFunctions, refillFunctions } from "./credits-sql.js";
+import { ABANDONED, MAX_BALANCE } from "../../credits/account.js";
+import { creditFunctions } from "./credits-sql.js";
 import { rowFunctions } from "./rows-sql.js";
 import { groupFunctions } from "./groups-sql.js";
+import { outcomeTables } from "./outcomes-sql.js";
+import { alertTables } from "./alerts.js";
+import { fieldOf } from "./texts.js";
 
-/** What {@link setUpScript} makes. A store works with this version alone. */
-export const SCHEMA_VERSION = 4;
+/** The version of the first schema that was released. */
+const FIRST_VERSION = 4;
 
 /**
  * What every function of the schema has for its own `search_path`. A caller's may name a schema in which others create:
@@ -50,6 +53,8 @@ CREATE TABLE ${s}.entities (
   version bigint NOT NULL CHECK (version > 0),
   deleted boolean NOT NULL,
   body text NOT NULL,
+  -- Of an identity that has credits, or had some.
+  account bigint UNIQUE,
   PRIMARY KEY (kind, id),
   UNIQUE (kind, workspace_id, name)
 );
@@ -68,6 +73,8 @@ CREATE TABLE ${s}.keys (
   digest text COLLATE "C" UNIQUE,
   foreign_digest text COLLATE "C" UNIQUE,
   account bigint,
+  -- Whether it takes the credits of its identity, if that has some.
+  draws boolean NOT NULL,
   deleted boolean NOT NULL,
   last_used_at bigint,
   grants text NOT NULL,
@@ -81,7 +88,7 @@ CREATE INDEX keys_of_workspace ON ${s}.keys (workspace_id, id) WHERE NOT deleted
 CREATE INDEX keys_of_identity ON ${s}.keys (identity_id, id) WHERE identity_id IS NOT NULL;
 CREATE INDEX keys_of_account ON ${s}.keys (account) WHERE account IS NOT NULL;
 
--- By the number of the first of the keys that share it.
+-- By the number of the first of the keys that share it, or a number that no key has.
 CREATE TABLE ${s}.accounts (
   number bigint PRIMARY KEY,
   unlimited boolean NOT NULL DEFAULT false,
@@ -109,8 +116,17 @@ CREATE TABLE ${s}.leases (
   held bigint NOT NULL CHECK (held >= 0),
   spent bigint NOT NULL CHECK (spent >= 0),
   is_forfeited boolean NOT NULL,
+  -- Of a reservation, which holds nothing.
+  reserved bigint NOT NULL DEFAULT 0 CHECK (reserved >= 0),
   PRIMARY KEY (account, holder)
 );
+CREATE INDEX reservations_expiry ON ${s}.leases (account, expires) WHERE reserved > 0;
+CREATE TABLE ${s}.reservations_ended (
+  id text COLLATE "C" PRIMARY KEY,
+  how text NOT NULL CHECK (how IN ('settled', 'expired', 'voided')),
+  until bigint NOT NULL
+);
+CREATE INDEX reservations_ended_until ON ${s}.reservations_ended (until);
 
 CREATE TABLE ${s}.idempotency (
   id text COLLATE "C" PRIMARY KEY,
@@ -147,8 +163,9 @@ CREATE TABLE ${s}.audit (
 );
 `;
 
-const overview = (s: string): string => `
-CREATE OR REPLACE VIEW ${s}.key_overview AS
+const IS_LIMITED = `NOT a.unlimited AND a.period < ${ABANDONED}`;
+const overview = (s: string, more = ""): string => `
+CREATE VIEW ${s}.key_overview AS
 SELECT k.id AS key_id, k.name, k.start, k.workspace_id, k.api_id, i.name AS external_id, k.enabled, k.deleted, k.created_at,
   k.expires, to_timestamp(k.last_used_at / 1000.0) AS last_used_at,
   ARRAY(SELECT DISTINCT p.name FROM ${s}.entities p WHERE p.kind = 'permissions' AND p.id IN (
@@ -158,12 +175,13 @@ SELECT k.id AS key_id, k.name, k.start, k.workspace_id, k.api_id, i.name AS exte
   ) ORDER BY p.name) AS permissions,
   ARRAY(SELECT DISTINCT r.name FROM ${s}.entities r WHERE r.kind = 'roles'
     AND r.id IN (SELECT jsonb_array_elements_text(nullif(k.grants, '')::jsonb -> 1)) ORDER BY r.name) AS roles,
-  CASE WHEN NOT a.unlimited THEN (${s}.settle_v1(a, ${s}.period_v1(${s}.calendar_v1(a.period), now()))).remaining END AS credits,
-  CASE WHEN NOT a.unlimited THEN a.reserved END AS credits_leased,
-  a.spent AS credits_spent, a.forfeited AS credits_forfeited
+  CASE WHEN ${IS_LIMITED} THEN (${s}.settle_v1(a, ${s}.period_v1(${s}.calendar_v1(a.period), now()))).remaining END AS credits,
+  CASE WHEN ${IS_LIMITED} THEN a.reserved END AS credits_leased,
+  a.spent AS credits_spent, a.forfeited AS credits_forfeited${more}
 FROM ${s}.keys k
 LEFT JOIN ${s}.entities i ON i.kind = 'identities' AND i.id = k.identity_id
-LEFT JOIN ${s}.accounts a ON a.number = coalesce(k.account, k.number);
+LEFT JOIN ${s}.accounts o ON o.number = i.account
+LEFT JOIN ${s}.accounts a ON a.number = CASE WHEN k.draws AND NOT o.unlimited THEN o.number ELSE coalesce(k.account, k.number) END;
 `;
 
 /**
@@ -184,14 +202,36 @@ BEGIN
 END $fn$;
 `;
 
-/** Each version of the schema: what leads to it from the one before. Entries never change once released. */
-export const STEPS: readonly ((s: string) => string)[] = [
-  (s) => tables(s) + creditFunctions(s) + rowFunctions(s) + overview(s),
-  lifetime,
-  // As they are: what their operators mean was settled when they were made, by the search_path of that session.
-  (s) => refillFunctions(s) + overview(s),
-  groupFunctions,
+/** The first schema. It never changes once released: a change is a step. */
+const create = (s: string): string =>
+  [tables, creditFunctions, rowFunctions, lifetime, groupFunctions, overview, outcomeTables]
+    .map((part) => part(s))
+    .join("");
+
+/** What leads to a version, and back from it. A released step never changes. */
+export interface Step {
+  readonly up: (s: string) => string;
+  readonly down: (s: string) => string;
+  /** Rows that the version before would lose or misread: by what they are called, an expression that counts them. */
+  readonly refuses: Readonly<Record<string, (s: string) => string>>;
+}
+
+/** What upgrades the tables, each by one version, from the first on. Functions alone have no way back: before 0.1.0. */
+export const STEPS: readonly (((s: string) => string) | Step)[] = [
+  // Keys of an API by when they expire.
+  (s) => `CREATE INDEX keys_expiring ON ${s}.keys (api_id, expires, id) WHERE NOT deleted AND expires IS NOT NULL;`,
+  alertTables,
+  {
+    // The key that replaced one. Replaced and not made anew, so that whoever may read the view still may.
+    up: (s) =>
+      overview(s, `, ${fieldOf("k", "rerolledTo")} AS rerolled_to`).replace("CREATE VIEW", "CREATE OR REPLACE VIEW"),
+    down: (s) => `DROP VIEW ${s}.key_overview; ${overview(s)}`,
+    refuses: {},
+  },
 ];
+
+/** What {@link setUpScript} makes. A store works with this version alone. */
+export const SCHEMA_VERSION = FIRST_VERSION + STEPS.length;
 
 /**
  * The script that makes the tables, or brings them to this version. One statement, in one transaction, under a lock:
@@ -201,28 +241,78 @@ export const STEPS: readonly ((s: string) => string)[] = [
  * @throws TypeError: the schema may not have this name
  */
 export function setUpScript(schema: string): string {
+  return scriptOf(schema, STEPS);
+}
+
+/** A step of a script, and the version that it leads to. */
+const make = (s: string, sql: string, version: number): string =>
+  `EXECUTE $step$${sql}$step$;\n    UPDATE ${s}.meta SET version = ${version};`;
+
+/** {@link setUpScript} with other steps, for tests of them. */
+export function scriptOf(schema: string, steps: typeof STEPS): string {
   if (!isSchemaName(schema)) throw new TypeError(`schema must be ${SCHEMA_NAMES}`);
   const s = quoted(schema);
-  const literal = `'${schema}'`;
-  const steps = STEPS.map(
+  const upgrades = steps.map(
     (step, i) => `
-  IF found < ${i + 1} THEN
-    EXECUTE $step$${step(s)}$step$;
-    UPDATE ${s}.meta SET version = ${i + 1};
+  IF found < ${FIRST_VERSION + i + 1} THEN
+    ${make(s, (typeof step === "function" ? step : step.up)(s), FIRST_VERSION + i + 1)}
   END IF;`,
   );
+  return guarded(
+    schema,
+    steps,
+    `IF found = 0 THEN
+    ${make(s, create(s), FIRST_VERSION)}
+  END IF;${upgrades.join("")}`,
+  );
+}
+
+/**
+ * The script that takes the tables back to an earlier version, for when no node runs. Fails with SQLSTATE KS010, and
+ * changes nothing, where that version would lose or misread rows; with KS009 as {@link setUpScript} does.
+ * @param to the version that the earlier keystile knows
+ * @throws TypeError: the schema may not have this name; RangeError: there is no way back to that version
+ */
+export function downgradeScript(schema: string, to: number, steps = STEPS): string {
+  if (!isSchemaName(schema)) throw new TypeError(`schema must be ${SCHEMA_NAMES}`);
+  const s = quoted(schema);
+  const last = FIRST_VERSION + steps.length;
+  let body = "";
+  for (let from = last; from > to; from--) {
+    const step = steps[from - FIRST_VERSION - 1];
+    if (step === undefined || typeof step === "function")
+      throw new RangeError(`there is no way back from version ${from}`);
+    const refusals = Object.entries(step.refuses).map(
+      ([what, rows]) => `
+    EXECUTE $step$${rows(s)}$step$ INTO many;
+    IF many > 0 THEN RAISE EXCEPTION 'there are % ${what}, which version ${from - 1} does not know', many USING ERRCODE = 'KS010'; END IF;`,
+    );
+    body += `
+  IF found >= ${from} THEN${refusals.join("")}
+    ${make(s, step.down(s), from - 1)}
+  END IF;`;
+  }
+  return guarded(schema, steps, body);
+}
+
+/** A script as one statement, under the lock, with the version of the tables in `found`. */
+function guarded(schema: string, steps: typeof STEPS, body: string): string {
+  const s = quoted(schema);
+  const literal = `'${schema}'`;
+  const last = FIRST_VERSION + steps.length;
   // Names are resolved as the functions resolve them: nothing in a schema of the role's own path has a part in it.
   return `DO $keystile$
-DECLARE found integer := 0; path text := pg_catalog.current_setting('search_path'::text); made text;
+DECLARE found integer := 0; many bigint; path text := pg_catalog.current_setting('search_path'::text); made text;
 BEGIN
   PERFORM pg_catalog.set_config('search_path'::text, '${SEARCH_PATH}'::text, true);
   IF pg_is_in_recovery() THEN RAISE EXCEPTION 'the server is a read replica' USING ERRCODE = '25006'; END IF;
   PERFORM pg_advisory_xact_lock(hashtextextended('keystile ' || ${literal}, 7235925));
   IF to_regnamespace(quote_ident(${literal})) IS NULL THEN CREATE SCHEMA ${s}; END IF;
   IF to_regclass('${s}.meta') IS NOT NULL THEN SELECT version INTO found FROM ${s}.meta; END IF;
-  IF found > ${SCHEMA_VERSION} THEN
-    RAISE EXCEPTION 'the tables are of version %, and this keystile knows them up to ${SCHEMA_VERSION}', found USING ERRCODE = 'KS009';
-  END IF;${steps.join("")}
+  IF found > ${last} OR found BETWEEN 1 AND ${FIRST_VERSION - 1} THEN
+    RAISE EXCEPTION 'the tables are of version %, and this keystile knows ${FIRST_VERSION} to ${last}', found USING ERRCODE = 'KS009';
+  END IF;
+  ${body}
   FOR made IN
     SELECT oid::regprocedure::text FROM pg_proc
     WHERE pronamespace = to_regnamespace(quote_ident(${literal})) AND proname ~ '_v[0-9]+$'

@@ -2,15 +2,20 @@
 import type { AuditEntry } from "../../contracts/audit.js";
 import { isKeystileError, KeystileError } from "../../contracts/errors.js";
 import type { KeyUse, NewKey, Store, StorePowers, Table, Write, WriteOutcome } from "../../contracts/store.js";
+import { withoutAudit } from "../../lib/guards/powers.js";
 import { trust } from "../../lib/guards/trusted.js";
+import { createAlertStore } from "./alerts.js";
 import { createChanges } from "./changes.js";
 import { createSession, type PostgresClient, type Statement, writing } from "./client.js";
+import { createAuditReader } from "./read-audit.js";
 import { createCredits } from "./credits.js";
 import { createEntities, encodeEntityWrite } from "./entities.js";
 import { createKeys, encodeKeyRow } from "./keys.js";
 import { type PostgresStoreOptions, readOptions } from "./options.js";
+import { createOutcomes } from "./outcomes.js";
 import { createReferences } from "./references.js";
 import { quoted, setUpScript } from "./schema.js";
+import { createSearch } from "./search.js";
 import { readStatus, type PostgresStatus } from "./status.js";
 import { isStorable, jsonForPeople } from "./texts.js";
 
@@ -76,10 +81,13 @@ export function postgresStore(client: PostgresClient, options: PostgresStoreOpti
   });
   const entities = createEntities(session, schema);
   const keys = createKeys(session, references, schema);
+  const search = createSearch(session, schema, keys.rowsOf);
   const credits = createCredits(session, settings);
 
   // Less than a call may take: then it is known that nothing was changed.
   const lockMs = settings.timeout / 2;
+  const outcomes = createOutcomes(session, schema, lockMs);
+  const alerts = createAlertStore(session, schema, lockMs);
   const change = (call: string): Statement => writing(`${schema}.${call}`, lockMs);
   const write = change("write_v1($1, $2, $3, $4::text::bigint)");
   // The APIs are locked against being deleted before the function looks at anything.
@@ -164,6 +172,8 @@ export function postgresStore(client: PostgresClient, options: PostgresStoreOpti
     findOnce: asking(credits.findOnce as (...given: Parameters<Store["findOnce"]>) => Promise<never>),
     drawCredits: asking(credits.drawCredits as (...given: Parameters<Store["drawCredits"]>) => Promise<never>),
     returnCredits: asking(credits.returnCredits as (...given: Parameters<Store["returnCredits"]>) => Promise<never>),
+    reserveCredits: asking(credits.reserveCredits as (...given: Parameters<Store["reserveCredits"]>) => Promise<never>),
+    settleCredits: asking(credits.settleCredits as (...given: Parameters<Store["settleCredits"]>) => Promise<never>),
     readBalances: asking(credits.readBalances as (...given: Parameters<Store["readBalances"]>) => Promise<never>),
     readSecret: asking(async () => {
       const [row] = await session.run(readSecret);
@@ -173,6 +183,11 @@ export function postgresStore(client: PostgresClient, options: PostgresStoreOpti
       const known = uses.filter(({ keyId }) => isStorable(keyId)).map(({ keyId, usedAt }) => [keyId, usedAt]);
       if (known.length > 0) await session.run(recordUses, JSON.stringify(known));
     }),
+    countOutcomes: asking(outcomes.countOutcomes),
+    readOutcomes: asking(outcomes.readOutcomes),
+    readCreditDays: asking(outcomes.readCreditDays),
+    pruneOutcomes: asking(outcomes.pruneOutcomes),
+    readAudit: auditRows > 0 ? asking(createAuditReader(session, schema)) : withoutAudit.readAudit,
 
     readMany: asking((table: Table, ids: readonly string[]) =>
       table === "keys" ? keys.readMany(ids) : entities.readMany(table, ids),
@@ -181,6 +196,12 @@ export function postgresStore(client: PostgresClient, options: PostgresStoreOpti
     list: asking((table: Table, query: Parameters<Store["list"]>[1]) =>
       table === "keys" ? keys.list(query) : entities.list(table, query),
     ) as Store["list"],
+    searchKeys: asking(search.searchKeys),
+    countKeys: asking(search.countKeys),
+    changeAlerts: asking(alerts.changeAlerts),
+    listAlerts: asking(alerts.listAlerts),
+    takeAlerts: asking(alerts.takeAlerts),
+    settleAlert: asking(alerts.settleAlert),
     insertKeys: asking(async (given: readonly NewKey[], entry?: AuditEntry) => {
       const batches: NewKey[][] = [];
       for (let start = 0; start < given.length; start += BATCH) batches.push(given.slice(start, start + BATCH));
@@ -251,7 +272,11 @@ function powersOf({ durability, auditRows }: { durability: string; auditRows: nu
     reserves: false,
     idempotency: true,
     usage: true,
+    reservations: true,
     audit: auditRows > 0,
+    analytics: true,
+    search: true,
+    alerts: true,
     changes: "polled",
     durability: durability === "process" ? "process" : "power",
   });

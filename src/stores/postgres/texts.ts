@@ -20,3 +20,11 @@ export function jsonForPeople(value: unknown): string {
 export function forPeople(text: string): string {
   return text.toWellFormed().replaceAll("\0", "");
 }
+
+/**
+ * A field of a body, in SQL. `json` reads no `\u0000` and no half of a surrogate pair, which free-form data may hold:
+ * first escaped backslashes go, then the backslashes of such escapes.
+ */
+export function fieldOf(row: string, name: string): string {
+  return String.raw`(pg_catalog.replace(pg_catalog.replace(${row}.body, E'\\\\', ''), E'\\u', '')::json ->> '${name}'::text)`;
+}

@@ -1,5 +1,6 @@
 /**
- * The entry `keystile/sqlite`: keys in an SQLite file. Needs better-sqlite3 once a path is opened, and not before.
+ * The entry `keystile/sqlite`: keys in an SQLite file. A path is opened with better-sqlite3 where that loads, else
+ * with node:sqlite; neither is loaded before.
  * @module keystile/sqlite
  */
 export type { StoreCounters, StoreHealth } from "../../contracts/health.js";

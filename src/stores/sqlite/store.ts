@@ -7,6 +7,7 @@
 import type { AuditEntry } from "../../contracts/audit.js";
 import { KeystileError } from "../../contracts/errors.js";
 import type { ListQuery, Store, StorePowers, Table } from "../../contracts/store.js";
+import { withoutAudit } from "../../lib/guards/powers.js";
 import { trust } from "../../lib/guards/trusted.js";
 import type { SqliteBackup } from "./backup/make-backup.js";
 import { type BackupOptions, createBackup } from "./backup/start-backup.js";
@@ -15,6 +16,7 @@ import { createChangePolling } from "./changes/change-polling.js";
 import { createSharedReads } from "./changes/read-transactions.js";
 import { assertFile, assertFits } from "./connection/check-path.js";
 import { type CounterSet, createCounters } from "./connection/counters.js";
+import type { DriverName } from "./connection/driver.js";
 import { toStoreError } from "./connection/errors.js";
 import { createGuardedWork } from "./connection/guarded-work.js";
 import { isInFile, type SqliteHandle } from "./connection/handle.js";
@@ -33,10 +35,14 @@ import { createSpending } from "./credits/spending.js";
 import { type EncodedKey, encodeKeys } from "../codec/encoded-keys.js";
 import { createKeyReader } from "./keys/find-keys.js";
 import { createKeyUses } from "./keys/key-uses.js";
+import { createKeySearch } from "./keys/search-keys.js";
 import { createKeyWriter } from "./keys/write-keys.js";
 import { readOptions, type SqliteHandleOptions, type SqliteSettings, type SqliteStoreOptions } from "./options.js";
+import { createAlertTable } from "./tables/alert-table.js";
 import { createAuditTable } from "./tables/audit-table.js";
+import { createCreditDays } from "./tables/credit-days.js";
 import { createEntityTables } from "./tables/entity-tables.js";
+import { createOutcomeTables } from "./tables/outcome-tables.js";
 import { createReferenceCache } from "./tables/reference-cache.js";
 import { createWriting } from "./tables/run-write.js";
 import { applyWrites } from "./tables/write-rows.js";
@@ -78,9 +84,10 @@ const MAX_NOTIFIED_DIGESTS = 16;
  * upgraded by a later keystile while it is open, `pollChanges` and every write fail with STORE_FILE_CHANGED or
  * STORE_SCHEMA_NEWER, within the bound of `staleness`. `spendCredits` alone does not notice an upgrade: poll first, as
  * verifiers do.
- * @param file a path, or an open handle. A path is opened with better-sqlite3 12 or 13 and created unless `mustExist`;
- * `":memory:"` for a database in memory. A handle of better-sqlite3, node:sqlite or bun:sqlite gets WAL, `synchronous`,
- * `foreign_keys` and a `busy_timeout` of at most 50 ms, and `close()` leaves it open
+ * @param file a path, or an open handle. A path is opened with better-sqlite3 12 or 13, or with node:sqlite where that
+ * does not load, and created unless `mustExist`; `":memory:"` for a database in memory. A handle of better-sqlite3,
+ * node:sqlite or bun:sqlite gets WAL, `synchronous`, `foreign_keys` and a `busy_timeout` of at most 50 ms, and
+ * `close()` leaves it open
  * @param options see {@link SqliteStoreOptions}; with a handle only {@link SqliteHandleOptions}
  * @throws TypeError or RangeError naming an option, or saying what is wrong with `file`: a path with spaces at its
  * ends, a handle whose rows are arrays; KeystileError DRIVER_MISSING or DRIVER_UNSUPPORTED, both saying what to run;
@@ -101,7 +108,9 @@ export function sqliteStore(file: string | SqliteHandle, options: SqliteStoreOpt
     try {
       const { store, counters } = wire(connection, settings);
       return trust(
-        settings.writer === "inline" || typeof file !== "string" ? store : withWriter(store, file, settings, counters),
+        settings.writer === "inline" || typeof file !== "string"
+          ? store
+          : withWriter(store, file, settings, counters, connection.driver),
       );
     } catch (cause) {
       connection.close();
@@ -125,11 +134,11 @@ export interface WriterStore {
   deadline(): number;
 }
 
-/** Opens a store in the writer thread. */
-export function writerStore(path: string, options: SqliteStoreOptions): WriterStore {
+/** Opens a store in the writer thread, with the driver that the store's own thread has chosen. */
+export function writerStore(path: string, options: SqliteStoreOptions, driver: DriverName | undefined): WriterStore {
   try {
     const settings = readOptions(options, true);
-    return wire(connect(path, settings), settings);
+    return wire(connect(path, settings, driver), settings);
   } catch (cause) {
     throw toStoreError(cause);
   }
@@ -172,9 +181,13 @@ function wire(connection: Connection, settings: SqliteSettings): WriterStore {
   const group = createGroupCommit(short, spends, log, writes.queue, settings.busyTimeout);
   const rows = createEntityTables(handle);
   const reader = createKeyReader(handle, references);
+  const search = createKeySearch(handle, reader);
   const writer = createKeyWriter(handle, references, accounts);
   const recordUses = createKeyUses(handle);
-  const record = createAuditTable(handle, settings.audit.rows);
+  const audit = createAuditTable(handle, settings.audit.rows);
+  const creditDays = createCreditDays(handle);
+  const outcomes = createOutcomeTables(handle, creditDays);
+  const alerts = createAlertTable(handle);
   const spending = createSpending(accounts, createOnceTable(handle), group);
   const leases = losses.ofLeases(spending);
   const examine = createHealth(connection, settings, counters);
@@ -190,7 +203,7 @@ function wire(connection: Connection, settings: SqliteSettings): WriterStore {
     const insert = () => {
       inserted = writer.insert(keys);
       const count = inserted.filter(Boolean).length;
-      if (entry !== undefined && count > 0) record([{ ...entry, count }]);
+      if (entry !== undefined && count > 0) audit.add([{ ...entry, count }]);
       return changesOf(keys.filter((_, i) => inserted[i]));
     };
     // A checkpoint of the long log takes 20 to 60 ms: small batches are those of whoever must not wait.
@@ -226,6 +239,17 @@ function wire(connection: Connection, settings: SqliteSettings): WriterStore {
       assertOpen();
       return group.add(() => recordUses(uses));
     },
+    countOutcomes(flush) {
+      assertOpen();
+      return group.add(() => outcomes.count(flush));
+    },
+    readOutcomes: reading(outcomes.read),
+    readCreditDays: reading(creditDays.read),
+    pruneOutcomes(level, before, most) {
+      assertOpen();
+      return group.add(() => outcomes.prune(level, before, most));
+    },
+    readAudit: settings.audit.rows > 0 ? reading(audit.read) : withoutAudit.readAudit,
     drawCredits(ref, request) {
       assertOpen();
       return leases.drawCredits(ref, request);
@@ -233,6 +257,14 @@ function wire(connection: Connection, settings: SqliteSettings): WriterStore {
     returnCredits(ref, lease) {
       assertOpen();
       return leases.returnCredits(ref, lease);
+    },
+    reserveCredits(...given) {
+      assertOpen();
+      return spending.reserveCredits(...given);
+    },
+    settleCredits(...given) {
+      assertOpen();
+      return spending.settleCredits(...given);
     },
     readBalances: reading(spending.readBalances),
 
@@ -243,6 +275,21 @@ function wire(connection: Connection, settings: SqliteSettings): WriterStore {
     list: reading((table: Table, query: ListQuery) =>
       table === "keys" ? reader.list(query) : rows.list(table, query),
     ) as Store["list"],
+    searchKeys: reading(search.searchKeys),
+    countKeys: reading(search.countKeys),
+    listAlerts: reading(alerts.listAlerts),
+    changeAlerts(changes) {
+      assertOpen();
+      return group.add(() => alerts.changeAlerts(changes));
+    },
+    takeAlerts(take) {
+      assertOpen();
+      return group.add(() => alerts.takeAlerts(take));
+    },
+    settleAlert(settlement) {
+      assertOpen();
+      return group.add(() => alerts.settleAlert(settlement));
+    },
     async insertKeys(keys, entry) {
       assertOpen();
       const inserted: boolean[] = [];
@@ -255,8 +302,10 @@ function wire(connection: Connection, settings: SqliteSettings): WriterStore {
     },
     write: (writes, entries = []) =>
       write(short, () => {
-        const changes = applyWrites(writes, rows, writer);
-        if (typeof changes !== "string") record(entries);
+        const changes = creditDays.around(writes, entries[0]?.time ?? Date.now(), () =>
+          applyWrites(writes, rows, writer),
+        );
+        if (typeof changes !== "string") audit.add(entries);
         return changes;
       }),
 
@@ -303,7 +352,11 @@ function powersOf({ handle }: Connection, { durability, audit }: SqliteSettings)
     reserves: true,
     idempotency: true,
     usage: true,
+    reservations: true,
     audit: audit.rows > 0,
+    analytics: true,
+    search: true,
+    alerts: true,
     changes: isFile ? "polled" : "own",
     durability: isFile ? durability : "none",
   });

@@ -1,7 +1,6 @@
 /** The audit trail: clause 25. */
 import type { AuditEntry } from "../../contracts/audit.js";
 import type { Store } from "../../contracts/store.js";
-import type { MaybePromise } from "../../contracts/types.js";
 import { expect } from "../expect.js";
 import type { Clause } from "./bed.js";
 import { withPower } from "./powers.js";
@@ -19,8 +18,34 @@ const entry = (operation: string, over: Partial<AuditEntry> = {}): AuditEntry =>
   ...over,
 });
 
-/** @param readAudit reads the entries that a store keeps, oldest first */
-export function auditClauses(all: Clause, readAudit?: (store: Store) => MaybePromise<readonly AuditEntry[]>): void {
+const ids = ["role_a", "role_b", "mig_1"];
+/** Of a slice: entries to look at, and to find. */
+const SIZES = [
+  [100, 100],
+  [1, 1],
+  [3, 100],
+  [100, 2],
+] as const;
+
+/** All entries that are asked for, in their order. */
+async function readAudit(store: Store, wanted: object = { ids }, among = 100, limit = 100): Promise<AuditEntry[]> {
+  const found: AuditEntry[] = [];
+  const numbers: number[] = [];
+  for (let before: number | undefined, slices = 0; slices < 100; slices++) {
+    const query = { workspaceId: WS, among, limit, ...wanted, ...(before !== undefined && { before }) };
+    const slice = await store.readAudit(query);
+    expect(slice.entries.length <= limit, "bound of a slice").toBe(true);
+    found.push(...slice.entries.map(({ number: _, ...entry }) => entry));
+    numbers.push(...slice.entries.map(({ number }) => number));
+    before = slice.next;
+    if (before !== undefined) continue;
+    expect(numbers).toEqual([...numbers].sort((a, b) => b - a));
+    return found.reverse();
+  }
+  throw new Error("the trail does not end");
+}
+
+export function auditClauses(all: Clause): void {
   const clause = withPower(all, "audit", (store: Store) => store);
 
   clause("clause 25: a change that has an entry is made as one without, or refused as one without", async (open) => {
@@ -37,14 +62,12 @@ export function auditClauses(all: Clause, readAudit?: (store: Store) => MaybePro
     expect((await store.findKey("digest-2"))?.keyId).toBe(keyRow(2).id);
   });
 
-  if (readAudit === undefined) return;
-
   clause("clause 25: entries of what was written are kept, in their order, and no others", async (open) => {
     const store = await open();
     const roles = [role("a", []), role("b", [])].map((row) => ({ table: "roles" as const, row }));
     const made = [
       entry("createRole", { fields: ["name", "permissions"], count: 2 }),
-      { ...entry("createRole"), actor: "日本 ' \"", ids: [] },
+      { ...entry("createRole"), actor: "日本 ' \"", ids: ["role_b", "role_a"] },
     ];
     const { actor: _, ...byProgram } = entry("deleteRole");
     expect(await store.write(roles, made)).toBe("written");
@@ -53,6 +76,10 @@ export function auditClauses(all: Clause, readAudit?: (store: Store) => MaybePro
     expect(await store.write([{ ...removal, version: 7 }], [entry("removeOther")])).toBe("conflict");
     expect(await store.write([{ ...removal, version: 1 }], [byProgram])).toBe("written");
     expect(await readAudit(store)).toEqual([...made, byProgram]);
+    expect(await readAudit(store, { ids: ["role_b"] })).toEqual([made[1]]);
+    for (const none of [{ workspaceId: "ws_2" }, { ids: [] }, { ids: ["role"] }, { to: NOW }, { from: NOW + 1 }])
+      expect(await readAudit(store, { ids, ...none }), JSON.stringify(none)).toEqual([]);
+    expect((await store.readAudit({ workspaceId: WS, among: 9, limit: 1 })).entries).toMatchObject([byProgram]);
   });
 
   clause("clause 25: an entry of new keys counts those that were inserted, and is not kept for none", async (open) => {
@@ -62,7 +89,39 @@ export function auditClauses(all: Clause, readAudit?: (store: Store) => MaybePro
     const imported = entry("migrateKeys", { ids: ["mig_1", "api_1"], count: 3 });
     expect(await store.insertKeys(batch(1, 2, 3), imported)).toEqual([false, true, true]);
     expect(await store.insertKeys(batch(1, 2, 3), imported)).toEqual([false, false, false]);
-    expect(await store.insertKeys(batch(4), entry("createKey"))).toEqual([true]);
-    expect(await readAudit(store)).toEqual([{ ...imported, count: 2 }, entry("createKey")]);
+    expect(await store.insertKeys(batch(4), entry("createKey", { ids: ["mig_1"] }))).toEqual([true]);
+    expect(await readAudit(store)).toEqual([{ ...imported, count: 2 }, entry("createKey", { ids: ["mig_1"] })]);
+  });
+
+  clause("clause 25: entries are read newest first, by ids, actor, operation and time, in slices", async (open) => {
+    const store = await open();
+    const entries = Array.from({ length: 9 }, (_, n): AuditEntry => {
+      const entry = {
+        time: NOW + n,
+        workspaceId: n === 4 ? "ws_2" : WS,
+        actorKind: "rootKey",
+        operation: `act${n % 2}`,
+      };
+      return {
+        ...entry,
+        ...(n % 3 > 0 && { actor: `root_${n % 3}` }),
+        ids: [`id_${n}`, "id"],
+        fields: ["a"],
+        count: n,
+      };
+    });
+    for (const [n, entry] of entries.entries())
+      await store.write([{ table: "roles", row: role(`r${n}`, []) }], [entry]);
+    const own = entries.filter(({ workspaceId }) => workspaceId === WS);
+    for (const [among, limit] of SIZES) {
+      const read = (wanted: object) => readAudit(store, wanted, among, limit);
+      expect(await read({})).toEqual(own);
+      expect(await read({ actor: "root_1" })).toEqual(own.filter(({ actor }) => actor === "root_1"));
+      expect(await read({ operation: "act1" })).toEqual(own.filter(({ count }) => count % 2 === 1));
+      expect(await read({ ids: ["id_7", "id_2", "none"] })).toEqual([entries[2], entries[7]]);
+      expect(await read({ from: NOW + 7, ids: ["id"] })).toEqual([entries[7], entries[8]]);
+      expect(await read({ from: NOW + 2, to: NOW + 4 })).toEqual([entries[2], entries[3]]);
+    }
+    expect(await readAudit(store, { workspaceId: "ws_3" }, 2, 2)).toEqual([]);
   });
 }

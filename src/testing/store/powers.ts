@@ -15,7 +15,8 @@ export function powersClauses(clause: Clause): void {
     expect(typeof powers.reserves).toBe("boolean");
     expect(typeof powers.idempotency).toBe("boolean");
     expect(typeof powers.usage).toBe("boolean");
-    expect(typeof (powers.audit ?? false)).toBe("boolean");
+    for (const name of ["audit", "reservations", "analytics", "search", "alerts"] as const)
+      expect(typeof (powers[name] ?? false)).toBe("boolean");
     expect(powers.reserves && !powers.leases, "reserves without leases").toBe(false);
     expect(["own", "polled", "pushed"].includes(powers.changes), "changes").toBe(true);
     expect(["none", "process", "power"].includes(powers.durability), "durability").toBe(true);
@@ -38,10 +39,46 @@ export function powersClauses(clause: Clause): void {
     expect(await store.spendCredits(ref, 0, 0, 0)).toEqual({ ok: true, remaining: 100 });
   });
 
+  clause("clause 21: what needs reservations works, or fails by the name of the power", async (withApi) => {
+    const store = await withApi();
+    await insert(store, keyRow(1, { hasCredits: true }), balance(100));
+    const ref = await refOf(store, "digest-1");
+    const reserve = () => store.reserveCredits(ref, 10, 0, 0, { id: "res_a", until: 1_000 });
+    const settle = () => store.settleCredits(ref, { id: "res_a", spent: 4, now: 0 });
+    if (store.powers.reservations === true) {
+      expect(await reserve()).toEqual({ ok: true, remaining: 90 });
+      expect(await settle()).toEqual({ settled: true });
+    } else for (const call of [reserve, settle]) await expectLacking(call, "reservations");
+    const left = store.powers.reservations === true ? 96 : 100;
+    expect(await store.spendCredits(ref, 0, 0, 0)).toEqual({ ok: true, remaining: left });
+  });
+
   clause("clause 21: what needs usage works, or fails by the name of the power", async (withApi) => {
     const store = await withApi();
     if (!store.powers.usage) await expectLacking(() => store.recordUses([]), "usage");
     else await store.recordUses([]);
+  });
+
+  clause("clause 21: what needs analytics works, or fails by the name of the power", async (withApi) => {
+    const store = await withApi();
+    const days = { workspaceId: WS, from: 0, to: 0 };
+    const calls = [
+      () => store.countOutcomes({ source: "p", seq: 1, at: 0, maxTagSets: 1, cells: [] }),
+      () => store.readOutcomes({ ...days, level: "day", by: [], maxRows: 1 }),
+      () => store.readCreditDays(days),
+      () => store.pruneOutcomes("day", 0, 1),
+    ];
+    for (const call of calls) {
+      if (store.powers.analytics === true) await call();
+      else await expectLacking(call, "analytics");
+    }
+  });
+
+  clause("clause 21: what needs the audit trail works, or fails by the name of the power", async (withApi) => {
+    const store = await withApi();
+    const read = () => store.readAudit({ workspaceId: WS, among: 1, limit: 1 });
+    if (store.powers.audit === true) expect(await read()).toEqual({ entries: [] });
+    else await expectLacking(read, "audit");
   });
 
   clause("clause 21: what needs leases works, or fails by the name of the power", async (withApi) => {
@@ -89,7 +126,7 @@ export function sharedPowersClauses(clause: SharedClause): void {
 /** Adds a test for stores that have the power; of others it is {@link powersClauses} that tests that they lack it. */
 export function withPower<O>(
   clause: (title: string, body: (open: () => Promise<O>) => Promise<void>) => void,
-  power: Power | "audit",
+  power: Power,
   storeOf: (opened: O) => Store,
 ): typeof clause {
   return (title, body) =>
@@ -99,7 +136,7 @@ export function withPower<O>(
     });
 }
 
-async function expectLacking(call: () => unknown, power: Power): Promise<void> {
+async function expectLacking(call: () => unknown, power: Power | "audit" | "analytics"): Promise<void> {
   const error = await faultOf(call);
   expect(isKeystileError(error) && error.code).toBe("STORE_POWER_MISSING");
   expect(isKeystileError(error) && error.detail.includes(`"${power}"`), "the error names the power").toBe(true);

@@ -8,10 +8,13 @@
 import type { Store } from "../../contracts/store.js";
 import { expect } from "../expect.js";
 import type { TestFunctions } from "../test-functions.js";
+import { sharedAlertsClauses } from "./alerts.js";
 import { sharedIdempotencyClauses } from "./idempotency.js";
+import { sharedIdentityCreditsClauses } from "./identity-credits.js";
 import { sharedPowersClauses } from "./powers.js";
 import { api } from "./rows.js";
 import { sharedChangesClauses } from "./shared-changes.js";
+import { sharedReservationsClauses } from "./reservations.js";
 import { sharedCreditsClauses } from "./shared-credits.js";
 import type { OpenShared, SharedClause } from "./shared-steps.js";
 import { sharedWritingClauses } from "./shared-writing.js";
@@ -20,14 +23,17 @@ const PARTS = [
   sharedChangesClauses,
   sharedWritingClauses,
   sharedCreditsClauses,
+  sharedReservationsClauses,
+  sharedIdentityCreditsClauses,
   sharedIdempotencyClauses,
   sharedPowersClauses,
+  sharedAlertsClauses,
 ];
 
 /**
  * Adds a test for each clause of the `Store` contract that only two processes can break: duplicates and conflicts
- * between them (4, 13), credits that both spend and draw (5, 14) or spend once (23), and changes of one that the other
- * must see and notify (8, 15, 19), and that their powers say so (21).
+ * between them (4, 13), credits that both spend and draw (5, 14, 26) or spend once (23), changes of one that the other
+ * must see and notify (8, 15, 19), what both find and raise (30), and that their powers say so (21).
  * @param functions of your test runner: `sharedStoreSuite({ describe, it }, "mine", () => [myStore(url),
  *   myStore(url)])`
  * @param title names the store in the titles of the tests

@@ -155,7 +155,7 @@ describe("api: requests", () => {
     ]);
   });
 
-  it("spec §4.2: --body is the whole request, and goes with none of the flags that build it", async () => {
+  it("contract 4.2: --body is the whole request, and goes with none of the flags that build it", async () => {
     const server = always(VALID);
     expect((await runAs(ROOT_KEY, [...VERIFY, "--body", '{"key":"sk_1","credits":{"cost":2}}'], server)).code).toBe(0);
     expect(server.seen[0]?.body).toEqual({ key: "sk_1", credits: { cost: 2 } });
@@ -335,7 +335,7 @@ describe("api: settings", () => {
     return path;
   };
 
-  it("spec §4.2: a flag goes before the environment, and that before the config file", async () => {
+  it("contract 4.2: a flag goes before the environment, and that before the config file", async () => {
     const path = config({ rootKey: "root_file", apiUrl: "https://keys.example.com/base/" });
     const env = { KEYSTILE_ROOT_KEY: "root_env" };
     expect(await asked(["--config", path])).toMatchObject({
@@ -350,7 +350,7 @@ describe("api: settings", () => {
     });
   });
 
-  it("spec §4.2: the default config file is in the home directory; it may be missing, one that was named may not", async () => {
+  it("contract 4.2: the default config file is in the home directory; it may be missing, one that was named may not", async () => {
     mkdirSync(HOME, { recursive: true });
     writeFileSync(join(HOME, ".keystile.json"), '{"rootKey":"root_home"}', { mode: 0o600 });
     expect(await asked([], { home: HOME })).toMatchObject({ code: 0, authorization: "Bearer root_home" });

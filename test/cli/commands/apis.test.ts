@@ -19,18 +19,27 @@ describe("apis list, keys list, keys get", () => {
     chmodSync(db, 0o600);
 
     const apis = await run(["apis", "list", "--db", db]);
-    expect(apis).toMatchObject({ code: 0, stderr: "" });
+    expect(apis.code).toBe(0);
     const lines = apis.stdout.trim().split("\n");
-    expect([lines.length, lines[0], lines[1]]).toEqual([101, "api_1000  enabled  api 0", "api_1001  disabled  api 1"]);
+    expect(lines.slice(0, 3)).toEqual([
+      "API       STATE     NAME",
+      "api_1000  enabled   api 0",
+      "api_1001  disabled  api 1",
+    ]);
+    expect([lines.length, apis.stderr]).toEqual([51, expect.stringContaining("--limit")]);
+    const many = await run(["apis", "list", "--db", db, "--limit", "1000"]);
+    expect([many.stdout.trim().split("\n").length, many.stderr]).toEqual([102, ""]);
     const asJson = await run(["apis", "list", "--db", db, "--output", "json"]);
     expect(JSON.parse(asJson.stdout)).toHaveLength(101);
 
     const keys = await run(["keys", "list", "--db", db, "--api-id", "api_1000"]);
-    expect(keys.stdout).toMatch(new RegExp(`^${keyId}  api_1000  \\S+…  enabled  auth0\\|1  a b\n$`));
+    expect(keys.stdout).toMatch(new RegExp(`^KEY .*\n${keyId}  api_1000  \\S+…  active  auth0\\|1  a b\n$`));
     const none = await run(["keys", "list", "--db", db, "--api-id", "api_1001", "--output", "json"]);
     expect(JSON.parse(none.stdout)).toEqual([]);
     const one = await run(["keys", "get", "--db", db, keyId]);
-    expect(JSON.parse(one.stdout)).toMatchObject({ keyId, apiId: "api_1000" });
+    expect(one.stdout).toContain(`keyId:        ${keyId}\n`);
+    const whole = await run(["keys", "get", "--db", db, keyId, "--output", "json"]);
+    expect(JSON.parse(whole.stdout)).toMatchObject({ keyId, apiId: "api_1000" });
     for (const { stdout } of [keys, one]) expect(stdout).not.toContain(key);
   });
 
@@ -52,7 +61,7 @@ describe("apis list, keys list, keys get", () => {
       ["keys", "list", "--api-id", "api_forged"],
     ]) {
       const { stdout } = await run([...argv, "--db", place]);
-      expect(stdout).toMatch(/^[^\n\r\t\u2028\u2029]+a\?api_other\?b\?c\?d\?e\n$/);
+      expect(stdout).toMatch(/^[A-Z ]+\n[^\n\r\t\u2028\u2029]+a\?api_other\?b\?c\?d\?e\n$/);
     }
   });
 
@@ -71,5 +80,45 @@ describe("apis list, keys list, keys get", () => {
     expect([code, stdout.split("\n").length - 1, stderr]).toEqual([0, 2, ""]);
     const asJson = await run([...list, "--output", "json"], { leavesAfter: 2 });
     expect([asJson.code, asJson.stdout]).toEqual([0, expect.stringMatching(/^\[\n\{.*\}$/)]);
+  });
+
+  it("make an API and a key, disable it and revoke it, in the file", async () => {
+    const made = await run(["apis", "create", "--db", db, "my api", "--output", "json"]);
+    const { apiId } = JSON.parse(made.stdout) as { apiId: string };
+    const flags = [
+      "--api-id",
+      apiId,
+      "--name",
+      "first",
+      "--external-id",
+      "acme",
+      "--permission",
+      "a.b",
+      "--credits",
+      "0",
+    ];
+    const created = await run(["keys", "create", "--db", db, ...flags]);
+    expect(created).toMatchObject({ code: 0, stderr: expect.stringContaining("shown this once") });
+    const [keyId = "", key = ""] = created.stdout.split("\n");
+    const list = async (...flags: string[]) =>
+      (await run(["keys", "list", "--db", db, "--api-id", apiId, ...flags])).stdout.split("\n")[1] ?? "";
+    expect(await list("--state", "exhausted", "--external-id", "acme")).toContain(
+      `${keyId}  ${apiId}  ${key.slice(0, 4)}…  exhausted  acme   first`,
+    );
+    expect(await list("--search", "nothing")).toBe("");
+    expect(await run(["keys", "disable", "--db", db, keyId])).toMatchObject({ code: 0, stdout: `disabled ${keyId}\n` });
+    expect(await list("--state", "disabled")).toContain(keyId);
+    expect(await run(["keys", "revoke", "--db", db, keyId])).toMatchObject({ code: 0, stdout: `revoked ${keyId}\n` });
+    expect(await list()).toBe("");
+    expect((await run(["keys", "revoke", "--db", db, keyId])).code).toBe(1);
+    const short = await run(["apis", "create", "--db", db, "ab"]);
+    expect([short.code, short.stderr]).toEqual([2, expect.stringContaining("<name>")]);
+  });
+
+  it("a row is cut where the terminal ends", async () => {
+    const { stdout } = await run(["apis", "list", "--db", db], { columns: 20 });
+    const lines = stdout.trimEnd().split("\n");
+    expect(lines.every((line) => line.length <= 20)).toBe(true);
+    expect(lines[1]).toBe("api_1000  enabled  …");
   });
 });

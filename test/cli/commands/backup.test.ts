@@ -3,6 +3,7 @@ import { join } from "node:path";
 import Database from "better-sqlite3";
 import { describe, expect, it } from "vitest";
 import { createKeyring } from "../../../src/keyring/keyring.js";
+import { SCHEMA_VERSION } from "../../../src/stores/sqlite/connection/schema.js";
 import { sqliteStore } from "../../../src/stores/sqlite/index.js";
 import { createVerifier } from "../../../src/verify/verifier.js";
 import { folder, run } from "../support.js";
@@ -31,6 +32,33 @@ async function spend(db: string, key: string): Promise<unknown> {
 }
 
 const json = (text: string) => JSON.parse(text) as unknown;
+
+describe("keystile schema sqlite", () => {
+  it("goes back to the version that the file has, and to none before 0.1.0", async () => {
+    const { db } = await database();
+    const to = String(SCHEMA_VERSION);
+    expect(await run(["schema", "sqlite", "--db", db, "--to", to])).toMatchObject({
+      code: 0,
+      stdout: `${db}: version ${to} before, ${to} now\n`,
+    });
+    const refused = await run(["schema", "sqlite", "--db", db, "--to", "9"]);
+    expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining("there is no way back from version")]);
+    expect((await run(["doctor", "--db", db])).code).toBe(0);
+  });
+
+  it("needs a file and a version; postgres refuses what it has no way back to", async () => {
+    const { db } = await database();
+    for (const flags of [
+      ["sqlite"],
+      ["sqlite", "--db", db],
+      ["sqlite", "--db", `${db}-none`, "--to", "12"],
+      ["postgres", "--to", "1"],
+      ["postgres", "--to", "999"],
+      ["mysql"],
+    ])
+      expect((await run(["schema", ...flags])).code, flags.join(" ")).toBe(2);
+  });
+});
 
 describe("keystile backup and restore", () => {
   it("what was spent after the backup is there again after the restore, and the old file is kept", async () => {

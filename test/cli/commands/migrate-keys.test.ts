@@ -56,7 +56,7 @@ const migrate = (
 ) => runAs(ROOT_KEY, [...MIGRATE, ...more], { ...options, fetch: server.fetch });
 
 describe("migrate-keys: a small import", () => {
-  it("spec §4.2: is one request, and its answer as it came", async () => {
+  it("contract 4.2: is one request, and its answer as it came", async () => {
     const server = service();
     const given = [{ hash: hashOf(1), name: "one", credits: { remaining: null } }, { hash: hashOf(2) }];
     const { code, stdout, stderr } = await migrate(server, ["--keys", JSON.stringify(given), "--output", "json"]);
@@ -112,7 +112,7 @@ describe("migrate-keys: a small import", () => {
     expect([(await ran).code, server.sizes()]).toEqual([0, [1]]);
   });
 
-  it("spec §4.2: --body is the whole request", async () => {
+  it("contract 4.2: --body is the whole request", async () => {
     const server = service();
     const body = JSON.stringify({ migrationId: "mig_2019", apiId: "api_12345", keys: keys(1) });
     const argv = ["api", "keys", "migrate-keys", "--body", body];
@@ -430,7 +430,7 @@ describe("migrate-keys: a large import", () => {
     }
   });
 
-  it("spec §7: tries again after 429 as long as it was asked to wait, and after 5xx and lost connections with growing waits", async () => {
+  it("contract 7: tries again after 429 as long as it was asked to wait, and after 5xx and lost connections with growing waits", async () => {
     const busy: Reply = {
       status: 429,
       headers: { "retry-after": "7" },

@@ -40,6 +40,26 @@ describe("FairPool", () => {
     expect(pool.take("a", wish(70), LONG)).toBeUndefined();
   });
 
+  it("is within its share: an account up to what it leaves free, strangers up to a sixteenth", () => {
+    const pool = new FairPool(160);
+    expect([pool.record("a", 80), pool.record("a", 1)]).toEqual([true, false]);
+    pool.give("a", 81);
+    expect([pool.record(STRANGERS, 10), pool.record(STRANGERS, 1)]).toEqual([true, false]);
+    expect(pool.record("a", 74)).toBe(true);
+  });
+
+  it("of one account 1,024 wait; more are refused at once, and those of others wait all the same", async () => {
+    const pool = new FairPool(10);
+    pool.record("x", 10);
+    const waiting = Array.from({ length: 1_024 }, () => Promise.resolve(pool.take("a", wish(1), LONG)));
+    // Most of them wait for ever.
+    for (const one of waiting) one.catch(() => {});
+    await expect(pool.take("a", wish(1), LONG)).rejects.toMatchObject({ code: "OVERLOADED" });
+    const other = pool.take("b", wish(1), LONG);
+    pool.give("x", 2);
+    await Promise.all([waiting[0], other]);
+  });
+
   it("what is given back goes to one of each account in turn, in order within it", async () => {
     const pool = new FairPool(4);
     pool.record("x", 4);

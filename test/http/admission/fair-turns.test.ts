@@ -52,18 +52,19 @@ describe("createFairTurns", () => {
     expect([counts.size, Math.max(...counts.values())]).toEqual([1_000, 1]);
   });
 
-  it("a hurried turn without time of its own is passed over, but not for ever", () => {
+  it("hurried turns are passed over, but not for longer than 16 ms", () => {
     const { atEnd, endTurn } = host();
-    const turns = createFairTurns(0, atEnd);
-    let done = 0;
-    turns.wait("a", WEIGHT.long, () => done++);
-    let passed = 0;
-    for (; done === 0 && passed < 100; passed++) {
+    let now = 0;
+    const turns = createFairTurns(4, atEnd, () => now);
+    const done: number[] = [];
+    for (let i = 0; i < 3; i++) turns.wait("a", WEIGHT.long, () => done.push((now += 5)));
+    for (let i = 0; i < 200; i++) {
       turns.hurry();
       endTurn();
+      now++;
     }
-    expect(passed).toBeGreaterThan(1);
-    expect(passed).toBeLessThan(40);
+    // Each takes a turn whole.
+    expect(done).toEqual([22, 45, 68]);
   });
 
   it("goes on after a call that adds others", () => {

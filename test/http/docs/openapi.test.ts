@@ -37,7 +37,7 @@ describe("openapi: the document", () => {
     expect(document.openapi).toBe("3.1.0");
   });
 
-  it("has every operation of the table at its path, with its permissions, and liveness (spec §9-3)", () => {
+  it("has every operation of the table at its path, with its permissions, and liveness (contract 9-3)", () => {
     const names = Object.keys(document.paths).map((path) => path.slice("/v2/".length));
     expect(names.sort()).toEqual([...Object.keys(OPERATIONS), "liveness"].sort());
     for (const { name, permissions, also } of Object.values(OPERATIONS)) {
@@ -50,16 +50,17 @@ describe("openapi: the document", () => {
   });
 
   it.each(Object.entries(DOCUMENT))(
-    "%s has the statuses that the wider interface and spec §4.1 list",
+    "%s has the statuses that the wider interface and contract 4.1 list",
     (name, { statuses }) => {
       const described = Object.keys(document.paths[`/v2/${name}`].post.responses).map(Number);
       // What a shell answers besides: rulings C7, G1. No API is protected from deletion, no namespace is gone: 412 and
       // 410 never come.
       const ours = described.filter((status) => ![408, 413, 415, 431, 503].includes(status));
       // Of an idempotency key, which is ours too: in flight, and used with another body.
-      const more = name === "keys.verifyKey" ? [409, 422] : [];
+      // And of an identity on whose credits keys draw, which is not deleted.
+      const more = name === "keys.verifyKey" ? [409, 422] : name === "identities.deleteIdentity" ? [409] : [];
       const theirs = [...statuses.filter((status) => status !== 410 && status !== 412), ...more].sort();
-      // A role that is not there is a 404, as any other thing is (spec §7).
+      // A role that is not there is a 404, as any other thing is (contract 7).
       expect(ours).toEqual(name === "permissions.deleteRole" ? [200, 400, 401, 403, 404, 429, 500] : theirs);
     },
   );
@@ -103,14 +104,19 @@ describe("openapi: defaults", () => {
           .filter(([, defaults]) => Object.keys(defaults).length > 0),
       ),
     ).toEqual({
+      "apis.listApis": page,
       "apis.listKeys": listKeys,
+      "audit.listAudit": page,
       "identities.createIdentity": limits,
       "identities.listIdentities": page,
       "identities.updateIdentity": limits,
       "keys.createKey": { ".byteLength": 16, ".enabled": true, ".recoverable": false, ...limits },
       "keys.deleteKey": { ".permanent": false },
       "keys.getKey": noPlaintext,
+      "keys.explainKey": { ".ratelimits[].cost": 1 },
       "keys.listKeys": listKeys,
+      "keys.searchKeys": { ".limit": 50, ".order": "made" },
+      "rootKeys.listRootKeys": page,
       "keys.migrateKeys": { ".keys[].enabled": true },
       "keys.updateKey": limits,
       "keys.verifyKey": { ".ratelimits[].cost": 1 },
@@ -323,22 +329,44 @@ describe("docs: pages", () => {
       if (errorStatus < 500) expect(text, code).not.toContain("A fault of the service");
       expect([status, headers.get("content-type")]).toEqual([200, "text/html; charset=utf-8"]);
       expect(text).toContain(`<h1>${title}</h1>`);
-      expect(headers.get("content-security-policy")).toMatch(/^default-src 'none'; style-src 'self'/);
+      expect(headers.get("content-security-policy")).toMatch(
+        /^default-src 'none'; style-src 'self'; script-src 'self'; base-uri 'none'/,
+      );
     }
     await close();
   });
 
-  it("the reference names every operation, and no page loads anything from elsewhere", async () => {
+  it("every operation is once in the list, by groups, and has a page; none loads anything from elsewhere", async () => {
     const { send, close } = await world();
     const { text } = await send("/docs");
+    const listed = [...text.matchAll(/<li id="([^"]+)"><a href="\/docs\/([^"]+)">/g)].map(([, id, path]) => [id, path]);
+    expect(listed.sort()).toEqual(
+      Object.keys(OPERATIONS)
+        .map((name) => [name, name])
+        .sort(),
+    );
+    expect(text.match(/<h2>/g)?.length).toBe(6);
+    const pages = [(await send("/docs/errors/forbidden")).text, (await send("/docs/style.css")).text];
     for (const { name, also } of Object.values(OPERATIONS)) {
-      const section = new RegExp(`<h2 id="${name}".*?<h3>`, "s").exec(text)?.[0] ?? "";
-      expect(section, name).toContain("<p>Takes ");
-      for (const { permission } of also) expect(section, name).toContain(`; and <code>${permission}</code>`);
+      const page = (await send(`/docs/${name}`)).text;
+      expect(page, name).toContain("<p>Takes ");
+      for (const { permission } of also) expect(page, name).toContain(`; and <code>${permission}</code>`);
+      pages.push(page);
     }
-    const pages = [text, (await send("/docs/errors/forbidden")).text, (await send("/docs/style.css")).text];
     for (const page of pages) expect(/<script|https?:|url\(|@import|\son\w+=/.test(page)).toBe(false);
+    expect(text.match(/<script[^>]*>/g)).toEqual(['<script src="/docs/filter.js">']);
+    expect(/https?:|url\(|\son\w+=/.test(text)).toBe(false);
     expect((await send("/openapi.json")).body.info.version).toBe("2.0.0");
+    await close();
+  });
+
+  it("the list has at most 12 kB and its script 1 kB, a page of an operation 40 kB", async () => {
+    const { send, close } = await world();
+    const bytesOf = async (path: string) => Buffer.byteLength((await send(path)).text);
+    expect(await bytesOf("/docs")).toBeLessThanOrEqual(12_000);
+    expect(await bytesOf("/docs/filter.js")).toBeLessThanOrEqual(1_000);
+    for (const name of Object.keys(OPERATIONS))
+      expect(await bytesOf(`/docs/${name}`), name).toBeLessThanOrEqual(40_000);
     await close();
   });
 

@@ -1,9 +1,11 @@
 /** The examples of the documentation: each request passes the validation of its operation, each answer its schema. */
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { describe, expect, it } from "vitest";
-import { referencePage } from "../../../src/http/docs/html.js";
+import { operationPage } from "../../../src/http/docs/html.js";
 import { requestSample, sampleOf } from "../../../src/http/docs/samples.js";
+import { explain } from "../../../src/http/operations/fields.js";
 import { OPERATIONS } from "../../../src/http/operations/index.js";
+import type { JsonSchema } from "../../../src/keyring/schemas/json-schema.js";
 
 const operations = Object.values(OPERATIONS);
 
@@ -29,25 +31,56 @@ describe("docs: examples of operations", () => {
   });
 });
 
-describe("docs: the page of operations", () => {
-  const page = referencePage(operations);
-  const section = (name: string): string => page.split(`<h2 id="${name}">`)[1]?.split("<h2 ")[0] ?? "";
+/** The properties of a schema, by their paths, that say nothing of themselves. */
+function unexplained({ properties = {}, items }: JsonSchema, path: string): string[] {
+  return [
+    ...Object.entries(properties).flatMap(([name, part]) => [
+      ...(part.description === undefined ? [`${path}.${name}`] : []),
+      ...unexplained(part, `${path}.${name}`),
+    ]),
+    ...(items === undefined ? [] : unexplained(items, `${path}[]`)),
+  ];
+}
 
-  it("shows nested fields, an example of request and answer, and the errors with their pages", () => {
-    const createKey = section("keys.createKey");
+describe("docs: texts of properties", () => {
+  it("every property of every request and answer has one", () => {
+    const all = operations.flatMap(({ name, request, answer }) => [
+      ...unexplained(request, `${name} request`),
+      ...unexplained(answer, `${name} answer`),
+    ]);
+    expect(all).toEqual([]);
+  });
+
+  it("a control: a property without one is found, at any depth; one of its object goes before one of its name", () => {
+    const text = { type: "string" };
+    const schema = {
+      properties: { ratelimits: { items: { properties: { name: text, newField: text } } }, name: text },
+    };
+    const explained = explain(schema);
+    expect(unexplained(explained, "request")).toEqual(["request.ratelimits[].newField"]);
+    const of = explained.properties!["ratelimits"]!.items!.properties!["name"]!.description;
+    expect(of).not.toBe(explained.properties!["name"]!.description);
+  });
+});
+
+describe("docs: the page of an operation", () => {
+  const pageOf = (name: string): string => operationPage(operations.find((one) => one.name === name)!);
+
+  it("shows nested fields, a request for curl, an answer, and the errors with their pages", () => {
+    const createKey = pageOf("keys.createKey");
     for (const field of ["credits.refill.interval", "ratelimits[].autoApply", "externalId"])
       expect(createKey).toContain(`<code>${field}</code>`);
-    expect(createKey).toContain("POST /v2/keys.createKey");
+    expect(createKey).toContain("curl &quot;$KEYSTILE_URL/v2/keys.createKey&quot; \\\n");
     expect(createKey).toContain("&quot;keyId&quot;: &quot;key_9mKp2XwZ&quot;");
     expect(createKey).toMatch(/<li>403 <a href="\/docs\/errors\/[\w-]+">/);
-    expect(section("keys.verifyKey")).toMatch(/<li>422 /);
+    expect(pageOf("keys.verifyKey")).toMatch(/<li>422 /);
     expect(createKey).not.toMatch(/<li>422 /);
   });
 
   it("every operation has all of it", () => {
     for (const { name } of operations) {
-      const text = section(name);
-      for (const part of ["<h3>Request</h3><pre>", "<h3>Answer", "<pre><code>200", "<h3>Errors</h3><ul><li>400 "])
+      const text = pageOf(name);
+      for (const part of ["<h2>Request</h2><pre><code>curl", "<h2>Answer", "<h2>Errors</h2><ul><li>400 "])
         expect([name, part, text.replaceAll("\n", "").includes(part)]).toEqual([name, part, true]);
     }
   });

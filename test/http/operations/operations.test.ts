@@ -1,14 +1,14 @@
 /**
- * The table of operations: what it names, and who may do what by it. Operations of the wider interface; spec §4, §5.4,
- * §9-3, rulings B6, B7.
+ * The table of operations: what it names, and who may do what by it. Operations of the wider interface; contract 4,
+ * 5.4, 9-3, rulings B6, B7.
  */
 import { describe, expect, it } from "vitest";
 import { createCallerGrants } from "../../../src/access/grants.js";
 import { KeystileError } from "../../../src/contracts/errors.js";
 import { OPERATIONS } from "../../../src/http/operations/index.js";
 import type { Services } from "../../../src/http/operations/operation.js";
-import { createKeyring } from "../../../src/keyring/keyring.js";
-import { createRatelimits } from "../../../src/keyring/ratelimits/create-ratelimits.js";
+import { contextOfKeyring, createKeyring } from "../../../src/keyring/keyring.js";
+import { contextOfRatelimits, createRatelimits } from "../../../src/keyring/ratelimits/create-ratelimits.js";
 import { toJsonSchema } from "../../../src/keyring/schemas/json-schema.js";
 import { memoryStore } from "../../../src/stores/memory.js";
 import { createVerifier } from "../../../src/verify/verifier.js";
@@ -34,6 +34,10 @@ const override: Body = ({ namespaceId }) => ({ namespace: namespaceId, identifie
 
 /** As the operations of the wider interface name them; for one row also by its id. */
 const TABLE: Readonly<Record<string, readonly [permissions: readonly string[], body: Body]>> = {
+  "analytics.getVerifications": [
+    ofApi("read_analytics"),
+    ({ apiId }) => ({ query: { from: 0, to: 1, where: { apiId: [apiId] } } }),
+  ],
   "apis.createApi": [["api.*.create_api"], () => ({ name: "abc" })],
   "apis.deleteApi": [ofApi("delete_api"), named],
   "apis.getApi": [ofApi("read_api"), named],
@@ -44,6 +48,10 @@ const TABLE: Readonly<Record<string, readonly [permissions: readonly string[], b
   "identities.deleteIdentity": [ofOne("identity", "identity_id", "delete_identity"), () => ({ identity: "user_1" })],
   "identities.getIdentity": [ofOne("identity", "identity_id", "read_identity"), () => ({ identity: "user_1" })],
   "identities.listIdentities": [["identity.*.read_identity"], () => ({})],
+  "identities.updateCredits": [
+    ofOne("identity", "identity_id", "update_identity"),
+    () => ({ identity: "user_1", operation: "set", value: 5 }),
+  ],
   "identities.updateIdentity": [ofOne("identity", "identity_id", "update_identity"), () => ({ identity: "user_1" })],
   "keys.addPermissions": [ofKey("update_key"), keyed({ permissions: ["a.b"] })],
   "keys.removePermissions": [ofKey("update_key"), keyed({ permissions: ["a.b"] })],
@@ -82,11 +90,25 @@ const TABLE: Readonly<Record<string, readonly [permissions: readonly string[], b
   "ratelimit.listOverrides": [ofNamespace("read_override"), ({ namespaceId }) => ({ namespace: namespaceId })],
   "ratelimit.deleteOverride": [ofNamespace("delete_override"), override],
   "ratelimit.listNamespaces": [["ratelimit.*.read_namespace"], () => ({})],
+  "apis.listApis": [ofApi("read_api"), () => ({})],
+  "keys.getKeys": [ofKey("read_key"), ({ keyId }) => ({ keyIds: [keyId] })],
+  "keys.explainKey": [ofKey("read_key"), keyed()],
+  "keys.searchKeys": [ofApi("read_key"), named],
+  "keys.countKeys": [ofApi("read_key"), named],
+  "rootKeys.listRootKeys": [["workspace.*.read_root_key"], () => ({})],
+  "rootKeys.deleteRootKey": [["workspace.*.delete_root_key"], ({ rootKeyId }) => ({ rootKeyId })],
+  "audit.listAudit": [["workspace.*.read_audit"], () => ({})],
+  "callers.whoami": [[], () => ({})],
 };
+/** They leave out what the caller may not see. */
+const LEAVES_OUT = ["apis.listApis", "keys.getKeys"];
 
 const imported =
   (more: object): Body =>
   ({ apiId, migrationId }) => ({ apiId, migrationId, keys: [{ hash: "1".repeat(64), ...more }] });
+
+/** Of the key that has a permission, a role and an identity. */
+const full: Body = ({ fullKeyId }) => ({ keyId: fullKeyId, expiration: 0 });
 
 /** What is asked besides: by which request, and what its lack answers. */
 const ALSO: readonly (readonly [name: string, permission: string, body: Body, lacking: string])[] = [
@@ -115,8 +137,13 @@ const ALSO: readonly (readonly [name: string, permission: string, body: Body, la
     "CALLER_FORBIDDEN",
   ],
   ["keys.rerollKey", "api.*.update_key", keyed({ expiration: 0 }), "CALLER_FORBIDDEN"],
+  ["keys.rerollKey", "rbac.*.add_permission_to_key", full, "CALLER_FORBIDDEN"],
+  ["keys.rerollKey", "identity.*.read_identity", full, "CALLER_FORBIDDEN"],
+  ["keys.rerollKey", "rbac.*.add_role_to_key", full, "CALLER_FORBIDDEN"],
   ["apis.listKeys", "api.*.read_api", named, "CALLER_FORBIDDEN"],
   ["keys.listKeys", "api.*.read_api", named, "CALLER_FORBIDDEN"],
+  ["keys.searchKeys", "api.*.read_api", named, "CALLER_FORBIDDEN"],
+  ["keys.countKeys", "api.*.read_api", named, "CALLER_FORBIDDEN"],
   ...[named, keyed()].flatMap((body, i) => {
     const name = i === 0 ? "keys.createKey" : "keys.updateKey";
     const naming =
@@ -157,9 +184,9 @@ const besides = (name: string) => ALSO.filter(([operation]) => operation === nam
 const isWaived = (name: string, permission: string): boolean =>
   /crypt_key$/.test(permission) || (name === "apis.listKeys" && permission === "api.<api_id>.read_api");
 /**
- * Asked for or taken, and not named by the document: the forms of spec §4.1 for all that changes a key, what retires a
- * key, what makes a namespace or a permission, what `strictDelegation` asks for, and single identities, permissions and
- * roles.
+ * Asked for or taken, and not named by the document: the forms of contract 4.1 for all that changes a key, what
+ * retires a key, what makes a namespace or a permission, what `strictDelegation` asks for, and single identities,
+ * permissions and roles.
  */
 const isAdded = (name: string, permission: string): boolean =>
   (/^keys\.\w+(Permissions|Roles)$/.test(name) && permission.startsWith("<scheme>")) ||
@@ -171,12 +198,14 @@ const isAdded = (name: string, permission: string): boolean =>
 interface Ids {
   readonly apiId: string;
   readonly keyId: string;
+  readonly fullKeyId: string;
   readonly key: string;
   readonly namespaceId: string;
   readonly migrationId: string;
   readonly identityId: string;
   readonly permissionId: string;
   readonly roleId: string;
+  readonly rootKeyId: string;
 }
 
 async function world(): Promise<{ services: Services; ids: Ids }> {
@@ -188,19 +217,22 @@ async function world(): Promise<{ services: Services; ids: Ids }> {
   const { identityId } = await keyring.createIdentity({ externalId: "user_1" });
   const { roleId } = await keyring.createRole({ name: "editor", permissions: ["a.b"] });
   const { id: permissionId } = await keyring.getPermission({ permission: "a.b" });
+  const given = { permissions: ["a.b"], roles: ["editor"], externalId: "user_1" };
+  const { keyId: fullKeyId } = await keyring.createKey({ apiId, ...given });
   const { namespaceId } = await ratelimits.createNamespace({ name: "mail" });
   await ratelimits.setOverride({ namespace: "mail", identifier: "u", limit: 5, duration: 1_000 });
   const { migrationId } = await keyring.createMigration({ algorithm: "sha256" });
+  const { rootKeyId } = await keyring.createRootKey({ permissions: [] });
   return {
     services: {
       store,
       strictDelegation: false,
       verifier: createVerifier(store),
-      keyring,
-      ratelimits,
+      keyring: contextOfKeyring(keyring)!,
+      ratelimits: contextOfRatelimits(ratelimits)!,
       externalIds: "specified" as const,
     },
-    ids: { apiId, keyId, key, namespaceId, migrationId, identityId, permissionId, roleId },
+    ids: { apiId, keyId, fullKeyId, key, namespaceId, migrationId, identityId, permissionId, roleId, rootKeyId },
   };
 }
 
@@ -230,10 +262,27 @@ async function statusOf(
 const alwaysBesides = (name: string) =>
   OPERATIONS[name]!.also.filter(({ where }) => where === undefined).map(({ permission }) => permission);
 
+/** What the document does not have. */
+const OURS = [
+  "apis.listApis",
+  "apis.updateApi",
+  "audit.listAudit",
+  "callers.whoami",
+  "identities.updateCredits",
+  "keys.countKeys",
+  "keys.explainKey",
+  "keys.getKeys",
+  "keys.listKeys",
+  "keys.searchKeys",
+  "ratelimit.listNamespaces",
+  "rootKeys.deleteRootKey",
+  "rootKeys.listRootKeys",
+];
+
 describe("operations: the table", () => {
   it("names what the wider interface names, and a few besides; no prototype answers for a name", () => {
     expect(Object.keys(OPERATIONS).sort()).toEqual(Object.keys(TABLE).sort());
-    for (const name of ["constructor", "toString", "__proto__", "analytics.getVerifications"])
+    for (const name of ["constructor", "toString", "__proto__", "analytics.getVerification"])
       expect(OPERATIONS[name]).toBeUndefined();
     expect(Object.isFrozen(OPERATIONS)).toBe(true);
   });
@@ -243,7 +292,8 @@ describe("operations: the table", () => {
       expect(summary, name).toMatch(/^[A-Z].*\.$/s);
       expect(["object", "array"], name).toContain(request.type);
       expect(["object", "array"], name).toContain(answer.type);
-      expect(permissions.length, name).toBeGreaterThan(0);
+      // Who calls may be asked with any credential.
+      expect(permissions.length > 0, name).toBe(name !== "callers.whoami");
       if (isList)
         expect(Object.keys(request.properties ?? {}), name).toEqual(expect.arrayContaining(["limit", "cursor"]));
     }
@@ -271,7 +321,7 @@ describe("operations: the table", () => {
   it("asks for what the document names, but for what is listed here", () => {
     expect(Object.keys(DOCUMENT).sort()).toEqual(
       Object.keys(TABLE)
-        .filter((name) => !["apis.updateApi", "keys.listKeys", "ratelimit.listNamespaces"].includes(name))
+        .filter((name) => !OURS.includes(name))
         .sort(),
     );
     for (const [name, { permissions }] of Object.entries(DOCUMENT)) {
@@ -294,7 +344,9 @@ describe("operations: the table", () => {
   });
 });
 
-describe.each(Object.entries(TABLE))("operations: who may do %s", (name, [permissions]) => {
+const ASKING = Object.entries(TABLE).filter(([name]) => name !== "callers.whoami");
+
+describe.each(ASKING)("operations: who may do %s", (name, [permissions]) => {
   it.each(permissions)("%s suffices", async (permission) => {
     expect(["done", "VALID"]).toContain(await statusOf(name, [permission, ...alwaysBesides(name)]));
   });
@@ -312,7 +364,8 @@ describe.each(Object.entries(TABLE))("operations: who may do %s", (name, [permis
         : "keyId" in (TABLE[name]![1]({} as Ids) as object) || name === "keys.whoami"
           ? "NOT_FOUND"
           : "CALLER_FORBIDDEN";
-    if (elsewhere.length > 0) expect(await statusOf(name, elsewhere)).toBe(keyOfAnother);
+    if (elsewhere.length > 0)
+      expect(await statusOf(name, elsewhere)).toBe(LEAVES_OUT.includes(name) ? "done" : keyOfAnother);
     const foreign = permissions
       .filter((permission) => permission.startsWith("svc"))
       .map((permission) => permission.replace("ws_default", "ws_other"));

@@ -3,7 +3,8 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Store } from "../../../src/contracts/store.js";
 import type { V2KeysMigrateKeyData } from "../../../src/contracts/types.js";
-import { problemsWithAlgorithm } from "../../../src/keyring/import/imported-hash.js";
+import { explainAlgorithm } from "../../../src/keyring/import/imported-hash.js";
+import type { ImportOptions } from "../../../src/keyring/import/migrate-keys.js";
 import { createRefused } from "../../../src/keyring/import/store-batch.js";
 import { createKeyring } from "../../../src/keyring/keyring.js";
 import { memoryStore } from "../../../src/stores/memory.js";
@@ -11,6 +12,7 @@ import { sqliteStore } from "../../../src/stores/sqlite/index.js";
 import { createVerifier } from "../../../src/verify/verifier.js";
 import { runs } from "../../runs.js";
 import { changed, failure, fault, limit, problems, world } from "../support.js";
+import { importWithin } from "../../as-service.js";
 
 const sha256 = (text: string, encoding: "hex" | "base64" | "base64url" = "hex") =>
   createHash("sha256").update(text).digest(encoding);
@@ -24,7 +26,9 @@ async function migrating(options: Parameters<typeof world>[0] = {}, algorithm = 
     keys: Iterable<unknown> | AsyncIterable<unknown>,
     importing?: Parameters<typeof one.keyring.migrateKeys>[1],
   ) => one.keyring.migrateKeys({ migrationId, apiId: one.apiId, keys: keys as V2KeysMigrateKeyData[] }, importing);
-  return { ...one, migrationId, migrate };
+  const within = (keys: V2KeysMigrateKeyData[], options: ImportOptions) =>
+    importWithin(one.keyring, { migrationId, apiId: one.apiId, keys }, options);
+  return { ...one, migrationId, migrate, within };
 }
 
 async function* stream<T>(items: Iterable<T>): AsyncIterable<T> {
@@ -84,12 +88,12 @@ describe("createMigration: how the keys were hashed", () => {
         throw new RangeError("broken");
       },
     };
-    expect(() => problemsWithAlgorithm(algorithms as never, "sha256")).toThrow(RangeError);
+    expect(() => explainAlgorithm(algorithms as never, "sha256")).toThrow(RangeError);
   });
 });
 
 describe("migrateKeys: each key goes in or fails by itself", () => {
-  it("spec §2.3: every field of a key comes back as it was given", async () => {
+  it("contract 2.3: every field of a key comes back as it was given", async () => {
     const { keyring, store, migrate, migrationId, time } = await migrating();
     await keyring.createRole({ name: "reader" });
     const meta = JSON.parse('{"plan":"pro","__proto__":{"admin":true}}') as Record<string, never>;
@@ -113,6 +117,7 @@ describe("migrateKeys: each key goes in or fails by itself", () => {
     const { keyId } = migrated[0]!;
     expect(await keyring.getKey({ keyId })).toEqual({
       keyId,
+      creditsFrom: "key",
       apiId: expect.stringMatching(/^api_/),
       start: "...",
       name: "one",
@@ -126,8 +131,8 @@ describe("migrateKeys: each key goes in or fails by itself", () => {
       identity: { id: expect.any(String), externalId: "user 1/ü" },
       ratelimits: [{ id: expect.stringMatching(/^rl_/), ...limit("requests"), autoApply: true }],
     });
-    // Spec §4.2-3: the stored hash is the supplied one. Ruling E4: a SHA-256 of the whole key is known by its text at
-    // once.
+    // Contract 4.2-3: the stored hash is the supplied one. Ruling E4: a SHA-256 of the whole key is known by its text
+    // at once.
     expect((await store.readMany("keys", [keyId]))[0]).toMatchObject({
       hash,
       migrationId,
@@ -534,7 +539,7 @@ describe("migrateKeys: batches, progress, iterables", () => {
   });
 
   it("createdAt and a display prefix may be given; refills count from the import on", async () => {
-    const { keyring, migrate } = await migrating();
+    const { keyring, migrate, within } = await migrating();
     const [key] = keysOf(1);
     const refill = { interval: "daily", amount: 10 } as const;
     const given = { ...key!, createdAt: 1_500_000_000_000, prefix: "sk_live", credits: { remaining: 5, refill } };
@@ -550,10 +555,28 @@ describe("migrateKeys: batches, progress, iterables", () => {
       "body.keys[0].createdAt",
       "body.keys[0].prefix",
     ]);
-    expect(await problems(migrate([given], { specifiedFieldsOnly: true }))).toEqual([
+    expect(await problems(within([given], { specifiedFieldsOnly: true }))).toEqual([
       "body.keys[0].createdAt",
       "body.keys[0].prefix",
     ]);
+  });
+
+  it("the first characters that another system kept are shown until the key verifies, and a rotation keeps its prefix", async () => {
+    const { keyring, store, migrate } = await migrating();
+    const text = "sk_live_zPZOpChjhvsAPVEHJtveVvty";
+    const { migrated } = await migrate([{ hash: sha256(text), start: "sk_live_z" }]);
+    const { keyId } = migrated[0]!;
+    expect((await keyring.getKey({ keyId })).start).toBe("sk_live_z...");
+    const verifier = createVerifier(store);
+    expect((await verifier.verify({ key: text })).code).toBe("VALID");
+    await verifier.close();
+    expect((await keyring.getKey({ keyId })).start).toBe("sk_live_zPZO");
+    for (const start of ["zPZO", "sk_live_", "sk_live_z"]) {
+      const [one] = (await migrate([{ hash: sha256(`${start} unseen`), start }])).migrated;
+      const { key } = await keyring.rerollKey({ keyId: one!.keyId, expiration: 1_000 });
+      expect(key.startsWith("sk_live_")).toBe(start !== "zPZO");
+    }
+    expect(await problems(migrate([{ hash: sha256(text), start: "é" }]))).toEqual(["body.keys[0].start"]);
   });
 
   it("a hash of any length is no fault of the form", async () => {
@@ -662,36 +685,36 @@ describe("migrateKeys: batches, progress, iterables", () => {
   });
 
   it("makes no more permissions than the call allows, and then stores nothing; a thousand at a time", async () => {
-    const { migrate, keyring, store } = await migrating();
+    const { within, keyring, store } = await migrating();
     const named = (from: number, to: number) =>
       keysOf(30, from).map((key, n) => ({
         ...key,
         permissions: Array.from({ length: to - from }, (_, i) => `p.${n}.${from + i}`),
       }));
-    const { errors } = await failure(migrate(named(0, 100), { maxNewPermissions: 2_999 }));
+    const { errors } = await failure(within(named(0, 100), { maxNewPermissions: 2_999 }));
     expect(errors.map(({ location }) => location)).toEqual(["body.keys"]);
     expect((await keyring.listPermissions()).data).toEqual([]);
     const sizes: number[] = [];
     const write = store.write.bind(store);
     store.write = (writes) => (sizes.push(writes.length), write(writes));
-    expect((await migrate(named(0, 100), { maxNewPermissions: 3_000 })).migrated).toHaveLength(30);
+    expect((await within(named(0, 100), { maxNewPermissions: 3_000 })).migrated).toHaveLength(30);
     expect(sizes).toEqual([1_000, 1_000, 1_000]);
     // What exists is not counted.
     const again = named(0, 100).map((key, n) => ({ ...key, hash: sha256(`again ${n}`) }));
-    expect((await migrate(again, { maxNewPermissions: 0 })).migrated).toHaveLength(30);
+    expect((await within(again, { maxNewPermissions: 0 })).migrated).toHaveLength(30);
   });
 
   it("counts each new permission once, also where counting takes several turns of the event loop", async () => {
-    const { migrate, keyring } = await migrating();
+    const { within, keyring } = await migrating();
     // Each of 4,500 twice.
     const keys = keysOf(90).map((key, n) => ({
       ...key,
       permissions: Array.from({ length: 100 }, (_, i) => `p.${n % 45}.${i}`),
     }));
-    const { errors } = await failure(migrate(keys, { maxNewPermissions: 4_499 }));
+    const { errors } = await failure(within(keys, { maxNewPermissions: 4_499 }));
     expect(errors.map(({ location }) => location)).toEqual(["body.keys"]);
     expect((await keyring.listPermissions()).data).toEqual([]);
-    expect((await migrate(keys, { maxNewPermissions: 4_500 })).migrated).toHaveLength(90);
+    expect((await within(keys, { maxNewPermissions: 4_500 })).migrated).toHaveLength(90);
   });
 
   it("ruling E2: what is there, what repeats, what has no role or no hash: nothing depends on how an import is cut (property)", async () => {

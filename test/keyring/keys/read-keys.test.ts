@@ -20,7 +20,7 @@ describe("getKey and whoami: one key", () => {
     expect(await fault(keyring.getKey({ keyId: "key_unknown" }))).toBe("NOT_FOUND 404");
   });
 
-  it("spec §8: limits beyond the bounds of answers are shown within them, on keys and identities, in every verb that shows them", async () => {
+  it("contract 8: limits beyond the bounds of answers are shown within them, on keys and identities, in every verb that shows them", async () => {
     const { keyring, apiId, create } = await world();
     const ratelimits = [
       limit("big", { limit: 5_000_000, duration: 10 ** 12 }),

@@ -338,6 +338,23 @@ describe("rerollKey: everything under a new id and a new text", () => {
     expect([row!.rerolledTo, latest!.rerolledFrom, latest!.rerolledTo]).toEqual([third.keyId, first.keyId, undefined]);
   });
 
+  it("keeps the prefix of an import that never verified, or takes another", async () => {
+    const { keyring, apiId } = await world();
+    const { migrationId } = await keyring.createMigration({ algorithm: "sha256" });
+    const imported = async (hash: string, prefix?: string) => {
+      const keys = [{ hash, ...(prefix !== undefined && { prefix }) }];
+      return (await keyring.migrateKeys({ migrationId, apiId, keys })).migrated[0]!.keyId;
+    };
+    const keyId = await imported("1".repeat(64), "sk_live");
+    expect((await keyring.rerollKey({ keyId, expiration: 0 })).key).toMatch(/^sk_live_[1-9A-HJ-NP-Za-km-z]{20,}$/);
+    const plain = await imported("2".repeat(64));
+    expect((await keyring.rerollKey({ keyId: plain, expiration: 0 })).key).not.toContain("_");
+    const named = await keyring.rerollKey({ keyId: plain, expiration: 0, prefix: "acme" });
+    expect(named.key).toMatch(/^acme_/);
+    expect((await keyring.getKey({ keyId: named.keyId })).start).toBe(named.key.slice(0, 9));
+    expect(await fault(keyring.rerollKey({ keyId: plain, expiration: 0, prefix: "a b" }))).toBe("BAD_REQUEST 400");
+  });
+
   it("an unknown or deleted key is 404", async () => {
     const { keyring, create } = await world();
     const { keyId } = await create();

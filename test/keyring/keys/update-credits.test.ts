@@ -48,8 +48,8 @@ describe("updateCredits: set, increment, decrement", () => {
       expect(errors).toEqual([
         {
           location: "body.operation",
-          message: "does not fit a key with unlimited credits",
-          fix: 'give the key a balance first, with "set"',
+          message: "does not fit a key without a balance of its own",
+          fix: 'give the key a balance first, with "set", or change the credits of its identity',
         },
       ]);
     }

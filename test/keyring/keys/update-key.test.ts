@@ -63,7 +63,8 @@ describe("updateKey: an absent field keeps, null clears, a list replaces", () =>
       permissions: [],
       ipAllowlist: null,
     });
-    expect(Object.keys(await get()).sort()).toEqual(["apiId", "createdAt", "enabled", "keyId", "start", "updatedAt"]);
+    const shown = ["apiId", "createdAt", "creditsFrom", "enabled", "keyId", "start", "updatedAt"];
+    expect(Object.keys(await get()).sort()).toEqual(shown);
   });
 
   it("a rate limit keeps its id while its name stays", async () => {

@@ -27,7 +27,7 @@ const STORES: Record<string, () => Store> = {
 const ceiling: OwnerCeiling = {
   keys: 3,
   permissions: ["documents.*"],
-  credits: 100,
+  credits: { remaining: 100 },
   ratelimits: [limit("requests", { limit: 10, autoApply: true })],
   expiresIn: 30 * DAY,
 };
@@ -90,6 +90,68 @@ describe.each(Object.entries(STORES))("forOwner on %s", (_, open) => {
     time.now += DAY + 1;
     await mine.create();
     expect(data[0]?.apiId).toBe(apiId);
+  });
+
+  it("shows nothing of the identity's metadata, unless the list asks for it", async () => {
+    const { mine, keyring } = await stage(open());
+    await keyring.createIdentity({ externalId: "auth0|me", meta: { notes: "internal" } });
+    await mine.create();
+    const shown = async (body?: { identityMeta: boolean }) => (await mine.list(body)).data[0]?.identity;
+    expect(await shown()).toEqual({ id: expect.stringMatching(/^id_/), externalId: "auth0|me" });
+    expect(await shown({ identityMeta: true })).toMatchObject({ meta: { notes: "internal" } });
+  });
+
+  it("renames a key of its own", async () => {
+    const { mine, keyring, options } = await stage(open());
+    const { keyId } = await mine.create({ name: "laptop" });
+    expect(await mine.rename({ keyId, name: "desk" })).toEqual({});
+    expect((await mine.list()).data[0]?.name).toBe("desk");
+    await mine.rename({ keyId, name: null });
+    expect((await mine.list()).data[0]).not.toHaveProperty("name");
+    const theirs = await forOwner(keyring, "auth0|you", options).create();
+    expect(await fault(mine.rename({ keyId: theirs.keyId, name: "mine" }))).toBe("NOT_FOUND 404");
+    expect(await problems(mine.rename({ keyId, name: "" }))).toEqual(["body.name"]);
+  });
+
+  it("gives keys of its own a balance with a refill, or less of both", async () => {
+    const refill = { interval: "monthly", amount: 100, refillDay: 1 } as const;
+    const { mine, verifier, time } = await stage(open(), { credits: { remaining: 50, refill } });
+    const made = [
+      await mine.create(),
+      await mine.create({ credits: { remaining: 5, refill: { ...refill, amount: 9 } } }),
+    ];
+    time.now = Date.UTC(2026, 3, 1);
+    const left = await Promise.all(made.map(({ key }) => verifier.verify({ key, credits: { cost: 0 } })));
+    expect(left.map(({ credits }) => credits)).toEqual([150, 14]);
+    for (const wrong of [
+      { ...refill, amount: 101 },
+      { ...refill, refillDay: 2 },
+      { interval: "daily", amount: 1 },
+    ] as const)
+      expect(await problems(mine.create({ credits: { remaining: 1, refill: wrong } }))).toEqual([
+        "body.credits.refill",
+      ]);
+  });
+
+  it("draws on the credits of its identity alone, where the ceiling says so", async () => {
+    const { mine, keyring, verifier } = await stage(open(), { identity: true });
+    expect(await fault(mine.create())).toBe("CONFLICT 409");
+    await keyring.updateIdentityCredits({ identity: "auth0|me", operation: "set", value: 10 });
+    const { key, keyId } = await mine.create();
+    expect((await verifier.verify({ key, credits: { cost: 4 } })).credits).toBe(6);
+    expect(await problems(mine.create({ credits: { remaining: 1 } }))).toEqual(["body.credits"]);
+    expect(await problems(mine.create({ creditsFrom: "none" } as never))).toEqual(["body.creditsFrom"]);
+    await mine.revoke({ keyId });
+    const next = await mine.create();
+    expect((await verifier.verify({ key: next.key, credits: { cost: 7 } })).code).toBe("USAGE_EXCEEDED");
+  });
+
+  it("has no balance beside the credits of its identity, unless the ceiling gives one", async () => {
+    const { mine, keyring } = await stage(open(), {});
+    await keyring.createIdentity({ externalId: "auth0|me", credits: { remaining: 10 } });
+    expect(await problems(mine.create({ credits: { remaining: 1_000 } }))).toEqual(["body.credits"]);
+    const { keyId } = await mine.create();
+    expect((await keyring.getKey({ keyId })).creditsFrom).toBe("identity");
   });
 
   it("lists newest first, page by page, its own keys of this API alone", async () => {
@@ -338,9 +400,16 @@ describe("forOwner: what exceeds the ceiling", () => {
       () =>
         forOwner(keyring, owner, { apiId, ...options });
     expect(() => forOwner({ ...keyring }, "me", { apiId })).toThrow(/^keyring must be one that createKeyring made/);
+    expect(() => forOwner(keyring, "me", 5 as never)).toThrow(new TypeError("options must be an object with apiId"));
     expect(bind({ ceiling: { keys: 0 } })).toThrow(/^options\.ceiling\.keys must be from 1/);
     expect(bind({ ceiling: { permissions: ["a b"] } })).toThrow(/^options\.ceiling\.permissions\[0\] must/);
     expect(bind({ ceiling: { ratelimits: [limit("ab")] } })).toThrow(/^options\.ceiling\.ratelimits\[0\]\.name must/);
+    expect(bind({ ceiling: { credits: 100 } })).toThrow(/^options\.ceiling\.credits must/);
+    expect(bind({ ceiling: { credits: { remaining: null } } })).toThrow(/^options\.ceiling\.credits\.remaining must/);
+    expect(bind({ ceiling: { identity: false } })).toThrow(/^options\.ceiling\.identity must be true/);
+    expect(bind({ ceiling: { identity: true, credits: { remaining: 1 } } })).toThrow(
+      /cannot be combined with identity/,
+    );
     expect(bind({ cieling: {} })).toThrow(/^options\.cieling is not an option/);
     expect(bind({}, "")).toThrow(/^body\.externalId/);
     expect(bind({ prefix: "a b" })).toThrow(/^body\.prefix/);

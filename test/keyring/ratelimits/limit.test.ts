@@ -272,7 +272,7 @@ describe("ratelimits: namespaces", () => {
 
 const ENTERING = ["ratelimit.*.limit", "ratelimit.*.set_override"];
 
-describe("ratelimits: with a caller (spec §5.4, ruling F4)", () => {
+describe("ratelimits: with a caller (contract 5.4, ruling F4)", () => {
   async function guarded() {
     const all = world();
     const { namespaceId } = await all.ratelimits.createNamespace({ name: "email" });
@@ -475,7 +475,7 @@ describe("createRatelimits: newId", () => {
   });
 });
 
-describe("request limit (spec §4.1-6, ruling F5)", () => {
+describe("request limit (contract 4.1-6, ruling F5)", () => {
   it("a bucket per workspace; a refusal says when one request fits again", async () => {
     const limit = createRequestLimit({ limit: 3, duration: 10_000 });
     expect(await limit.take("ws_1", NOON)).toEqual({

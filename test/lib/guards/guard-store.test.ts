@@ -67,6 +67,9 @@ async function calls(): Promise<readonly (readonly [name: string, given: readonl
   };
   const onceRecord = { workspaceId: "ws_default", id: "id", body: "body", until: 1 };
   const bounds = { maxRecords: 1, maxPerWorkspace: 1 };
+  const ids = { ids: ["a"], fields: [], count: 1 };
+  const entry = { number: 5, time: 0, workspaceId: "w", actorKind: "program", operation: "createKey", ...ids };
+  const alert = { number: 1, kind: "credits.low", subject: "s", body: "{}", tries: 0, due: 1 };
   const request = { holder: "h", spent: 0, cost: 1, step: 1, size: 1, period: 0, now: NOON, until: NOON + 1 };
   return [
     ["findKey", [digest], record],
@@ -78,6 +81,32 @@ async function calls(): Promise<readonly (readonly [name: string, given: readonl
     ["spendOnce", [keyId, 1, 0, 0, onceRecord, bounds], { outcome: "done", spend: { ok: true, remaining: 4 } }],
     ["findOnce", ["id", 0], "body"],
     ["readSecret", ["idempotency"], "0".repeat(64)],
+    ["countOutcomes", [{ source: "p", seq: 1, at: 0, maxTagSets: 1, cells: [] }], "counted"],
+    [
+      "readOutcomes",
+      [{ level: "day", workspaceId: "ws_default", from: 0, to: 0, by: [], maxRows: 2 }],
+      [{ time: 0, apiId: "a", keyId: "", externalId: "", tags: ["b"], counts: [1, 0], spent: 3, rows: 1 }],
+    ],
+    [
+      "readCreditDays",
+      [{ workspaceId: "ws_default", from: 0, to: 0 }],
+      [{ account: "1", day: 0, credited: 1, refilled: 2, adjusted: -1, spent: 1, forfeited: 0, balance: 1 }],
+    ],
+    ["pruneOutcomes", ["day", 0, 5], 5],
+    ["readAudit", [{ workspaceId: "ws_default", among: 10, limit: 1 }], { entries: [entry], next: 5 }],
+    [
+      "searchKeys",
+      [{ workspaceId: "ws_default", apiIds: ["api"], order: "newest", among: 10, limit: 1, mayMatch: {} }],
+      { keys: [whole], looked: 1, last: { id: "key_1" } },
+    ],
+    [
+      "countKeys",
+      [{ workspaceId: "ws_default", apiId: "api", among: 10, now: 0 }],
+      { total: 2, disabled: 1, expired: 0, last: "key_1" },
+    ],
+    ["changeAlerts", [[{ workspaceId: "w", kind: "credits.low", subject: "s", from: 1, until: 1 }]], [true]],
+    ["listAlerts", [{ workspaceId: "w", state: "raised", limit: 1 }], [alert]],
+    ["takeAlerts", [{ workspaceId: "w", now: 0, until: 1, limit: 1, endedBefore: 0 }], [alert]],
     ["drawCredits", [keyId, request], { drawn: 1, generation: 0, remaining: 3 }],
     ["readBalances", [[{ keyId, period: 0 }], 0], [{ remaining: 4, period: 0, reserved: 0 }]],
     ["readMany", ["workspaces", ["ws_default"]], await store.readMany("workspaces", ["ws_default"])],
@@ -181,6 +210,11 @@ const MAY_BE_ABSENT: Readonly<Record<string, readonly string[]>> = {
   findForeignKey: mayBeAbsent("record"),
   findRootKey: ["name", "expires"],
   spendOnce: ["spend"],
+  searchKeys: ["last"],
+  countKeys: ["last"],
+  readAudit: ["next"],
+  listAlerts: ["due"],
+  takeAlerts: ["due"],
   rootKeys: ["name", "expires"],
   identities: ["meta"],
   roles: ["description"],
@@ -272,6 +306,17 @@ describe("guardStore: what a foreign store answers", () => {
           await outcome(() => answering(name, () => ({ ...(answer as object), stale }))[name]!(...given)),
         ).toMatchObject({ code: "STORE_INVALID", message: expect.stringContaining("malformed: stale ") });
     }
+  });
+
+  it("a settlement says why it was not made, and only then", async () => {
+    const settling = async (answer: unknown) => {
+      const store = guardStore({ ...memoryStore(), settleCredits: () => answer as never });
+      return outcome(() => store.settleCredits("ref", { id: "res_1", spent: 0, now: NOON }));
+    };
+    for (const answer of [{ settled: true }, { settled: false, reason: "expired" }])
+      expect(await settling(answer)).toEqual({ answered: answer });
+    for (const answer of [{ settled: false }, { settled: true, reason: "expired" }, { settled: false, reason: "no" }])
+      expect(await settling(answer)).toMatchObject({ code: "STORE_INVALID" });
   });
 
   it("each property is read once, so that what was validated is what is used", () => {
@@ -419,14 +464,22 @@ describe("guardStore: a foreign store that does not answer", () => {
     const given: Record<string, readonly unknown[]> = Object.fromEntries(
       (await calls()).map(([name, args]) => [name, args]),
     );
-    const methods = [...Object.keys(given), "returnCredits", "recordUses", "pollChanges"];
+    const others = ["returnCredits", "reserveCredits", "settleCredits", "recordUses", "pollChanges", "settleAlert"];
+    const methods = [...Object.keys(given), ...others];
     const writes = [
       "adoptDigest",
       "spendCredits",
       "spendOnce",
       "recordUses",
+      "countOutcomes",
+      "pruneOutcomes",
       "drawCredits",
       "returnCredits",
+      "reserveCredits",
+      "settleCredits",
+      "changeAlerts",
+      "takeAlerts",
+      "settleAlert",
       "insertKeys",
       "write",
     ];

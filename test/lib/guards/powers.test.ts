@@ -6,7 +6,13 @@ import { createAuthenticator } from "../../../src/access/authenticate.js";
 import { cachedStore } from "../../cache/cached-store.js";
 import { createKeyring, createRatelimits, createVerifier, memoryStore } from "../../../src/index.js";
 import { guardStore } from "../../../src/lib/guards/guard-store.js";
-import { readPowers, requirePower, withoutIdempotency, withoutLeases } from "../../../src/lib/guards/powers.js";
+import {
+  readPowers,
+  requirePower,
+  withoutIdempotency,
+  withoutLeases,
+  withoutReservations,
+} from "../../../src/lib/guards/powers.js";
 import { sqliteStore } from "../../../src/stores/sqlite/index.js";
 import { temporaryPaths } from "../../stores/sqlite/support.js";
 
@@ -33,7 +39,9 @@ describe("readPowers", () => {
     const powers = readPowers(given);
     expect(powers).toStrictEqual(POWERS);
     expect([reads, Object.isFrozen(powers)]).toEqual([1, true]);
-    for (const audit of [true, false]) expect(readPowers({ ...POWERS, audit })).toStrictEqual({ ...POWERS, audit });
+    for (const on of [true, false])
+      for (const optional of [{ audit: on }, { analytics: on }])
+        expect(readPowers({ ...POWERS, ...optional })).toStrictEqual({ ...POWERS, ...optional });
   });
 
   it.each<[string, unknown]>([
@@ -46,24 +54,40 @@ describe("readPowers", () => {
     ["store.powers.changes must be one of: own, polled, pushed", { ...POWERS, changes: "told" }],
     ["store.powers.durability must be one of: none, process, power", { ...POWERS, durability: true }],
     ["store.powers.audit must be true or false", { ...POWERS, audit: 1 }],
+    ["store.powers.reservations must be true or false", { ...POWERS, reservations: "no" }],
+    ["store.powers.analytics must be true or false", { ...POWERS, analytics: 1 }],
     ["store.powers.reserves must be false without leases", { ...POWERS, leases: false }],
   ])("%s", (message, powers) => {
     expect(() => readPowers(powers)).toThrow(new TypeError(message));
     const store = { ...memoryStore(), powers: powers as StorePowers };
-    for (const create of [createVerifier, createKeyring, createRatelimits, createAuthenticator])
-      expect(() => create(store)).toThrow(new TypeError(message));
+    const creates: ((given: Store) => unknown)[] = [
+      createVerifier,
+      (given) => createKeyring(given),
+      createRatelimits,
+      createAuthenticator,
+    ];
+    for (const create of creates) expect(() => create(store)).toThrow(new TypeError(message));
   });
 });
 
 describe("powers of the stores of this package", () => {
   const path = temporaryPaths();
-  const inMemory = { leases: true, reserves: true, idempotency: true, usage: true, changes: "own", durability: "none" };
+  const counting = {
+    idempotency: true,
+    usage: true,
+    audit: true,
+    analytics: true,
+    reservations: true,
+    search: true,
+    alerts: true,
+  } as const;
+  const inMemory = { leases: true, reserves: true, ...counting, changes: "own", durability: "none" };
 
   it("a store in memory ends with the process, and nobody else changes it", () => {
     expect(memoryStore().powers).toEqual(inMemory);
     for (const file of [":memory:", new Database(":memory:"), new Database("")]) {
       const store = sqliteStore(file as string);
-      expect(store.powers).toEqual({ ...inMemory, audit: true });
+      expect(store.powers).toEqual(inMemory);
       void store.close();
     }
   });
@@ -72,7 +96,15 @@ describe("powers of the stores of this package", () => {
     for (const durability of ["power", "process"] as const) {
       for (const file of [path(), new Database(path())]) {
         const store = sqliteStore(file as string, { durability });
-        expect(store.powers).toEqual({ ...POWERS, audit: true, durability });
+        expect(store.powers).toEqual({
+          ...POWERS,
+          audit: true,
+          analytics: true,
+          reservations: true,
+          search: true,
+          alerts: true,
+          durability,
+        });
         expect(cachedStore(store).powers).toBe(store.powers);
         void store.close();
       }
@@ -121,6 +153,20 @@ describe("a power that is asked for and lacking", () => {
     }
     expect(calls).toBe(0);
     expect(await guarded.findKey("unknown")).toBeUndefined();
+  });
+
+  it("a reservation without reservations, and nothing is looked up", async () => {
+    let calls = 0;
+    const findKey = () => void calls++;
+    const verifier = createVerifier({ ...withPowers({}), findKey });
+    const lacks = (what: string) => error(`${what} needs the power "reservations", which this store lacks`);
+    await expect(verifier.reserve({ key: "k" })).rejects.toEqual(lacks("verifier.reserve"));
+    await expect(verifier.settle("res_1.n1", 0)).rejects.toEqual(lacks("verifier.settle"));
+    expect(calls).toBe(0);
+    for (const of of [guardStore(withPowers({})), { ...memoryStore(), ...withoutReservations }]) {
+      expect(() => of.reserveCredits("k", 1, 0, 0, { id: "res_1", until: 1 })).toThrow(lacks("reserveCredits"));
+      expect(() => of.settleCredits("k", { id: "res_1", spent: 0, now: 0 })).toThrow(lacks("settleCredits"));
+    }
   });
 
   it("an idempotency key without idempotency, and nothing is looked up", async () => {

@@ -1,47 +1,50 @@
 import fc from "fast-check";
-import { describe, expect, it, vi } from "vitest";
-import { NONE } from "../../../src/lib/fingerprint-index.js";
-import { MAX_UNITS } from "../../../src/lib/fingerprint.js";
-import { hintFor } from "../../../src/ratelimit/memory/bucket-hint.js";
-import { BucketTable, type Newcomer } from "../../../src/ratelimit/memory/bucket-table.js";
+import { describe, expect, it } from "vitest";
+import { BucketTable, type Newcomer, NONE } from "../../../src/ratelimit/memory/bucket-table.js";
 import { type Bucket, charge, type Rate, toRate } from "../../../src/ratelimit/memory/bucket.js";
+import { type KeptCheck, newPlace, PLACE } from "../../../src/ratelimit/memory/place.js";
 import { runs } from "../../runs.js";
 
 const START = 1_700_000_000_000;
 const HOUR = 3_600_000;
 const TEN = toRate(10, HOUR);
-/** No row is taken from. */
-const IDLE = new Map<number, { pending: number }>();
+
+const newBucket = (rate: Rate): Bucket => ({ at: START, rate, used: 0, next: undefined });
+const newcomer = (name: string, isAdHoc = false, workspaceId = ""): Newcomer => ({ name, workspaceId, isAdHoc });
 
 /** So many buckets to come, the first `adHoc` of them of ad hoc limits. */
 const newcomers = (count: number, adHoc = 0, workspaceId = ""): Newcomer[] =>
-  Array.from({ length: count }, (_, i) => ({ workspaceId, isAdHoc: i < adHoc }));
+  Array.from({ length: count }, (_, i) => newcomer(`new ${i}`, i < adHoc, workspaceId));
 
-const rowOf = (table: BucketTable, bucket: string): number =>
-  table.find({ bucket, limit: 10, duration: HOUR, cost: 1 });
-const has = (table: BucketTable, name: string): boolean => rowOf(table, name) !== NONE;
+/** Makes space for a call that takes of none of the buckets that are there. */
+const makeSpace = (table: BucketTable, coming: readonly Newcomer[], now = START): boolean =>
+  table.makeSpace(coming, () => false, now);
+
+const checkOf = (bucket: string) => ({ bucket, limit: 10, duration: HOUR, cost: 1 });
+const find = (table: BucketTable, name: string): number => table.find(checkOf(name));
+const has = (table: BucketTable, name: string): boolean => find(table, name) !== NONE;
 
 /** Puts in a bucket with so many of its tokens used. @returns its row */
 function put(
   table: BucketTable,
   name: string,
   used: number,
-  pair: Rate = TEN,
+  rate: Rate = TEN,
   isAdHoc = false,
   workspaceId = "",
 ): number {
-  const bucket: Bucket = { at: START, rate: pair, used: 0, next: undefined };
-  if (used > 0) charge(bucket, pair, used, START);
-  expect(rowOf(table, name)).toBe(NONE);
-  table.add(table.fingerprint, bucket, { workspaceId, isAdHoc }, START);
-  return rowOf(table, name);
+  const bucket = newBucket(rate);
+  if (used > 0) charge(bucket, rate, used, START);
+  expect(has(table, name)).toBe(false);
+  table.add(newcomer(name, isAdHoc, workspaceId), bucket, START);
+  return find(table, name);
 }
 
 describe("bucketTable: at the bound", () => {
   it("ruling C6: makes no space while there is some", () => {
     const table = new BucketTable(3);
     put(table, "full", 0);
-    expect(table.makeSpace(newcomers(2), IDLE, START)).toBe(true);
+    expect(makeSpace(table, newcomers(2))).toBe(true);
     expect(table.count).toBe(1);
   });
 
@@ -52,34 +55,35 @@ describe("bucketTable: at the bound", () => {
     put(table, "full", 0);
     const gone: string[] = [];
     for (const count of [1, 2, 3, 4]) {
-      expect(table.makeSpace(newcomers(count), IDLE, START)).toBe(true);
+      expect(makeSpace(table, newcomers(count))).toBe(true);
       for (const name of ["full", ...Object.keys(uses)]) if (!has(table, name) && !gone.includes(name)) gone.push(name);
     }
     expect(gone).toEqual(["full", "little", "half", "much"]);
-    expect(table.makeSpace(newcomers(5), IDLE, START)).toBe(false);
+    expect(makeSpace(table, newcomers(5))).toBe(false);
     expect(has(table, "refusing")).toBe(true);
   });
 
   it("ruling C6: one call displaces as many as it needs, or none", () => {
     const table = new BucketTable(4);
     for (const [name, used] of Object.entries({ a: 1, b: 2, c: 10, d: 10 })) put(table, name, used);
-    expect(table.makeSpace(newcomers(3), IDLE, START)).toBe(false);
-    expect(table.makeSpace(newcomers(9), IDLE, START)).toBe(false);
+    expect(makeSpace(table, newcomers(3))).toBe(false);
+    expect(makeSpace(table, newcomers(9))).toBe(false);
     expect(table.count).toBe(4);
-    expect(table.makeSpace(newcomers(2), IDLE, START)).toBe(true);
+    expect(makeSpace(table, newcomers(2))).toBe(true);
     expect([has(table, "a"), has(table, "b")]).toEqual([false, false]);
   });
 
   it("clause 1: a bucket of the call under way never gives way, full or not", () => {
     const table = new BucketTable(2);
     put(table, "used", 5);
-    const row = put(table, "pending", 1);
-    expect(table.makeSpace(newcomers(1), new Map([[row, { pending: 1 }]]), START)).toBe(true);
+    const pending = put(table, "pending", 1);
+    const isPending = (row: number) => row === pending;
+    expect(table.makeSpace(newcomers(1), isPending, START)).toBe(true);
     expect([has(table, "pending"), has(table, "used")]).toEqual([true, false]);
     // One that is only looked at may give way.
     put(table, "refusing", 10);
-    expect(table.makeSpace(newcomers(1), new Map([[row, { pending: 1 }]]), START)).toBe(false);
-    expect(table.makeSpace(newcomers(1), new Map([[row, { pending: 0 }]]), START)).toBe(true);
+    expect(table.makeSpace(newcomers(1), isPending, START)).toBe(false);
+    expect(makeSpace(table, newcomers(1))).toBe(true);
     expect([has(table, "pending"), has(table, "refusing")]).toEqual([false, true]);
   });
 
@@ -88,20 +92,20 @@ describe("bucketTable: at the bound", () => {
     const names = ["a", "b", "c", "d"];
     names.forEach((name, i) => put(table, name, i === 0 ? 3 : 10, TEN, true));
     put(table, "own", 1);
-    expect(table.makeSpace(newcomers(2, 2), IDLE, START)).toBe(false);
-    expect(table.makeSpace(newcomers(1, 1), IDLE, START)).toBe(true);
+    expect(makeSpace(table, newcomers(2, 2))).toBe(false);
+    expect(makeSpace(table, newcomers(1, 1))).toBe(true);
     expect([has(table, "own"), ...names.map((name) => has(table, name))]).toEqual([true, false, true, true, true]);
     put(table, "e", 3, TEN, true);
-    expect(table.makeSpace(newcomers(1, 1), IDLE, START)).toBe(true);
+    expect(makeSpace(table, newcomers(1, 1))).toBe(true);
     put(table, "g", 10, TEN, true);
-    expect(table.makeSpace(newcomers(1, 1), IDLE, START)).toBe(false);
+    expect(makeSpace(table, newcomers(1, 1))).toBe(false);
     // Space for the others is left.
-    expect(table.makeSpace(newcomers(3), IDLE, START)).toBe(true);
+    expect(makeSpace(table, newcomers(3))).toBe(true);
     expect(table.count).toBe(5);
     // Those that went are not counted on.
     table.clear();
     put(table, "f", 10, TEN, true);
-    expect(table.makeSpace(newcomers(4, 3), IDLE, START)).toBe(true);
+    expect(makeSpace(table, newcomers(4, 3))).toBe(true);
   });
 
   it("clause 8: what a newcomer evicts counts for those after it in the same call, by its kind", () => {
@@ -111,19 +115,19 @@ describe("bucketTable: at the bound", () => {
       adHoc.forEach((used, i) => put(table, `ad hoc ${i}`, used, TEN, true));
       return table;
     };
-    const OWN = { workspaceId: "", isAdHoc: false };
-    const AD_HOC = { workspaceId: "", isAdHoc: true };
+    const OWN = newcomer("own");
+    const AD_HOC = newcomer("ad hoc", true);
     // The half of ad hoc limits is full, the table is not: one of theirs goes for the first, and none for the others.
     const halfFull = filled(8, [], [1, 1, 1, 1]);
-    expect(halfFull.makeSpace([AD_HOC, OWN, OWN, OWN, OWN], IDLE, START)).toBe(true);
+    expect(makeSpace(halfFull, [AD_HOC, OWN, OWN, OWN, OWN])).toBe(true);
     expect(halfFull.count).toBe(3);
     // The first evicts another limit, which makes no space among the ad hoc ones for the second.
     const oneLeft = filled(4, [1, 1, 1], [10]);
-    expect(oneLeft.makeSpace([AD_HOC, AD_HOC], IDLE, START)).toBe(false);
+    expect(makeSpace(oneLeft, [AD_HOC, AD_HOC])).toBe(false);
     expect(oneLeft.count).toBe(4);
     // The first evicts an ad hoc limit, whose space the second gets: any other gives way to it.
     const loose = filled(4, [5, 5], [1, 10]);
-    expect(loose.makeSpace([OWN, AD_HOC], IDLE, START)).toBe(true);
+    expect(makeSpace(loose, [OWN, AD_HOC])).toBe(true);
     expect(["own 0", "own 1", "ad hoc 0", "ad hoc 1"].map((name) => has(loose, name))).toEqual([
       false,
       true,
@@ -137,7 +141,7 @@ describe("bucketTable: at the bound", () => {
       const table = new BucketTable(200);
       for (let i = 0; i < 200; i++) put(table, `${i}`, i === loose ? 9 : 10);
       let count = 1;
-      while (count < 100 && !table.makeSpace(newcomers(1), IDLE, START)) count++;
+      while (count < 100 && !makeSpace(table, newcomers(1))) count++;
       expect(has(table, `${loose}`)).toBe(false);
       return count;
     });
@@ -146,14 +150,14 @@ describe("bucketTable: at the bound", () => {
   });
 
   it("an empty table has no bucket to give way", () => {
-    expect(new BucketTable(2).makeSpace(newcomers(3), IDLE, START)).toBe(false);
+    expect(makeSpace(new BucketTable(2), newcomers(3))).toBe(false);
   });
 });
 
 describe("bucketTable: workspaces", () => {
   const fill = (table: BucketTable, workspaceId: string, count: number, used: number, isAdHoc = false): void => {
     for (let i = 0; i < count; i++) {
-      expect(table.makeSpace(newcomers(1, isAdHoc ? 1 : 0, workspaceId), IDLE, START)).toBe(true);
+      expect(makeSpace(table, newcomers(1, isAdHoc ? 1 : 0, workspaceId))).toBe(true);
       put(table, `${workspaceId} ${isAdHoc} ${i}`, used, TEN, isAdHoc, workspaceId);
     }
   };
@@ -163,12 +167,12 @@ describe("bucketTable: workspaces", () => {
   it("ruling C9: a newcomer below its share displaces a bucket of the largest holder, even one that refuses", () => {
     const table = new BucketTable(12);
     fill(table, "greedy", 12, 10);
-    expect(table.makeSpace(newcomers(1, 0, "greedy"), IDLE, START)).toBe(false);
+    expect(makeSpace(table, newcomers(1, 0, "greedy"))).toBe(false);
     expect([table.bucketsDisplaced, table.newcomersRefused]).toEqual([0, 1]);
     fill(table, "other", 6, 10);
     expect([held(table, "greedy"), held(table, "other"), table.bucketsDisplaced]).toEqual([6, 6, 6]);
     // At its share, it evicts of its own, which all refuse.
-    expect(table.makeSpace(newcomers(1, 0, "other"), IDLE, START)).toBe(false);
+    expect(makeSpace(table, newcomers(1, 0, "other"))).toBe(false);
     fill(table, "third", 4, 10);
     expect(["greedy", "other", "third"].map((one) => held(table, one))).toEqual([4, 4, 4]);
   });
@@ -176,9 +180,9 @@ describe("bucketTable: workspaces", () => {
   it("ruling C9: the first call of a workspace takes no more than its share, or nothing", () => {
     const table = new BucketTable(12);
     fill(table, "greedy", 12, 10);
-    expect(table.makeSpace(newcomers(7, 0, "other"), IDLE, START)).toBe(false);
+    expect(makeSpace(table, newcomers(7, 0, "other"))).toBe(false);
     expect([held(table, "greedy"), table.bucketsDisplaced]).toEqual([12, 0]);
-    expect(table.makeSpace(newcomers(6, 0, "other"), IDLE, START)).toBe(true);
+    expect(makeSpace(table, newcomers(6, 0, "other"))).toBe(true);
     expect([held(table, "greedy"), table.bucketsDisplaced]).toEqual([6, 6]);
   });
 
@@ -203,7 +207,7 @@ describe("bucketTable: workspaces", () => {
     fill(table, "greedy", 8, 10, true);
     fill(table, "other", 4, 10, true);
     expect([held(table, "greedy", true), held(table, "other", true)]).toEqual([4, 4]);
-    expect(table.makeSpace(newcomers(1, 1, "other"), IDLE, START)).toBe(false);
+    expect(makeSpace(table, newcomers(1, 1, "other"))).toBe(false);
     fill(table, "other", 8, 10);
     expect(table.count).toBe(16);
   });
@@ -231,7 +235,7 @@ describe("bucketTable: workspaces", () => {
           const own = before.get(workspaceId)!;
           const holders = [...before.values()].filter((had) => had > 0).length + (own === 0 ? 1 : 0);
           const isFull = table.count === 10;
-          const isLetIn = table.makeSpace(newcomers(1, isAdHoc ? 1 : 0, workspaceId), IDLE, START);
+          const isLetIn = makeSpace(table, newcomers(1, isAdHoc ? 1 : 0, workspaceId));
           const loser = [...before].find(([one, had]) => count(one) < had)?.[0];
           if (isFull && !isAdHoc) {
             const isBelow = own < Math.floor(10 / holders);
@@ -281,127 +285,115 @@ describe("bucketTable: sweeping", () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 80 }), (steps) => {
         const table = new BucketTable(12);
-        /**
-         * Name → what its bucket should read as. The walk drops some: those are found by no name, and are counted out.
-         */
-        const twin = new Map<string, Bucket>();
+        /** What is used, by name. The walk drops some: those are found by no name, and are counted out. */
+        const reference = new Map<string, number>();
         let now = START;
         steps.forEach((one, i) => {
-          if (one.kind === "add" && table.makeSpace(newcomers(1), IDLE, now)) {
-            const row = put(table, `${i}`, one.used);
-            if (row !== NONE) twin.set(`${i}`, table.rows.read(row));
+          if (one.kind === "add" && makeSpace(table, newcomers(1), now)) {
+            put(table, `${i}`, one.used);
+            reference.set(`${i}`, one.used * TEN.unitsPerToken);
           }
-          if (one.kind === "space") table.makeSpace(newcomers(one.count), IDLE, now);
+          if (one.kind === "space") makeSpace(table, newcomers(one.count), now);
           if (one.kind === "sweep") table.sweep((now += one.wait));
-          for (const name of twin.keys()) if (!has(table, name)) twin.delete(name);
-          expect(twin.size).toBe(table.count);
+          const rows = new Set<number>();
+          for (const [name, used] of reference) {
+            const row = find(table, name);
+            if (row === NONE) {
+              reference.delete(name);
+              continue;
+            }
+            rows.add(row);
+            expect(table.read(row).used).toBe(used);
+          }
+          expect(rows.size).toBe(reference.size);
+          expect(reference.size).toBe(table.count);
           expect(table.count).toBeLessThanOrEqual(12);
-          for (const [name, bucket] of twin) expect(table.rows.read(rowOf(table, name))).toEqual(bucket);
-          expect(new Set([...twin.keys()].map((name) => rowOf(table, name))).size).toBe(twin.size);
         });
         table.clear();
-        expect([table.count, table.rows.rateCount]).toEqual([0, 0]);
-        expect([...twin.keys()].some((name) => has(table, name))).toBe(false);
+        expect(table.count).toBe(0);
+        expect([...reference.keys()].some((name) => has(table, name))).toBe(false);
       }),
       { numRuns: runs(300) },
     );
   });
-});
 
-describe("bucketTable: pairs", () => {
-  it("ruling C6: a flood of buckets, each with a pair of its own, keeps no more pairs than buckets", () => {
-    const table = new BucketTable(100);
-    for (let i = 0; i < 5_000; i++) {
-      expect(table.makeSpace(newcomers(1), IDLE, START)).toBe(true);
-      put(table, `${i}`, 1, toRate(10 + i, HOUR));
-      expect(table.rows.rateCount).toBe(table.count);
+  it("goes on after what it visited last was dropped, and when all is gone", () => {
+    const table = new BucketTable(10);
+    for (let round = 0; round < 3; round++) {
+      for (let i = 0; i < 10; i++) put(table, `${round} ${i}`, 0);
+      table.sweep(START + HOUR);
+      expect(table.count).toBe(0);
+      table.sweep(START + HOUR);
     }
-    expect(table.count).toBe(100);
-    expect(table.rows.capacity).toBe(100);
-    for (let i = 0; i < 100; i++) table.sweep(START + HOUR);
-    expect([table.count, table.rows.rateCount]).toEqual([0, 0]);
-  });
-});
-
-describe("bucketTable: size", () => {
-  it("takes memory as buckets come: twice as many rows each time, and never more than its bound", () => {
-    const table = new BucketTable(200);
-    const capacities = Array.from({ length: 200 }, (_, i) => (put(table, `${i}`, 1), table.rows.capacity));
-    expect(capacities).toEqual(capacities.map((_, i) => (i < 32 ? 32 : i < 64 ? 64 : i < 128 ? 128 : 200)));
   });
 });
 
 describe("bucketTable: places", () => {
-  const remembering = (bucket: string) => ({ bucket, limit: 10, duration: HOUR, cost: 1, hint: hintFor(bucket) });
+  const keep = (bucket: string): KeptCheck => ({ ...checkOf(bucket), [PLACE]: newPlace() });
+  const SIZE = { limit: 10, duration: HOUR };
 
-  it("a check remembers its bucket, and its name is not read again", () => {
+  it("a check that is kept knows its bucket from then on, and tokens are taken there", () => {
     const table = new BucketTable(10);
-    const check = remembering("a");
+    const check = keep("a");
     expect(table.find(check)).toBe(NONE);
-    expect(check.hint).toMatchObject({ workspaceId: "", row: -1, h0: 0, h1: 0 });
+    expect(check[PLACE]).toEqual(newPlace());
+    put(table, "other", 1);
     const row = put(table, "a", 1);
+    expect(table.takeOne(check[PLACE], SIZE, START)).toBeUndefined();
     expect(table.find(check)).toBe(row);
-    expect(check.hint.row).toBe(row);
-    const unnamed = { ...check.hint, bucket: null as never };
-    expect(table.findAt(unnamed)).toBe(row);
+    expect(table.takeOne(check[PLACE], SIZE, START)).toMatchObject({ exceeded: false, remaining: 8 });
+    expect(table.find({ ...check })).toBe(row);
     expect(table.find({ ...check, bucket: "b" })).toBe(NONE);
-    table.clear();
-    expect(table.find(check)).toBe(NONE);
-    expect(() => table.findAt(unnamed)).toThrow(TypeError);
+    expect(table.find({ ...check, bucket: "other" })).toBe(find(table, "other"));
   });
 
-  it("a place that another bucket has taken since is not taken for the old one", () => {
+  it("a bucket that was dropped is not found, and nothing is taken of the one that came after it in its row", () => {
     const table = new BucketTable(1);
-    const check = remembering("a");
+    const check = keep("a");
     const row = put(table, "a", 1);
     table.find(check);
-    table.makeSpace(newcomers(1), IDLE, START);
+    const old = { ...check[PLACE] };
+    makeSpace(table, newcomers(1));
     expect(table.find(check)).toBe(NONE);
+    expect(table.takeOne(old, SIZE, START)).toBeUndefined();
     expect(put(table, "b", 1)).toBe(row);
     expect(table.find(check)).toBe(NONE);
-    table.makeSpace(newcomers(1), IDLE, START);
-    expect(put(table, "a", 1)).toBe(row);
+    expect(table.takeOne(old, SIZE, START)).toBeUndefined();
+    makeSpace(table, newcomers(1));
+    expect(put(table, "a", 3)).toBe(row);
+    expect(table.takeOne(old, SIZE, START)).toBeUndefined();
     expect(table.find(check)).toBe(row);
+    expect(table.takeOne(check[PLACE], SIZE, START)).toMatchObject({ remaining: 6 });
   });
 
-  it("a place in another table, or of nobody, is not trusted", () => {
-    const tables = [new BucketTable(100), new BucketTable(100)];
-    for (const table of tables) for (let i = 0; i < 100; i++) put(table, `${table === tables[0] ? i : 99 - i}`, 1);
-    for (let i = 0; i < 100; i++) {
-      const check = remembering(`${i}`);
-      for (const table of [...tables, ...tables]) expect(table.find(check)).toBe(rowOf(table, `${i}`));
-    }
-    for (const row of [0, 1, 99, 100, 1e9, -1, -2, 0.5, NaN, Infinity, 2 ** 31])
-      expect(tables[0]!.findAt({ ...hintFor("7"), row })).toBe(rowOf(tables[0]!, "7"));
+  it("a bucket in another table, or in this one before it was cleared, is not found in it", () => {
+    const tables = [new BucketTable(10), new BucketTable(10)] as const;
+    for (const table of tables) put(table, "a", 1);
+    put(tables[1], "b", 1);
+    const check = keep("b");
+    tables[1].find(check);
+    expect(tables[0].find(check)).toBe(NONE);
+    expect(tables[0].takeOne(check[PLACE], SIZE, START)).toBeUndefined();
+    expect(tables[1].takeOne(check[PLACE], SIZE, START)).toMatchObject({ remaining: 8 });
+    tables[1].clear();
+    expect(tables[1].find(check)).toBe(NONE);
+    expect(tables[1].takeOne(check[PLACE], SIZE, START)).toBeUndefined();
   });
 
-  it("nothing is written to a check without a place", () => {
+  it("nothing is written to a check that is not kept", () => {
     const table = new BucketTable(10);
     const row = put(table, "a", 1);
-    expect(table.find(Object.freeze({ bucket: "a", limit: 10, duration: HOUR, cost: 1 }))).toBe(row);
+    const check = Object.freeze(checkOf("a"));
+    expect(table.find(check)).toBe(row);
+    expect(Reflect.ownKeys(check)).toEqual(["bucket", "limit", "duration", "cost"]);
   });
 
-  it("a name too long for a tag is a RangeError", () => {
+  it("a name that is too long, or no text, is a RangeError", () => {
     const table = new BucketTable(10);
-    expect(has(table, "n".repeat(MAX_UNITS))).toBe(false);
-    expect(() => has(table, "n".repeat(MAX_UNITS + 1))).toThrow(
-      new RangeError("bucket must be a text of at most 2048 UTF-16 units"),
-    );
-  });
-});
-
-describe("bucketTable: where memory is short", () => {
-  it("a bucket that finds no space is not there, and those that come later are kept", () => {
-    const table = new BucketTable(1_000);
-    const { capacity } = table.rows;
-    for (let n = 0; n < capacity; n++) put(table, `bucket ${n}`, 1);
-    vi.spyOn(table.rows, "widen").mockImplementationOnce(() => {
-      throw new RangeError("Array buffer allocation failed");
-    });
-    expect(() => put(table, "one more", 10)).toThrow(RangeError);
-    expect(has(table, "one more")).toBe(false);
-    for (const name of ["another", "one more"])
-      expect(table.rows.read(put(table, name, 10)).used).toBe(10 * TEN.unitsPerToken);
-    expect(table.count).toBe(capacity + 2);
+    expect(has(table, "n".repeat(2_048))).toBe(false);
+    for (const wrong of ["n".repeat(2_049), undefined, 5])
+      expect(() => has(table, wrong as string)).toThrow(
+        new RangeError("bucket must be a text of at most 2048 UTF-16 units"),
+      );
   });
 });

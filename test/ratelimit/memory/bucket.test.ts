@@ -26,7 +26,7 @@ const bucketOf = (limit: number, duration: number): Bucket => ({
 });
 
 describe("toPair: units", () => {
-  it("spec §8: the schema's largest pairs are exact, in the largest units that fit", () => {
+  it("contract 8: the schema's largest pairs are exact, in the largest units that fit", () => {
     expect(toRate(1_000_000, 2_592_000_000)).toEqual({
       limit: 1_000_000,
       duration: 2_592_000_000,
@@ -167,14 +167,19 @@ describe("fits and verdictOf: reading", () => {
     charge(bucket, bucket.rate, 4, START);
     expect(fits(bucket, bucket.rate, 3, 3, START)).toBe(true);
     expect(fits(bucket, bucket.rate, 3, 4, START)).toBe(false);
-    expect(fits(undefined, bucket.rate, 3, 8, START)).toBe(false);
-    expect(fits(undefined, bucket.rate, 3, MAX, START)).toBe(false);
-    expect(fits(undefined, bucket.rate, 0, MAX, START)).toBe(true);
+    const full = bucketOf(10, 1_000);
+    expect(fits(full, full.rate, 3, 8, START)).toBe(false);
+    expect(fits(full, full.rate, 3, MAX, START)).toBe(false);
+    expect(fits(full, full.rate, 0, MAX, START)).toBe(true);
   });
 
   it("ruling C4: with limit 0 no wait helps, and reset is the duration", () => {
-    expect(verdictOf(undefined, toRate(0, 5_000), true, START)).toEqual({ exceeded: true, remaining: 0, reset: 5_000 });
-    expect(verdictOf(undefined, toRate(0, 0), true, START)).toEqual({ exceeded: true, remaining: 0, reset: 0 });
+    expect(verdictOf(bucketOf(0, 5_000), toRate(0, 5_000), true, START)).toEqual({
+      exceeded: true,
+      remaining: 0,
+      reset: 5_000,
+    });
+    expect(verdictOf(bucketOf(0, 0), toRate(0, 0), true, START)).toEqual({ exceeded: true, remaining: 0, reset: 0 });
   });
 });
 

@@ -1,9 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
 import type { LimitCheck } from "../../../src/contracts/limiter.js";
-import type { BucketHint, HintedCheck } from "../../../src/ratelimit/memory/bucket-hint.js";
-import { hintFor } from "../../../src/ratelimit/memory/bucket-hint.js";
-import { hintedLimiter, memoryLimiter, type MemoryLimiter } from "../../../src/ratelimit/memory/limiter.js";
+import { memoryLimiter, type MemoryLimiter, placedLimiter } from "../../../src/ratelimit/memory/limiter.js";
+import { type KeptCheck, newPlace, type Place, PLACE } from "../../../src/ratelimit/memory/place.js";
 import { runs } from "../../runs.js";
 import { modelLimiter } from "../model.js";
 import { limiterSuite } from "../suite.js";
@@ -80,8 +79,8 @@ describe("memoryLimiter: any history", () => {
   });
 });
 
-describe("memoryLimiter: remembered checks", () => {
-  const keep = (one: LimitCheck): HintedCheck => ({ ...one, hint: hintFor(one.bucket) });
+describe("memoryLimiter: kept checks", () => {
+  const keep = (one: LimitCheck): KeptCheck => ({ ...one, [PLACE]: newPlace() });
   const aName = fc.integer({ min: 0, max: 7 }).map((i) => `bucket ${i}`);
   const calls = (most: number) => {
     const one = fc.record({ name: aName, pick: fc.nat(3), cost: fc.integer({ min: 0, max: 6 }) });
@@ -104,7 +103,7 @@ describe("memoryLimiter: remembered checks", () => {
   const ask = ({ name, pick, cost }: { name: string; pick: number; cost: number }): LimitCheck =>
     check(name, cost, ...PAIRS[pick]!);
 
-  it("a copy of a check for another bucket takes from that bucket, though it copied the memo too", () => {
+  it("a copy of a check for another bucket takes from that bucket, though it copied the place too", () => {
     const limiter = memoryLimiter();
     const kept = keep(check("requests", 1, 100, HOUR));
     for (let i = 0; i < 6; i++) {
@@ -116,7 +115,7 @@ describe("memoryLimiter: remembered checks", () => {
   it.each([1, 2, 4, 1_000])("change no answer of a limiter of size %i, whichever limiters saw them before", (size) => {
     fc.assert(
       fc.property(calls(3), (history) => {
-        const [plain, one, other] = [hintedLimiter({ size }), hintedLimiter({ size }), memoryLimiter({ size: 1_000 })];
+        const [plain, one, other] = [memoryLimiter({ size }), memoryLimiter({ size }), memoryLimiter({ size: 1_000 })];
         const kept = new Map<string, LimitCheck>();
         let now = START;
         history.forEach(({ wait, checks: asked }, i) => {
@@ -133,22 +132,6 @@ describe("memoryLimiter: remembered checks", () => {
         });
       }),
       { numRuns: runs(300) },
-    );
-  });
-
-  it("takeOne answers what take answers", () => {
-    fc.assert(
-      fc.property(calls(1), (history) => {
-        const [one, other] = [hintedLimiter({ size: 4 }), hintedLimiter({ size: 4 })];
-        const places: Record<string, BucketHint> = {};
-        let now = START;
-        for (const { wait, checks } of history) {
-          now += wait;
-          const check = { ...ask(checks[0]!), cost: 1 };
-          const place = (places[check.bucket] ??= hintFor(check.bucket));
-          expect([one.takeOne(place, check, now)]).toEqual(other.take([check], now));
-        }
-      }),
     );
   });
 
@@ -200,14 +183,58 @@ describe("memoryLimiter: remembered checks", () => {
     }
   });
 
-  it("takeOne notes where its bucket is: the next one finds it without the name", () => {
-    const limiter = hintedLimiter();
-    const hint = hintFor("a", "ws");
+  it.each([1, 2, 4])("a take at a place returns what take returns, or undefined: of a limiter of size %i", (size) => {
+    let taken = 0;
+    fc.assert(
+      fc.property(calls(1), (history) => {
+        const [placed, plain] = [placedLimiter({ size }), memoryLimiter({ size })];
+        const places = new Map<string, Place>();
+        let now = START;
+        for (const { wait, checks } of history) {
+          now += wait;
+          const { name, pick } = checks[0]!;
+          // Few names, and mostly one size, so that many takes find a bucket with one level.
+          const one = ask({ name: `${Number(name.at(-1)) % 3}`, pick: pick === 3 ? 3 : 1, cost: 1 });
+          if (!places.has(one.bucket)) places.set(one.bucket, newPlace());
+          const place = places.get(one.bucket)!;
+          const verdict = placed.takeAt(place, one, now);
+          if (verdict !== undefined) taken++;
+          const [expected] = plain.take([one], now);
+          expect(verdict ?? placed.take([{ ...one, [PLACE]: place } as KeptCheck], now)[0]).toEqual(expected);
+          expect(placed.size()).toBe(plain.size());
+        }
+      }),
+      { numRuns: runs(1_000) },
+    );
+    expect(taken).toBeGreaterThan(10);
+  });
+
+  it("a take at a place takes nothing of another limiter's bucket, of one with another size, or of one with levels", () => {
+    const [limiter, other] = [placedLimiter(), placedLimiter()];
+    const place = newPlace();
+    const kept = { ...check("a"), [PLACE]: place };
+    for (let i = 0; i < 2; i++) limiter.take([kept], START);
     const size = { limit: 10, duration: 1_000 };
-    expect(limiter.takeOne(hint, size, START).remaining).toBe(9);
-    expect(hint.row).toBeGreaterThanOrEqual(0);
-    expect(limiter.takeOne({ ...hint, bucket: null as never }, size, START).remaining).toBe(8);
-    expect(take(limiter, START, check("a")).remaining).toBe(7);
+    expect(other.takeAt(place, size, START)).toBeUndefined();
+    for (const wrong of [
+      { ...size, limit: 11 },
+      { ...size, duration: 999 },
+    ])
+      expect(limiter.takeAt(place, wrong, START)).toBeUndefined();
+    expect(limiter.takeAt(place, size, START)).toMatchObject({ remaining: 7 });
+    take(limiter, START, { ...kept, limit: 20, configured: size });
+    expect(limiter.takeAt(place, size, START)).toBeUndefined();
+    expect(take(limiter, START, check("a", 0)).remaining).toBe(6);
+    limiter.close();
+    expect(() => limiter.takeAt(place, size, START)).toThrow("The limiter is closed.");
+  });
+
+  it("a check that another limiter sends elsewhere as JSON is as it was before", () => {
+    const kept = keep(check("a"));
+    take(memoryLimiter(), START, kept);
+    const limiter = memoryLimiter();
+    for (let i = 0; i < 2; i++) take(limiter, START, kept);
+    expect(JSON.parse(JSON.stringify(kept))).toEqual(check("a"));
   });
 
   it("rulings C1–C4: calls of few checks and of many are answered alike", () => {

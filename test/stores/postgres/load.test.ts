@@ -27,6 +27,7 @@ const PAGES: readonly ExportedPage[] = [
       },
     ],
   },
+  { kind: "tag_sets", rows: [{ number: 7, workspace_id: "ws_1", tags: "[]" }] },
 ];
 const OVERTAKEN = { code: "CONFLICT", detail: expect.stringContaining("begun again") as string };
 
@@ -108,7 +109,10 @@ describe.skipIf(noPostgres !== undefined)("beginLoad", () => {
     const load = await beginLoad(pool, SECRET, { schema });
     // The same page again does no harm.
     for (const page of [...PAGES, ...PAGES]) await load.write(page);
-    expect(await load.counts()).toEqual({ apis: 1, keys: 1, idempotency: 1, audit: 1 });
+    expect(await load.counts()).toEqual({
+      ...{ apis: 1, keys: 1, idempotency: 1, audit: 1, tag_sets: 1, alerts: 0 },
+      ...{ subjects: 0, outcomes_hour: 0, outcomes_day: 0, credit_days: 0 },
+    });
     await load.finish();
   });
 

@@ -69,8 +69,8 @@ describe.skipIf(noPostgres !== undefined)("postgres: reconcile", () => {
     });
     expect(seen).toEqual([1]);
     const { credits } = await findAfter(
-      `INSERT INTO keystile.keys (number, id, workspace_id, api_id, version, deleted, grants, body, start, enabled, created_at)
-         SELECT 1000 + n, 'key_' || n, 'ws_1', 'api_1', 1, false, '', '{"limited":true}', '', true, now() FROM generate_series(1, 12000) n;
+      `INSERT INTO keystile.keys (number, id, workspace_id, api_id, version, draws, deleted, grants, body, start, enabled, created_at)
+         SELECT 1000 + n, 'key_' || n, 'ws_1', 'api_1', 1, false, false, '', '{"limited":true}', '', true, now() FROM generate_series(1, 12000) n;
        INSERT INTO keystile.accounts SELECT 1000 + n, false, 0, 0, 0, 0 FROM generate_series(1, 12000) n;
        INSERT INTO keystile.leases SELECT 1000 + n / 2, n::text, 0, 0, 9, 0, true FROM generate_series(2, 12000) n;
        UPDATE keystile.accounts SET credited = 1 WHERE number IN (1001, 6001, 6002, 13000)`,
@@ -122,7 +122,20 @@ describe.skipIf(noPostgres !== undefined)("postgres: reconcile", () => {
     [
       "an account without a key",
       "INSERT INTO keystile.accounts VALUES (900, true, 0, 0, 0, 0)",
-      of(() => "number 900", "an account without a key"),
+      of(() => "number 900", "an account without a key or an identity"),
+    ],
+    [
+      "an identity that its account takes for unlimited",
+      `INSERT INTO keystile.entities (kind, id, workspace_id, name, version, deleted, body, account)
+         VALUES ('identities', 'id_ada', 'ws_1', 'ada', 1, false, '{"ratelimits":[],"hasCredits":true}', 902);
+       INSERT INTO keystile.accounts VALUES (902, true, 0, 0, 0, 0)`,
+      of(() => "id_ada", "the identity and its account differ about whether it is unlimited"),
+    ],
+    [
+      "credits of an identity without an account",
+      `INSERT INTO keystile.entities (kind, id, workspace_id, name, version, deleted, body)
+         VALUES ('identities', 'id_ada', 'ws_1', 'ada', 1, false, '{"ratelimits":[],"hasCredits":true}')`,
+      of(() => "id_ada", "it has credits, and no account"),
     ],
     [
       "a lease without an account",
@@ -185,7 +198,7 @@ describe.skipIf(noPostgres !== undefined)("postgres: reconcile", () => {
       },
     };
     await reconcile(client, "keystile", () => undefined);
-    expect(sent).toHaveLength(8);
+    expect(sent).toHaveLength(9);
     for (const text of sent) expect(text).toMatch(/LIMIT (1|2000)\b/);
     expect(sent.join()).not.toMatch(/\bFOR (UPDATE|SHARE|NO KEY|KEY)\b|INSERT|UPDATE|DELETE/);
   });

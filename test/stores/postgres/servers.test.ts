@@ -9,6 +9,7 @@ import { cachedStore } from "../../cache/cached-store.js";
 import type { Store } from "../../../src/contracts/store.js";
 import { createKeyring } from "../../../src/keyring/keyring.js";
 import { type PostgresClient, postgresStore, type PostgresStoreOptions } from "../../../src/stores/postgres/index.js";
+import { SCHEMA_VERSION, scriptOf, setUpScript, STEPS } from "../../../src/stores/postgres/schema.js";
 import { encodeKeyRow } from "../../../src/stores/postgres/keys.js";
 import { EXPIRED_PER_WRITE } from "../../../src/stores/spend-once.js";
 import { createVerifier } from "../../../src/verify/verifier.js";
@@ -277,13 +278,35 @@ describe.skipIf(isSkipped)("postgres: statements and connections", () => {
     await store.setUp();
   });
 
-  it("tables of a later version are refused", async () => {
+  it("steps follow the first schema, each once, in new tables and in those that are there", async () => {
+    // One more than this version knows.
+    const names = Array.from({ length: STEPS.length + 1 }, (_, i) => `later_${i}`);
+    const steps = names.map((name) => (s: string) => `CREATE TABLE ${s}.${name} (); `);
+    const database = new URL(await server.newDatabase()).pathname.slice(1);
+    const version = async (schema: string) => (await server.sql(`SELECT version FROM ${schema}.meta`, database))[0];
+    await server.sql(scriptOf("old", []), database);
+    const first = SCHEMA_VERSION - STEPS.length;
+    expect(await version("old")).toEqual({ version: first });
+    for (const schema of ["old", "old", "new"]) await server.sql(scriptOf(schema, steps), database);
+    for (const schema of ["old", "new"]) {
+      expect(await version(schema)).toEqual({ version: SCHEMA_VERSION + 1 });
+      await server.sql(`SELECT FROM ${names.map((name) => `${schema}.${name}`).join(", ")}`, database);
+    }
+    const failing = [...steps, () => "SELECT 1 / 0;"];
+    await expect(server.sql(scriptOf("old", failing), database)).rejects.toThrow("division by zero");
+    expect(await version("old")).toEqual({ version: SCHEMA_VERSION + 1 });
+    await expect(server.sql(setUpScript("old"), database)).rejects.toThrow(`of version ${SCHEMA_VERSION + 1}`);
+  });
+
+  it.each([1, 3, 99])("tables of version %i, which this one does not know, are refused", async (version) => {
     const url = await server.newDatabase();
     await newStore(url);
-    await server.sql("UPDATE keystile.meta SET version = 99", new URL(url).pathname.slice(1));
+    await server.sql(`UPDATE keystile.meta SET version = ${version}`, new URL(url).pathname.slice(1));
     const store = postgresStore(poolOf(url));
     await expect(store.setUp()).rejects.toMatchObject({ code: "STORE_SCHEMA_NEWER" });
-    await expect(store.findKey("d")).rejects.toMatchObject({ code: "STORE_SCHEMA_NEWER" });
+    await expect(store.findKey("d")).rejects.toMatchObject({
+      code: version > SCHEMA_VERSION ? "STORE_SCHEMA_NEWER" : "STORE_INVALID",
+    });
     await store.close();
   });
 

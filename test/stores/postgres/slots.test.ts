@@ -56,7 +56,8 @@ describe("createSession", () => {
       return tries;
     };
     for (let i = 0; i < 10; i++) expect(await met()).toBe(3);
-    const pauses = timers.mock.calls.map(([, ms]) => ms!).filter((ms) => ms < 1_000);
+    // Others of this process may set timers meanwhile: longer ones. Of a pause that is too long one would be missing.
+    const pauses = timers.mock.calls.map(([, ms]) => ms!).filter((ms) => ms <= 20);
     expect(pauses).toHaveLength(20);
     expect(new Set(pauses).size).toBeGreaterThan(10);
     for (const [i, ms] of pauses.entries()) expect(ms).toBeLessThanOrEqual(i % 2 === 0 ? 10 : 20);

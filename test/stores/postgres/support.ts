@@ -9,7 +9,10 @@ import {
   type PostgresStoreOptions,
 } from "../../../src/stores/postgres/index.js";
 
-const TABLES = ["keys", "entities", "accounts", "changes", "audit", "idempotency", "idempotency_counts"];
+const TABLES = [
+  ...["keys", "entities", "accounts", "changes", "audit", "idempotency", "idempotency_counts"],
+  ...["flushes", "subjects", "tag_sets", "outcomes_hour", "outcomes_day", "credit_days", "alerts"],
+];
 
 /** Stores of a test file. Each new one gets a schema that no other one has at the time. */
 export interface Opener {

@@ -4,27 +4,16 @@
  */
 import Database from "better-sqlite3";
 import { cachedStore } from "../../cache/cached-store.js";
-import type { Store } from "../../../src/contracts/store.js";
 import { sqliteStore } from "../../../src/stores/sqlite/index.js";
 import { storeSuite } from "../suite.js";
-import { auditOf, emptyFiles, foreignHandle, nullHandle, temporaryPaths } from "./support.js";
+import { emptyFiles, foreignHandle, nullHandle, temporaryPaths } from "./support.js";
 
 const newPath = temporaryPaths();
 const path = await emptyFiles();
 /** Where the driver is the subject: how commits reach the disk is tried with the others. */
 const DRIVER = { durability: "process" } as const;
 
-const pathOf = new WeakMap<Store, string>();
-storeSuite(
-  "sqlite",
-  () => {
-    const file = newPath();
-    const store = sqliteStore(file);
-    pathOf.set(store, file);
-    return store;
-  },
-  { readAudit: (store) => auditOf(pathOf.get(store)!) },
-);
+storeSuite("sqlite", () => sqliteStore(newPath()));
 storeSuite("sqlite, process-durable, through the cache", () =>
   cachedStore(sqliteStore(path(), { durability: "process" })),
 );

@@ -4,7 +4,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { afterAll, afterEach, vi } from "vitest";
-import type { AuditEntry } from "../../../src/contracts/audit.js";
 import { isKeystileError, type KeystileErrorCode } from "../../../src/contracts/errors.js";
 import type { ApiRow, KeyRow, NewBalance, Store } from "../../../src/contracts/store.js";
 import { sqliteStore, type SqliteStore, type SqliteStoreOptions } from "../../../src/stores/sqlite/index.js";
@@ -23,26 +22,6 @@ export function temporaryPaths(parent = tmpdir()): () => string {
   afterAll(() => rmSync(folder, { recursive: true }));
   let made = 0;
   return () => join(folder, `${++made}.db`);
-}
-
-/** The audit trail of a file, oldest first. */
-export function auditOf(file: string): AuditEntry[] {
-  const database = new Database(file, { readonly: true });
-  try {
-    const rows = database.prepare("SELECT * FROM keystile_audit ORDER BY number").all() as Record<string, string>[];
-    return rows.map(({ time, workspace_id, actor_kind, actor, operation, ids, fields, count }) => ({
-      time: Date.parse(time!),
-      workspaceId: workspace_id!,
-      actorKind: actor_kind!,
-      ...(actor !== null && { actor: actor! }),
-      operation: operation!,
-      ids: JSON.parse(ids!) as string[],
-      fields: JSON.parse(fields!) as string[],
-      count: Number(count),
-    }));
-  } finally {
-    database.close();
-  }
 }
 
 /** Opens process-durable stores, and closes those of a test after it. */
@@ -168,8 +147,8 @@ export function inspect<T>(path: string, look: (db: Database.Database) => T): T 
 }
 
 /**
- * A handle in the manner of node:sqlite: rows without a prototype, errors with `errcode`, and nothing but `prepare` and
- * `exec`.
+ * A handle in the manner of node:sqlite: rows without a prototype, errors with `errcode`, lone surrogates replaced, no
+ * `undefined` taken, and nothing but `prepare` and `exec`.
  * @param intercept called before each execution of a statement; may throw in its place
  */
 export function foreignHandle(db: Database.Database, intercept: (sql: string) => void = () => undefined): Handle {
@@ -192,14 +171,18 @@ export function foreignHandle(db: Database.Database, intercept: (sql: string) =>
     }
     return Object.assign(Object.create(null), row) as unknown;
   };
+  const bound = (value: unknown) => {
+    if (value === undefined) throw new TypeError("Provided value cannot be bound to SQLite parameter 1.");
+    return typeof value === "string" ? value.toWellFormed() : value;
+  };
   return {
     exec: guarded("exec", (sql: string) => void db.exec(sql)),
     prepare(sql): Statement {
       const statement = guarded(`prepare ${sql}`, () => db.prepare(sql))();
       return {
-        get: (...given) => bare(guarded(sql, () => statement.get(...given))()),
-        all: (...given) => guarded(sql, () => statement.all(...given))().map(bare),
-        run: guarded(sql, (...given) => statement.run(...given)),
+        get: (...given) => bare(guarded(sql, () => statement.get(...given.map(bound)))()),
+        all: (...given) => guarded(sql, () => statement.all(...given.map(bound)))().map(bare),
+        run: guarded(sql, (...given) => statement.run(...given.map(bound))),
       };
     },
   };

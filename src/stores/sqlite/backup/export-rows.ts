@@ -4,25 +4,35 @@
  * Why leases end as if all had expired: nobody else may use the file meanwhile, so no node is left that could spend
  * what it reserved. What nodes held is forfeited: whether they spent it is unknown.
  */
-import { type Account, sweep } from "../../../credits/account.js";
+import type { IdentityRow, Rows } from "../../../contracts/store.js";
+import { type Account, type Lease, sweep } from "../../../credits/account.js";
 import { ENTITY_TABLES, type EntityTable } from "../../codec/entity-codec.js";
-import type { ExportedAudit, ExportedKey, ExportedPage } from "../../codec/exported-rows.js";
+import {
+  COUNT_TABLES,
+  type CountRow,
+  type CountTable,
+  type ExportedAudit,
+  type ExportedKey,
+  type ExportedPage,
+  type PlainTable,
+} from "../../codec/exported-rows.js";
 import { loadDriver, openFile } from "../connection/driver.js";
 import { type Handle, select } from "../connection/handle.js";
 import { SCHEMA_VERSION, schemaVersion } from "../connection/schema.js";
-import { createAccounts } from "../credits/account-table.js";
+import { accountOfIdentity, createAccounts } from "../credits/account-table.js";
 import { createOnceTable } from "../credits/once-table.js";
 import { createKeyReader } from "../keys/find-keys.js";
 import { createEntityTables, TABLES } from "../tables/entity-tables.js";
 import { createReferenceCache } from "../tables/reference-cache.js";
 import { KeystileError } from "../../../contracts/errors.js";
 
-/** Tables of which an export has every row. Accounts go with their keys; leases end. */
+/** Tables of which an export has every row. Accounts go with their keys and identities; leases end. */
 export const EXPORTED_TABLES: readonly string[] = [
   ...Object.values(TABLES),
   "keystile_keys",
   "keystile_idempotency",
   "keystile_audit",
+  ...Object.keys(COUNT_TABLES).map((table) => `keystile_${table}`),
 ];
 /** Rows of a page. */
 const PAGE = 1_000;
@@ -65,18 +75,34 @@ function read(handle: Handle): Omit<Export, "close"> {
   const countOf = (table: string) =>
     Number(select<{ n: number | bigint }>(handle, `SELECT count(*) AS n FROM ${table}`).get()?.n);
 
+  type Numbered = { readonly id: string; readonly number: number | bigint };
+  const accountsOf = (table: "keys" | "identities", ids: readonly string[]) => {
+    const found = accounts.readMany(table, ids);
+    return (id: string): Account | undefined => {
+      const { account, leases } = found.get(id) ?? { account: undefined, leases: new Map<string, Lease>() };
+      return account && sweep(account, leases, undefined, Infinity).account;
+    };
+  };
   function* entityPages(table: EntityTable): Iterable<ExportedPage> {
-    const ids = select<{ id: string }>(
+    const numbers = select<Numbered>(
       handle,
-      `SELECT id FROM ${TABLES[table]} WHERE id > ? ORDER BY id LIMIT ${PAGE}`,
+      `SELECT id, number FROM ${TABLES[table]} WHERE id > ? ORDER BY id LIMIT ${PAGE}`,
     );
-    for (let page = ids.all(""); page.length > 0; page = ids.all((page.at(-1) as { id: string }).id)) {
-      const rows = entities.readMany(
-        table,
-        page.map(({ id }) => id),
-      );
-      yield { kind: table, rows: rows.filter((row) => row !== undefined) };
+    for (let page = numbers.all(""); page.length > 0; page = numbers.all((page.at(-1) as Numbered).id)) {
+      const ids = page.map(({ id }) => id);
+      const rows = entities.readMany(table, ids).filter((row) => row !== undefined);
+      yield table === "identities"
+        ? identityPage(page, rows as IdentityRow[])
+        : { kind: table, rows: rows as Rows[PlainTable][] };
     }
+  }
+  function identityPage(page: readonly Numbered[], rows: readonly IdentityRow[]): ExportedPage {
+    const numberOf = new Map(page.map(({ id, number }) => [id, accountOfIdentity(number)]));
+    const accountOf = accountsOf("identities", [...numberOf.keys()]);
+    return {
+      kind: "identities",
+      rows: rows.map((row) => ({ number: numberOf.get(row.id) as number, row, account: accountOf(row.id) })),
+    };
   }
   function* keyPages(): Iterable<ExportedPage> {
     const numbers = select<{ number: number | bigint; id: string; account: number | bigint | null }>(
@@ -86,16 +112,14 @@ function read(handle: Handle): Omit<Export, "close"> {
     for (let page = numbers.all(Number.MIN_SAFE_INTEGER); page.length > 0;) {
       const ids = page.map(({ id }) => id);
       const rows = keys.readMany(ids);
-      const balances = accounts.readMany(ids);
+      const accountOf = accountsOf("keys", ids);
       yield {
         kind: "keys",
         rows: page.flatMap(({ id, number, account: shared }, i): ExportedKey[] => {
           const row = rows[i];
           if (row === undefined) return [];
-          const { account, leases } = balances.get(id) ?? { account: undefined, leases: new Map() };
-          const ended: Account | undefined = account && sweep(account, leases, undefined, Infinity).account;
           const sharedAccount = shared === null ? undefined : Number(shared);
-          return [{ number: Number(number), sharedAccount, row, account: ended }];
+          return [{ number: Number(number), sharedAccount, row, account: accountOf(id) }];
         }),
       };
       page = numbers.all(Number((page.at(-1) as { number: number | bigint }).number));
@@ -138,6 +162,19 @@ function read(handle: Handle): Omit<Export, "close"> {
       yield { kind: "audit", rows };
     }
   }
+  function* countPages(kind: CountTable): Iterable<ExportedPage> {
+    const key = COUNT_TABLES[kind];
+    const records = select<Record<string, string | number | bigint | null>>(
+      handle,
+      `SELECT * FROM keystile_${kind} WHERE (${key.join(", ")}) > (${key.map(() => "?").join(", ")})
+       ORDER BY ${key.join(", ")} LIMIT ${PAGE}`,
+    );
+    let after = key.map(() => Number.MIN_SAFE_INTEGER);
+    for (let page = records.all(...after); page.length > 0; page = records.all(...after)) {
+      after = key.map((name) => Number(page.at(-1)?.[name]));
+      yield { kind, rows: page.map(toCountRow) };
+    }
+  }
   return {
     secret: createOnceTable(handle).readSecret("idempotency"),
     rows: EXPORTED_TABLES.reduce((sum, table) => sum + countOf(table), 0),
@@ -146,6 +183,12 @@ function read(handle: Handle): Omit<Export, "close"> {
       yield* keyPages();
       yield* oncePages();
       yield* auditPages();
+      for (const table of Object.keys(COUNT_TABLES) as CountTable[]) yield* countPages(table);
     },
   };
+}
+
+function toCountRow(raw: Readonly<Record<string, string | number | bigint | null>>): CountRow {
+  const plain = Object.entries(raw).map(([name, value]) => [name, typeof value === "bigint" ? Number(value) : value]);
+  return Object.fromEntries(plain) as CountRow;
 }

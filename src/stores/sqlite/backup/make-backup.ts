@@ -6,7 +6,7 @@
  */
 import { rmSync, statSync } from "node:fs";
 import { KeystileError } from "../../../contracts/errors.js";
-import { loadDriver, openFile } from "../connection/driver.js";
+import { type Driver, type DriverName, loadDriver, openFile } from "../connection/driver.js";
 import { toStoreError } from "../connection/errors.js";
 import { assertOwnLog } from "../connection/foreign-log.js";
 import type { Handle } from "../connection/handle.js";
@@ -40,6 +40,8 @@ export interface BackupOrder {
   readonly readonly: boolean;
   /** Milliseconds to wait for locks. */
   readonly busyTimeout: number;
+  /** What the store was opened with. Default: what `loadDriver` chooses. */
+  readonly driver?: DriverName | undefined;
 }
 
 /**
@@ -54,7 +56,7 @@ export function makeBackup(order: BackupOrder, onAccounts: (accounts: number) =>
   try {
     createPrivate(temporary);
     try {
-      const driver = loadDriver();
+      const driver = loadDriver({ only: order.driver });
       copyDatabase(driver, order);
       const { leases, forfeited, credits } = prepareCopy(driver, temporary, onAccounts);
       syncFile(temporary);
@@ -69,7 +71,7 @@ export function makeBackup(order: BackupOrder, onAccounts: (accounts: number) =>
   }
 }
 
-function copyDatabase(driver: ReturnType<typeof loadDriver>, order: BackupOrder): void {
+function copyDatabase(driver: Driver, order: BackupOrder): void {
   const { path, temporary, readonly, busyTimeout } = order;
   const handle = openFile(driver, path, { readonly, fileMustExist: true, timeout: busyTimeout });
   try {

@@ -6,8 +6,7 @@
  */
 import { isKeystileError } from "../../../contracts/errors.js";
 import { forfeitLeases } from "../../../credits/account.js";
-import type { loadDriver } from "../connection/driver.js";
-import { openFile } from "../connection/driver.js";
+import { type Driver, openFile } from "../connection/driver.js";
 import { type Handle, select } from "../connection/handle.js";
 import { prepareSchema } from "../connection/schema.js";
 import { createTransact } from "../connection/transaction.js";
@@ -32,11 +31,7 @@ const BATCH = 1_000;
  * @param onAccounts called with the number of accounts proved so far
  * @throws KeystileError STORE_SCHEMA_NEWER, STORE_INVALID; otherwise the driver's error
  */
-export function prepareCopy(
-  driver: ReturnType<typeof loadDriver>,
-  path: string,
-  onAccounts: (accounts: number) => void,
-): PreparedCopy {
+export function prepareCopy(driver: Driver, path: string, onAccounts: (accounts: number) => void): PreparedCopy {
   const handle = openFile(driver, path, { readonly: false, fileMustExist: true, timeout: 0 });
   try {
     // A crash leaves a file without its final name, which nobody uses.

@@ -1,7 +1,7 @@
 /** Puts a backup in the place of a database: proved first, and without losing what was there. */
 import { existsSync, realpathSync, renameSync, rmSync, statSync } from "node:fs";
 import { KeystileError } from "../../../contracts/errors.js";
-import { loadDriver, openFile } from "../connection/driver.js";
+import { type Driver, loadDriver, openFile } from "../connection/driver.js";
 import { isBusy, toStoreError } from "../connection/errors.js";
 import { hasForeignLog, readMode } from "../connection/foreign-log.js";
 import { type Handle, select } from "../connection/handle.js";
@@ -18,8 +18,6 @@ import {
 } from "./files.js";
 import { assertTables } from "./make-backup.js";
 import { type PreparedCopy, prepareCopy } from "./prepare-copy.js";
-
-type Driver = ReturnType<typeof loadDriver>;
 
 export interface RestoreOptions {
   /** Move what is at the target aside. Without it the target, its `-wal`, `-shm` and `-journal` must not exist. */

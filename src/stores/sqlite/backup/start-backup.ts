@@ -45,7 +45,7 @@ const OPTIONS = {
 
 /** @returns the method `backup` of the store on this connection */
 export function createBackup(
-  { handle, isShared }: Connection,
+  { driver, handle, isShared }: Connection,
   { readonly, busyTimeout, writer }: Required<SqliteStoreOptions>,
 ): (target: string, options?: BackupOptions) => Promise<SqliteBackup> {
   return async (given, options = {}) => {
@@ -63,7 +63,7 @@ export function createBackup(
       "SELECT file FROM pragma_database_list WHERE name = 'main'",
     ).get() as { file: string };
     const target = resolve(given);
-    const order = { path: file, target, temporary: temporaryName(target), readonly, busyTimeout };
+    const order = { path: file, target, temporary: temporaryName(target), readonly, busyTimeout, driver };
     const total = Number(readPragma(handle, "page_count")) * Number(readPragma(handle, "page_size"));
     const making = runThread(programOf(program), { backup: order });
     if (onProgress !== undefined) report(order.temporary, total, onProgress, making);

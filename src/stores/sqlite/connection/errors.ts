@@ -95,7 +95,7 @@ function meaningOf(cause: unknown): readonly [KeystileErrorCode, string] {
   if (/within a transaction/i.test(message)) {
     return ["STORE_FAILED", "the handle is inside a transaction of its owner; end it before keys are used"];
   }
-  if (/(connection|database) (is not open|has closed)/i.test(message))
+  if (/(connection|database) (is not open|has closed)|statement has been finalized/i.test(message))
     return ["STORE_CLOSED", "the database handle was closed; open it again to use the store"];
   return ["STORE_FAILED", "the database failed; its own words are in the cause"];
 }

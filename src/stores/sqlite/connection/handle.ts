@@ -50,20 +50,39 @@ export function assertNamedRows(given: Pick<SqliteHandle, "prepare">): void {
     throw new TypeError("file must be a handle whose rows are objects: open it without returnArrays");
 }
 
-/** Wraps a handle whose `get` returns `null` instead of `undefined` when there is no row (bun:sqlite). */
+/**
+ * Makes a handle behave as those of better-sqlite3 12. Others return `null` instead of `undefined` when there is no
+ * row (bun:sqlite), refuse `undefined` as a value (node:sqlite), or bind U+FFFD in place of what is not well formed in
+ * a text, which may be another row's (node:sqlite, better-sqlite3 13).
+ */
 export function adopt(given: Handle): Handle {
-  if (given.prepare("SELECT 1 WHERE 0").get() !== null) return given;
+  const returnsNull = given.prepare("SELECT 1 WHERE 0").get() === null;
+  const replaces = Boolean(given.prepare("SELECT 1 WHERE ? = ?").get("\ud800", "\ufffd"));
+  if (!returnsNull && !replaces) return given;
   return {
     prepare(sql) {
       const statement = given.prepare(sql);
       return {
-        get: (...parameters) => statement.get(...parameters) ?? undefined,
-        all: (...parameters) => statement.all(...parameters),
-        run: (...parameters) => statement.run(...parameters),
+        get: (...parameters) => statement.get(...toBound(parameters)) ?? undefined,
+        all: (...parameters) => statement.all(...toBound(parameters)),
+        run: (...parameters) => statement.run(...toBound(parameters)),
       };
     },
     exec: (sql) => given.exec(sql),
   };
+}
+
+/** Text that is ill-formed becomes bytes, which equal no text. Almost always the list is returned as it is. */
+function toBound(values: (SqliteValue | undefined)[]): SqliteValue[] {
+  for (const value of values) {
+    if (value === undefined || (typeof value === "string" && !value.isWellFormed())) return values.map(toBindable);
+  }
+  return values as SqliteValue[];
+}
+
+function toBindable(value: SqliteValue | undefined): SqliteValue {
+  if (typeof value === "string" && !value.isWellFormed()) return Buffer.from(value, "utf16le");
+  return value ?? null;
 }
 
 /** A prepared SELECT whose rows have this shape. */

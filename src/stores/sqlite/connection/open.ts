@@ -1,7 +1,7 @@
 /** Opens and configures a connection: journal mode, durability, lock timeouts, tables. */
 import type { SqliteStoreOptions } from "../options.js";
 import { assertOwnDatabase, type FileWatch, markFile, prepareFile, settleLog, watchFile } from "./database-file.js";
-import { type ClosableHandle, loadDriver, openFile } from "./driver.js";
+import { type ClosableHandle, type DriverName, loadDriver, openFile } from "./driver.js";
 import { resultName } from "./errors.js";
 import { assertOwnLog } from "./foreign-log.js";
 import { adopt, type Handle, readPragma } from "./handle.js";
@@ -12,6 +12,8 @@ type Options = Required<SqliteStoreOptions>;
 
 /** A configured connection. */
 export interface Connection {
+  /** What opened the file; `undefined`: its owner did. */
+  readonly driver: DriverName | undefined;
   readonly handle: Handle;
   readonly file: FileWatch;
   readonly transact: Transact;
@@ -48,8 +50,11 @@ export const DRIVER_BUSY_TIMEOUT = 50;
  */
 const PROBE_WAIT = 5;
 
-/** @throws KeystileError when the file cannot be used; otherwise the driver's error, for the caller to translate */
-export function connect(file: string | Handle, options: Options): Connection {
+/**
+ * @param only the driver to open a path with: what another thread has chosen
+ * @throws KeystileError when the file cannot be used; otherwise the driver's error, for the caller to translate
+ */
+export function connect(file: string | Handle, options: Options, only?: DriverName): Connection {
   if (typeof file !== "string") {
     const handle = adopt(file);
     const watch = watchFile(handle);
@@ -58,26 +63,31 @@ export function connect(file: string | Handle, options: Options): Connection {
   }
   const { readonly } = options;
   const fileMustExist = options.mustExist || readonly;
-  const driver = loadDriver();
+  const driver = loadDriver({ only });
   prepareFile(file, fileMustExist, options.busyTimeout);
-  const handle = openFile(driver, file, { readonly, fileMustExist, timeout: 0 });
+  const opened = openFile(driver, file, { readonly, fileMustExist, timeout: 0 });
   try {
     assertOwnLog(file);
-    retryWhileBusy(() => assertOwnDatabase(handle), options.busyTimeout);
+    const handle = retryWhileBusy(() => {
+      const adopted = adopt(opened);
+      assertOwnDatabase(adopted);
+      return adopted;
+    }, options.busyTimeout);
     const watch = watchFile(handle);
     const transact = prepare(handle, watch, options, 0);
     if (!readonly) retryWhileBusy(() => markFile(handle), options.busyTimeout);
     handle.exec(`PRAGMA cache_size = -${CACHE_KIB}; PRAGMA journal_size_limit = ${MAX_LOG_BYTES}`);
     return {
+      driver: driver.name,
       handle,
       file: watch,
       transact,
       probe: (attempt) => withDriverWait(handle, PROBE_WAIT, attempt),
       isShared: false,
-      close: () => finish(handle, options),
+      close: () => finish(opened, options),
     };
   } catch (cause) {
-    handle.close();
+    opened.close();
     throw cause;
   }
 }
@@ -105,6 +115,7 @@ function prepare(handle: Handle, { path }: FileWatch, options: Options, driverWa
 function shareHandle(handle: Handle, file: FileWatch, transact: Transact): Connection {
   let driverWait = 0;
   return {
+    driver: undefined,
     handle,
     file,
     transact: (work, onUndone) => withDriverWait(handle, driverWait, () => transact(work, onUndone)),

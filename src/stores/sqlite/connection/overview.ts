@@ -1,10 +1,11 @@
 /**
- * The view `keystile_key_overview`: a row for each key, for people who ask in SQL. Part of the file format.
+ * The view `keystile_key_overview`: a row for each key, for people who ask in SQL. Part of the file format. Credits are
+ * those that the key draws on: keys of one identity may share them.
  *
  * Why a view and not stored columns: the balance as of now counts refills that are due and reserves that have expired,
  * and both depend on the time of the question.
  */
-import { MAX_BALANCE } from "../../../credits/account.js";
+import { ABANDONED, MAX_BALANCE } from "../../../credits/account.js";
 
 /** Calendar counts at the moment of the question; see `src/credits/refill-calendar.ts`. */
 const NOW = `
@@ -31,7 +32,13 @@ const DIRECT = "SELECT value FROM json_each(nullif(k.grants, ''), '$[0]')";
 const ROLES = "SELECT value FROM json_each(nullif(k.grants, ''), '$[1]')";
 const OF_ROLES = `SELECT p.value FROM keystile_roles r, json_each(r.body, '$.permissions') p WHERE r.id IN (${ROLES})`;
 
-export const CREATE_OVERVIEW = `
+const IS_LIMITED = `a.unlimited = 0 AND a.period < ${ABANDONED}`;
+/** The account that a key `k` of an identity `i` draws on. */
+export const ACCOUNT = `iif(json_extract(i.body, '$.hasCredits') AND json_extract(k.body, '$.limited') IS NULL
+    AND coalesce(json_extract(k.body, '$.creditsFrom'), '') <> 'none', -i.number, coalesce(k.account, k.number))`;
+
+/** @param more columns after those that it had at first */
+const createOverview = (more: string) => `
   CREATE VIEW keystile_key_overview AS
   WITH t AS (${NOW})
   SELECT k.id AS key_id,
@@ -47,12 +54,22 @@ export const CREATE_OVERVIEW = `
     strftime('%Y-%m-%dT%H:%M:%fZ', json_extract(k.body, '$.expires') / 1000.0, 'unixepoch') AS expires,
     ${names("permissions", `${DIRECT} UNION ${OF_ROLES}`)} AS permissions,
     ${names("roles", ROLES)} AS roles,
-    iif(a.unlimited = 0, min(${MAX_BALANCE}, a.remaining + min(a.amount * ${DUE}, ${MAX_BALANCE} - a.remaining) + ${EXPIRED}), NULL) AS credits,
-    iif(a.unlimited = 0, a.reserved - ${EXPIRED}, NULL) AS credits_leased,
+    iif(${IS_LIMITED}, min(${MAX_BALANCE}, a.remaining + min(a.amount * ${DUE}, ${MAX_BALANCE} - a.remaining) + ${EXPIRED}), NULL) AS credits,
+    iif(${IS_LIMITED}, a.reserved - ${EXPIRED}, NULL) AS credits_leased,
     a.spent AS credits_spent,
-    a.forfeited AS credits_forfeited
+    a.forfeited AS credits_forfeited${more}
   FROM keystile_keys k
   CROSS JOIN t
   JOIN keystile_apis p ON p.number = k.api
   LEFT JOIN keystile_identities i ON i.number = k.identity
-  LEFT JOIN keystile_accounts a ON a.number = coalesce(k.account, k.number)`;
+  LEFT JOIN keystile_accounts a ON a.number = ${ACCOUNT}`;
+
+export const CREATE_OVERVIEW = createOverview("");
+
+/** Adds the key that replaced one, so that questions can leave out what is rotated. */
+export const SHOW_SUCCESSORS = {
+  up: `DROP VIEW keystile_key_overview;
+    ${createOverview(", json_extract(k.body, '$.rerolledTo') AS rerolled_to")}`,
+  down: `DROP VIEW keystile_key_overview; ${CREATE_OVERVIEW}`,
+  refuses: {},
+};

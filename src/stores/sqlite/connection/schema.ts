@@ -1,5 +1,5 @@
 /**
- * The tables, and the steps that upgrade them. Forward only: a file of a newer version is refused.
+ * The tables, and the steps that upgrade them and take them back. A file of a newer version is refused.
  *
  * Why keys are found through `keystile_key_index` and not through indexes on their digests: see
  * `../keys/hash-index.ts`.
@@ -11,13 +11,16 @@
  * credits.
  */
 import { KeystileError } from "../../../contracts/errors.js";
-import { SEAL_SQL } from "../credits/account-table.js";
+import { CREATE_RESERVATIONS, SEAL_SQL } from "../credits/account-table.js";
 import { CREATE_IDEMPOTENCY } from "../credits/once-table.js";
 import { CREATE_USES } from "../keys/key-uses.js";
+import { CREATE_KEY_SEARCH } from "../keys/search-keys.js";
+import { CREATE_ALERTS } from "../tables/alert-table.js";
 import { CREATE_AUDIT } from "../tables/audit-table.js";
+import { CREATE_OUTCOMES } from "../tables/outcome-tables.js";
 import { resultName } from "./errors.js";
 import { type Handle, select } from "./handle.js";
-import { CREATE_OVERVIEW } from "./overview.js";
+import { CREATE_OVERVIEW, SHOW_SUCCESSORS } from "./overview.js";
 import type { Transact } from "./transaction.js";
 
 const entityTable = (table: string) => `
@@ -121,8 +124,25 @@ const CREATE = `
 /** The version of the first schema. Lower ones were in use before 0.1.0; files of those are refused. */
 export const FIRST_VERSION = 9;
 
-/** Statements that upgrade a file, each by one version, from the first on. A released step never changes. */
-const STEPS: readonly string[] = [];
+/** What leads to a version, and back from it. A released step never changes. */
+export interface Step {
+  readonly up: string;
+  readonly down: string;
+  /**
+   * Rows that the version before would lose or misread, such as keys with a field that it does not know: by what they
+   * are called, a statement that counts them as `n`. There is no way back while there are any.
+   */
+  readonly refuses: Readonly<Record<string, string>>;
+}
+
+/** What upgrades a file, each by one version, from the first on. Texts alone have no way back: before 0.1.0. */
+export const STEPS: readonly (string | Step)[] = [
+  CREATE_RESERVATIONS,
+  CREATE_OUTCOMES,
+  CREATE_KEY_SEARCH,
+  CREATE_ALERTS,
+  SHOW_SUCCESSORS,
+];
 
 /** The schema version that this code reads and writes. */
 export const SCHEMA_VERSION = FIRST_VERSION + STEPS.length;
@@ -170,8 +190,9 @@ export function prepareSchema(handle: Handle, transact: Transact, steps = STEPS)
     transact(() => {
       const version = readVersion(handle, newest);
       if (version === 0) handle.exec(`${CREATE}; INSERT INTO keystile_schema VALUES (${FIRST_VERSION})`);
-      for (const step of steps.slice(Math.max(0, version - FIRST_VERSION))) handle.exec(step);
-      handle.exec(`UPDATE keystile_schema SET version = ${newest}`);
+      for (const step of steps.slice(Math.max(0, version - FIRST_VERSION)))
+        handle.exec(typeof step === "string" ? step : step.up);
+      setVersion(handle, newest);
       return true;
     });
   } catch (cause) {
@@ -184,6 +205,44 @@ export function prepareSchema(handle: Handle, transact: Transact, steps = STEPS)
       { cause },
     );
   }
+}
+
+/**
+ * Takes the tables back to an earlier version, in one transaction. Stores that have the file open fail from then on.
+ * @returns the version that they had
+ * @throws KeystileError CONFLICT: they are older, there is no way back to that version, or it would lose or misread
+ * rows; otherwise as {@link readVersion}
+ */
+export function downgradeSchema(handle: Handle, transact: Transact, to: number, steps = STEPS): number {
+  const before = transact(() => {
+    const version = readVersion(handle, FIRST_VERSION + steps.length);
+    if (version < to)
+      throw new KeystileError("CONFLICT", `the tables have version ${version}, which is not above ${to}`);
+    for (let from = version; from > to; from--) takeBack(handle, steps[from - FIRST_VERSION - 1], from);
+    setVersion(handle, to);
+    return version;
+  });
+  return before as number;
+}
+
+/** A step need not change a table: one comes and goes, so that {@link watchSchema} of open stores looks again. */
+function setVersion(handle: Handle, version: number): void {
+  handle.exec(`UPDATE keystile_schema SET version = ${version};
+    CREATE TABLE keystile_step (a INTEGER) STRICT; DROP TABLE keystile_step`);
+}
+
+function takeBack(handle: Handle, step: string | Step | undefined, from: number): void {
+  if (step === undefined || typeof step === "string")
+    throw new KeystileError("CONFLICT", `there is no way back from version ${from}; nothing was changed`);
+  for (const [what, sql] of Object.entries(step.refuses)) {
+    const n = Number(select<{ n: unknown }>(handle, sql).get()?.n);
+    if (n > 0)
+      throw new KeystileError(
+        "CONFLICT",
+        `the file has ${n} ${what}, which version ${from - 1} does not know; nothing was changed`,
+      );
+  }
+  handle.exec(step.down);
 }
 
 /**

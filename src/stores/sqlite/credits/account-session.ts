@@ -2,8 +2,8 @@
  * Accounts and leases inside one transaction: each account is read once, changed in memory and written once.
  * Cached accounts stay valid from one transaction to the next until another connection writes to the file.
  */
-import type { Spend } from "../../../contracts/store.js";
-import { type Account, type Lease, type Outcome, spend, spendRemaining } from "../../../credits/account.js";
+import type { ReservationRequest, Spend } from "../../../contracts/store.js";
+import { type Account, type Lease, type Outcome, reserve, spend, spendRemaining } from "../../../credits/account.js";
 import { type Handle, select } from "../connection/handle.js";
 import type { Accounts } from "./account-table.js";
 
@@ -15,14 +15,17 @@ export interface AccountSession {
   begin(): boolean;
   /**
    * Changes an account. `undefined`: there is no such account.
+   * @param change is given one lease, if it is there, and those that have expired at `now`
    * @throws KeystileError STORE_INVALID: the account in the file is damaged; nothing was changed
    */
   change<T>(
     n: number,
-    change: (account: Account, leases: () => ReadonlyMap<string, Lease>) => Outcome<T>,
+    lease: string,
+    now: number,
+    change: (account: Account, leases: ReadonlyMap<string, Lease>) => Outcome<T>,
   ): T | undefined;
-  /** Takes credits. `undefined`: there is no such account. */
-  spend(n: number, cost: number, period: number, now: number): Spend | undefined;
+  /** Takes credits. `undefined`: there is no such account. @param reservation takes them for one */
+  spend(n: number, cost: number, period: number, now: number, reservation?: ReservationRequest): Spend | undefined;
   /**
    * The same in one autocommit statement outside a transaction, if the account is cached, nothing of it is leased, and
    * the file still has the cached value. `undefined`: nothing was changed; spend in a transaction instead.
@@ -94,25 +97,18 @@ export function createAccountSession(
       version = now;
       return isChanged && !isFirst;
     },
-    change(n, change) {
+    change(n, lease, now, change) {
       const from = find(n);
-      return (
-        from &&
-        keep(
-          from,
-          change(from.account, () => accounts.leases(n)),
-        )
-      );
+      return from && keep(from, change(from.account, accounts.expiredLeases(n, now, lease)));
     },
-    spend(n, cost, period, now) {
+    spend(n, cost, period, now, reservation) {
       const from = find(n);
-      return (
-        from &&
-        keep(
-          from,
-          spend(from.account, () => accounts.leases(n), cost, period, now),
-        )
-      );
+      if (from === undefined) return undefined;
+      const expired = () => accounts.expiredLeases(n, now);
+      if (reservation === undefined) return keep(from, spend(from.account, expired, cost, period, now));
+      accounts.forgetEndings(now);
+      const known = () => accounts.reservations(n, reservation.id);
+      return keep(from, reserve(from.account, expired, known, cost, period, now, reservation));
     },
     compareAndSpend(n, cost, period) {
       const from = isShared ? undefined : cache.get(n);

@@ -1,6 +1,7 @@
 /**
- * Proves the accounts of a file, key by key: the totals add up, the seal fits, and the leases hold what is reserved.
+ * Proves the accounts of a file, one by one: the totals add up, the seal fits, and the leases hold what is reserved.
  */
+import { ABANDONED } from "../../../credits/account.js";
 import { type Handle, select } from "../connection/handle.js";
 import { createFindings, type Reconciliation } from "../../reconciliation.js";
 import { SEAL_SQL } from "./account-table.js";
@@ -12,7 +13,10 @@ const LEASED =
   "coalesce((SELECT sum(l.held + l.reserved) FROM keystile_leases l WHERE l.account = a.number AND l.is_forfeited = 0), 0)";
 /** Each as a condition that holds when something is wrong, and the words for it. */
 const PROBLEMS: readonly (readonly [condition: string, words: string])[] = [
-  ["k.id IS NULL AND NOT EXISTS (SELECT 1 FROM keystile_keys WHERE account = a.number)", "'an account without a key'"],
+  [
+    "k.id IS NULL AND i.id IS NULL AND NOT EXISTS (SELECT 1 FROM keystile_keys WHERE account = a.number)",
+    "'an account without a key or an identity'",
+  ],
   [
     "a.credited + a.refilled + a.adjusted <> a.spent + a.remaining + a.reserved + a.forfeited",
     "printf('credited %d + refilled %d + adjusted %d is not spent %d + remaining %d + reserved %d + forfeited %d', " +
@@ -29,8 +33,12 @@ const PROBLEMS: readonly (readonly [condition: string, words: string])[] = [
   [`a.reserved <> ${LEASED}`, `printf('reserved %d, and its leases hold %d', a.reserved, ${LEASED})`],
   ["a.unlimited = 1 AND a.remaining <> 0", "'unlimited, and has a balance'"],
   [
-    "k.id IS NOT NULL AND (a.unlimited = 0) <> (json_extract(k.body, '$.limited') IS NOT NULL)",
+    `k.id IS NOT NULL AND (a.unlimited = 0 AND a.period < ${ABANDONED}) <> (json_extract(k.body, '$.limited') IS NOT NULL)`,
     "'the key and its account differ about whether it is unlimited'",
+  ],
+  [
+    "i.id IS NOT NULL AND (a.unlimited = 0) <> coalesce(json_extract(i.body, '$.hasCredits'), 0)",
+    "'the identity and its account differ about whether it is unlimited'",
   ],
 ];
 
@@ -42,14 +50,17 @@ export function reconcile(handle: Handle, onProgress: (accounts: number) => void
   const problem = `CASE ${PROBLEMS.map(([condition, words]) => `WHEN ${condition} THEN ${words}`).join(" ")} END`;
   const batch = select<{ n: number | bigint; id: string | null; problem: string | null }>(
     handle,
-    `SELECT a.number AS n, k.id, ${problem} AS problem FROM keystile_accounts a LEFT JOIN keystile_keys k ON k.number = a.number
+    `SELECT a.number AS n, coalesce(k.id, i.id) AS id, ${problem} AS problem FROM keystile_accounts a
+     LEFT JOIN keystile_keys k ON k.number = a.number LEFT JOIN keystile_identities i ON i.number = -a.number
      WHERE a.number > ? ORDER BY a.number LIMIT ${BATCH}`,
   );
-  // A key that has credits without an account verifies as unlimited or not at all.
+  // What has credits without an account verifies as unlimited or not at all.
   const without = select<{ id: string }>(
     handle,
     `SELECT k.id FROM keystile_keys k WHERE json_extract(k.body, '$.limited') IS NOT NULL
-       AND NOT EXISTS (SELECT 1 FROM keystile_accounts a WHERE a.number = coalesce(k.account, k.number))`,
+       AND NOT EXISTS (SELECT 1 FROM keystile_accounts a WHERE a.number = coalesce(k.account, k.number))
+     UNION ALL SELECT i.id FROM keystile_identities i WHERE json_extract(i.body, '$.hasCredits')
+       AND NOT EXISTS (SELECT 1 FROM keystile_accounts a WHERE a.number = -i.number)`,
   );
   const found = createFindings();
   for (let last = Number.NEGATIVE_INFINITY, rows = batch.all(Number.MIN_SAFE_INTEGER); rows.length > 0;) {

@@ -2,13 +2,17 @@
 import type { KeyRef, Store } from "../../../contracts/store.js";
 import {
   assertDraw,
+  assertReservation,
   assertReturn,
+  assertSettle,
   assertSpend,
   countedBalance,
   draw,
   endLease,
+  settle,
   spend,
 } from "../../../credits/account.js";
+import { endedAs } from "../../endings.js";
 import { assertRecord, bodyAt, spendOnce } from "../../spend-once.js";
 import type { Accounts } from "./account-table.js";
 import type { GroupCommit } from "./group-commit.js";
@@ -16,8 +20,19 @@ import type { SqliteOnceTable } from "./once-table.js";
 
 export type Spending = Pick<
   Store,
-  "spendCredits" | "spendOnce" | "findOnce" | "readSecret" | "drawCredits" | "returnCredits" | "readBalances"
+  | "spendCredits"
+  | "spendOnce"
+  | "findOnce"
+  | "readSecret"
+  | "drawCredits"
+  | "returnCredits"
+  | "reserveCredits"
+  | "settleCredits"
+  | "readBalances"
 >;
+
+/** An instant at which no lease has expired. */
+const NOBODY_EXPIRED = Number.MIN_SAFE_INTEGER;
 
 export function createSpending(accounts: Accounts, recorded: SqliteOnceTable, group: GroupCommit): Spending {
   return {
@@ -26,15 +41,17 @@ export function createSpending(accounts: Accounts, recorded: SqliteOnceTable, gr
       if (!isNumber(ref)) return undefined;
       if (cost > 0) return group.spend(ref, cost, period, now);
       const account = accounts.read(ref);
-      return account && spend(account, () => accounts.leases(ref), 0, period, now).result;
+      return account && spend(account, () => accounts.expiredLeases(ref, now), 0, period, now).result;
     },
     spendOnce(ref, cost, period, now, record, bounds) {
       assertSpend(cost, period, now);
       assertRecord(record);
+      const { reservation } = record;
+      if (reservation !== undefined) assertReservation(reservation);
       if (ref !== undefined && !isNumber(ref)) return { outcome: "done" };
       return group.add((session) => {
         const spendFrom = (taken: number) =>
-          ref === undefined ? { ok: true, remaining: null } : session.spend(ref, taken, period, now);
+          ref === undefined ? { ok: true, remaining: null } : session.spend(ref, taken, period, now, reservation);
         return spendOnce(recorded, spendFrom, cost, now, record, bounds);
       });
     },
@@ -43,18 +60,45 @@ export function createSpending(accounts: Accounts, recorded: SqliteOnceTable, gr
     drawCredits(ref, request) {
       assertDraw(request);
       if (!isNumber(ref)) return undefined;
-      return group.add((session) => session.change(ref, (account, leases) => draw(account, leases(), request)));
+      const { holder, now } = request;
+      return group.add((session) =>
+        session.change(ref, holder, now, (account, leases) => draw(account, leases, request)),
+      );
     },
     returnCredits(ref, lease) {
       assertReturn(lease);
       if (!isNumber(ref)) return undefined;
-      return group.add((session) => session.change(ref, (account, leases) => endLease(account, leases(), lease)));
+      return group.add((session) =>
+        session.change(ref, lease.holder, NOBODY_EXPIRED, (account, leases) => endLease(account, leases, lease)),
+      );
+    },
+    reserveCredits(ref, cost, period, now, reservation) {
+      assertSpend(cost, period, now);
+      assertReservation(reservation);
+      if (!isNumber(ref)) return undefined;
+      return group.add((session) => session.spend(ref, cost, period, now, reservation));
+    },
+    settleCredits(ref, request) {
+      assertSettle(request);
+      if (!isNumber(ref)) return endedAs(undefined);
+      return group.add((session) => {
+        const { id, now } = request;
+        const ended = endedAs(accounts.endingOf(id));
+        return session.change(ref, id, now, (account, leases) => settle(account, leases, request, ended)) ?? ended;
+      });
     },
     readBalances(queries, now) {
       for (const { period } of queries) assertSpend(0, period, now);
-      const found = accounts.readMany(queries.map(({ keyId }) => keyId));
-      return queries.map(({ keyId, period }) => {
-        const one = found.get(keyId);
+      const keys = accounts.readMany(
+        "keys",
+        queries.flatMap(({ keyId = [] }) => keyId),
+      );
+      const identities = accounts.readMany(
+        "identities",
+        queries.flatMap(({ identityId = [] }) => identityId),
+      );
+      return queries.map(({ keyId, identityId = "", period }) => {
+        const one = keyId === undefined ? identities.get(identityId) : keys.get(keyId);
         return one && countedBalance(one.account, period, one.leases, now);
       });
     },

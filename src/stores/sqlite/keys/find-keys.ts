@@ -16,14 +16,17 @@ export interface KeyReader {
   findForeignKey(migrationId: string, foreignDigest: string): KeyRecord | undefined;
   readMany(ids: readonly string[]): (KeyRow | undefined)[];
   list(query: ListQuery): KeyRow[];
+  /** Of a row with the columns of {@link FULL}. */
+  toRow(raw: FullKeyRaw): KeyRow;
 }
 
 /** Columns of {@link KeyRaw}. */
 const KEY_COLUMNS =
-  "k.number AS n, k.id, k.api, k.body, k.grants, k.account, i.id AS identityId, i.name AS externalId, i.body AS identityBody";
+  "k.number AS n, k.id, k.api, k.body, k.grants, k.account, i.id AS identityId, i.name AS externalId, i.body AS identityBody, -i.number AS identityAccount";
 const FROM = "FROM keystile_keys k LEFT JOIN keystile_identities i ON i.number = k.identity";
 const FULL_COLUMNS = `${KEY_COLUMNS}, k.version, k.digest, k.foreign_digest AS foreignDigest, ${LAST_USED}`;
-const FULL = `SELECT ${FULL_COLUMNS} ${FROM}`;
+/** A key `k` with its identity `i`. */
+export const FULL = `SELECT ${FULL_COLUMNS} ${FROM}`;
 // One statement, so one snapshot: entries move between the two tables behind the view.
 const AT = `FROM keystile_key_lookup p JOIN keystile_keys k ON k.number = p.key_number LEFT JOIN keystile_identities i ON i.number = k.identity WHERE p.hash = ?`;
 const FIND = `SELECT ${KEY_COLUMNS} ${AT} AND k.digest = ?`;
@@ -63,6 +66,8 @@ export function createKeyReader(handle: Handle, references: ReferenceCache): Key
         api,
         workspaceEnabled: references.workspaceEnabled(api.workspaceId),
         identity: decodeIdentity(raw, api),
+        // The number of an identity's account is that of the identity, below 0.
+        identityRef: Number(raw.identityAccount),
       },
       () => references.grants(raw.grants),
       Number(raw.account ?? raw.n),
@@ -98,6 +103,7 @@ export function createKeyReader(handle: Handle, references: ReferenceCache): Key
         return raw && toRow(raw);
       });
     },
+    toRow,
     list(query) {
       const { sql, parameters } = listOf(query);
       const statement = lists.get(sql) ?? select<FullKeyRaw>(handle, sql);

@@ -1,10 +1,10 @@
 /** Inserts, updates and removes keys. Every function here runs inside the caller's transaction. */
 import { isKeystileError, KeystileError } from "../../../contracts/errors.js";
-import type { CreditChange, KeyRow, WriteOutcome } from "../../../contracts/store.js";
+import type { CreditChange, CreditRow, IdentityRow, KeyRow, WriteOutcome } from "../../../contracts/store.js";
 import type { LoggedChange } from "../changes/change-log.js";
 import { type Account, applyChange, isCurrent, type Lease } from "../../../credits/account.js";
 import { changed, type Handle, select } from "../connection/handle.js";
-import { type Accounts, NO_LEASES } from "../credits/account-table.js";
+import { accountOfIdentity, type Accounts, NO_LEASES } from "../credits/account-table.js";
 import type { ReferenceCache } from "../tables/reference-cache.js";
 import { type EncodedKey, encodeKey } from "../../codec/encoded-keys.js";
 import { createHashIndex, entriesOf, entryOfIdentity } from "./hash-index.js";
@@ -24,8 +24,13 @@ export interface KeyWriter {
   adopt(n: number, digest: string, changes: LoggedChange[]): boolean;
   /** Adds the digests of an identity's keys to `changes`, or its id if none of its keys has a digest. */
   addIdentityChange(identityId: string, changes: LoggedChange[]): void;
-  /** Call before an identity is removed: its keys stay, without an identity. */
-  forgetIdentity(identityId: string): void;
+  /** Changes the balance of an identity that is stored. False: the change does not fit its account anymore. */
+  changeIdentityCredits(row: IdentityRow, credits: CreditChange): boolean;
+  /**
+   * Call before an identity is removed: its keys stay, without an identity, and its account goes.
+   * @returns false: an enabled key draws on its credits (store clause 26); nothing was changed
+   */
+  forgetIdentity(identityId: string): boolean;
 }
 
 /** A change of an identity with more keys than this is notified as "all". */
@@ -87,6 +92,15 @@ export function createKeyWriter(handle: Handle, references: ReferenceCache, acco
     handle,
     `SELECT k.digest FROM keystile_key_lookup p JOIN keystile_keys k ON k.number = p.key_number
      WHERE p.hash = ? AND k.digest IS NOT NULL LIMIT ${MAX_NOTIFIED_KEYS + 1}`,
+  );
+
+  const drawing = select<{ id: string }>(
+    handle,
+    `SELECT k.id FROM keystile_identities i
+     JOIN keystile_key_lookup p ON p.hash = -i.number JOIN keystile_keys k ON k.number = p.key_number AND k.identity = i.number
+     WHERE i.number = ? AND json_extract(i.body, '$.hasCredits') AND json_extract(k.body, '$.disabled') IS NULL
+       AND json_extract(k.body, '$.limited') IS NULL AND coalesce(json_extract(k.body, '$.creditsFrom'), '') <> 'none'
+       AND k.api NOT IN (SELECT number FROM keystile_apis WHERE json_extract(body, '$.deleted')) LIMIT 1`,
   );
 
   const addChange = (digest: string | null | undefined, changes: LoggedChange[]) => {
@@ -167,7 +181,7 @@ export function createKeyWriter(handle: Handle, references: ReferenceCache, acco
     return Number(shared.account);
   };
   /** @returns false: the change does not fit the account anymore */
-  const changeCredits = (n: number, row: KeyRow, change: CreditChange): boolean => {
+  const changeCredits = (n: number, row: Partial<CreditRow>, change: CreditChange): boolean => {
     let before: Account | undefined;
     let leases: ReadonlyMap<string, Lease>;
     try {
@@ -179,7 +193,7 @@ export function createKeyWriter(handle: Handle, references: ReferenceCache, acco
       const amount = row.refill?.amount ?? 0;
       const { account } = applyChange(undefined, NO_LEASES, { refill: { amount }, ...change });
       accounts.dropLeases(n);
-      accounts.replace(n, { ...account, generation: row.generation });
+      accounts.replace(n, { ...account, generation: row.generation ?? 0 });
       return true;
     }
     if (!isCurrent(before, change)) return false;
@@ -236,9 +250,17 @@ export function createKeyWriter(handle: Handle, references: ReferenceCache, acco
       if (digests.length > MAX_NOTIFIED_KEYS) changes.push("all");
       else for (const { digest } of digests) changes.push({ digest });
     },
+    changeIdentityCredits(row, credits) {
+      const identity = identityNumber(row.id);
+      return identity !== null && changeCredits(accountOfIdentity(identity), row, credits);
+    },
     forgetIdentity(identityId) {
       const identity = identityNumber(identityId);
-      if (identity !== null) index.clear(entryOfIdentity(identity));
+      if (identity === null) return true;
+      if (drawing.get(identity) !== undefined) return false;
+      index.clear(entryOfIdentity(identity));
+      accounts.removeUnused(accountOfIdentity(identity));
+      return true;
     },
   };
 }

@@ -103,8 +103,8 @@ interface Task extends Member {
  * says.
  * @param store of `sqliteStore`, in a file. It need not stay open, and may be closed before or after the limiter
  * @throws TypeError or RangeError naming an option; KeystileError STORE_POWER_MISSING: the store is in memory;
- * DRIVER_MISSING, DRIVER_UNSUPPORTED: the limiter opens its file with better-sqlite3, even where the store has a handle
- * of another driver; STORE_INVALID, STORE_FILE_LINKED, STORE_READ_ONLY, STORE_BUSY, STORE_FULL, STORE_FAILED,
+ * DRIVER_MISSING, DRIVER_UNSUPPORTED: the limiter opens its file as a store opens a path, even where the store has a
+ * handle; STORE_INVALID, STORE_FILE_LINKED, STORE_READ_ONLY, STORE_BUSY, STORE_FULL, STORE_FAILED,
  * STORE_SCHEMA_NEWER: its file cannot be used
  * @see docs/rate-limits.md for what it costs: many times a token of the memory limiter
  * @example

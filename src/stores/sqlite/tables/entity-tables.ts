@@ -59,6 +59,7 @@ const TEXTS = `${NAMES} || ' ' || body`;
 
 const statements = (handle: Handle, table: EntityTable) => {
   const name = TABLES[table];
+  const listed = KEEPS_DELETED[table] ? NOT_DELETED : "";
   const rows = (rest: string): Select<EntityRaw> => select(handle, `SELECT ${COLUMNS} FROM ${name} r WHERE ${rest}`);
   return {
     // CROSS JOIN: one index lookup per id.
@@ -70,13 +71,13 @@ const statements = (handle: Handle, table: EntityTable) => {
       handle,
       `SELECT r.id, name, version, body FROM json_each(?) j CROSS JOIN ${name} r ON r.workspace_id = ? AND r.name = j.value`,
     ),
-    list: rows(`workspace_id = ? AND ${KEEPS_DELETED[table] ? NOT_DELETED : ""} ${PAGE}`),
+    list: rows(`workspace_id = ? AND ${listed} ${PAGE}`),
     lastOf: select<{ id: string | null }>(
       handle,
-      `SELECT max(id) AS id FROM (SELECT id FROM ${name} WHERE workspace_id = ? AND ${PAGE})`,
+      `SELECT max(id) AS id FROM (SELECT id FROM ${name} WHERE workspace_id = ? AND ${listed} ${PAGE})`,
     ),
     candidates: rows(
-      `workspace_id = ? AND id > ? AND id <= ? AND (id = ? OR instr(lower(${TABLES_WITH_TEXTS.includes(table) ? TEXTS : NAMES}), ?) > 0)
+      `workspace_id = ? AND ${listed} id > ? AND id <= ? AND (id = ? OR instr(lower(${TABLES_WITH_TEXTS.includes(table) ? TEXTS : NAMES}), ?) > 0)
       ORDER BY id LIMIT ?`,
     ),
     insert: handle.prepare(

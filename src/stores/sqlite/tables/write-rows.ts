@@ -28,10 +28,12 @@ function apply(write: Write, rows: EntityTables, keys: KeyWriter, changes: Logge
   // A new row changes no existing key, except a workspace: keys do not need a row of their workspace.
   if (row.version > 0 || table === "workspaces") addChangeOf(table, row.id, rows, keys, changes);
   if (table === "rootKeys") changes.push({ digest: row.digest });
-  return rows.store(table, row);
+  const outcome = rows.store(table, row);
+  if (table !== "identities" || write.credits === undefined || outcome !== "written") return outcome;
+  return keys.changeIdentityCredits(row, write.credits) ? outcome : "conflict";
 }
 
-/** @returns false: the row is gone, or has another version */
+/** @returns false: the row is gone, has another version, or is drawn on */
 function remove(
   { table, remove: id, version }: Extract<Write, { readonly remove: string }>,
   rows: EntityTables,
@@ -41,7 +43,7 @@ function remove(
   if (table === "keys") return keys.remove(id, version, changes);
   // Before the row is removed: afterwards its keys cannot be found.
   addChangeOf(table, id, rows, keys, changes);
-  if (table === "identities") keys.forgetIdentity(id);
+  if (table === "identities" && !keys.forgetIdentity(id)) return false;
   return removing(() => rows.remove(table, id, version));
 }
 

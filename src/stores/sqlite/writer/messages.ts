@@ -9,6 +9,7 @@ import {
 import type { Spend, Store } from "../../../contracts/store.js";
 import type { BackupOrder, SqliteBackup } from "../backup/make-backup.js";
 import type { Counters } from "../connection/counters.js";
+import type { DriverName } from "../connection/driver.js";
 import type { PackedKeys } from "../keys/keys-in-transfer.js";
 import type { SqliteStoreOptions } from "../options.js";
 
@@ -16,6 +17,8 @@ import type { SqliteStoreOptions } from "../options.js";
 export interface WriterData {
   readonly path: string;
   readonly options: SqliteStoreOptions;
+  /** What the store has chosen. */
+  readonly driver: DriverName | undefined;
 }
 
 /** Data that a thread is started with which makes one backup, and ends. */
@@ -27,8 +30,21 @@ export interface BackupData {
 export type BackupResponse = { readonly made: SqliteBackup } | { readonly fault: Fault };
 
 /** The methods that are sent one call per message. */
-export type WriterMethod = "spendOnce" | "drawCredits" | "returnCredits" | "adoptDigest" | "recordUses" | "write";
-export type WriterArguments<M extends WriterMethod> = Parameters<Store[M]>;
+export type WriterMethod =
+  | "spendOnce"
+  | "drawCredits"
+  | "returnCredits"
+  | "reserveCredits"
+  | "settleCredits"
+  | "adoptDigest"
+  | "recordUses"
+  | "countOutcomes"
+  | "pruneOutcomes"
+  | "changeAlerts"
+  | "takeAlerts"
+  | "settleAlert"
+  | "write";
+export type WriterArguments<M extends WriterMethod> = Parameters<Required<Store>[M]>;
 
 /** To the thread. Spends of one turn share a message: `ref`, `cost`, `period` and `now` of each. */
 export type WriterRequest =

@@ -38,9 +38,9 @@ function report(): void {
   post({ counters: counters.own });
 }
 
-function open({ path, options }: WriterData): WriterStore | undefined {
+function open({ path, options, driver }: WriterData): WriterStore | undefined {
   try {
-    return writerStore(path, options);
+    return writerStore(path, options, driver);
   } catch (error) {
     parentPort?.postMessage({ unable: packError(error) } satisfies WriterResponse);
     return undefined;

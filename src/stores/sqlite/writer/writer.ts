@@ -18,6 +18,7 @@ import type { NewKey, Spend, Store } from "../../../contracts/store.js";
 import type { MaybePromise } from "../../../contracts/types.js";
 import { assertSpend } from "../../../credits/account.js";
 import { type CounterSet, keepCounts } from "../connection/counters.js";
+import type { DriverName } from "../connection/driver.js";
 import { afterDelayIfAlive, afterTurn } from "../connection/transaction.js";
 import { encodeKeys } from "../../codec/encoded-keys.js";
 import { packKeys } from "../keys/keys-in-transfer.js";
@@ -59,12 +60,13 @@ interface Writer {
   /** Resolves when all calls are settled and the thread has ended. */
   close(): Promise<void>;
 }
-type Answer<M extends WriterMethod> = Awaited<ReturnType<Store[M]>>;
+type Answer<M extends WriterMethod> = Awaited<ReturnType<Required<Store>[M]>>;
 
 /**
  * Starts a writer thread for `reader`.
  * @param reader a store open on the same file
  * @param counters where its `health()` finds what the thread counts
+ * @param driver what `reader` was opened with
  * @throws KeystileError STORE_FAILED: the thread's program is not found
  */
 export function withWriter<S extends Store>(
@@ -72,10 +74,11 @@ export function withWriter<S extends Store>(
   path: string,
   options: Required<SqliteStoreOptions>,
   counters: CounterSet,
+  driver: DriverName | undefined,
 ): S {
   const program = programOf(options.writer);
   // Absolute, since the thread opens it a little later, and the process may have changed its working directory by then.
-  const data: WriterData = { path: resolve(path), options: { ...options, mustExist: true, writer: "inline" } };
+  const data: WriterData = { path: resolve(path), options: { ...options, mustExist: true, writer: "inline" }, driver };
   const writer = startWriter(program, data, counters);
   let closing: Promise<void> | undefined;
   const assertOpen = () => {
@@ -96,7 +99,7 @@ export function withWriter<S extends Store>(
   /** Listeners here are notified of the thread's changes before the call resolves. */
   const change: Writer["call"] = (method, ...given) => callWriter(method, ...given).finally(notify);
   // By name, so that a new method of the port does not write on the connection of this thread unnoticed.
-  const methods: Store = {
+  const methods: Required<Store> = {
     powers: reader.powers,
     findKey: reader.findKey,
     findKeys: reader.findKeys,
@@ -108,6 +111,9 @@ export function withWriter<S extends Store>(
     readMany: reader.readMany,
     readNames: reader.readNames,
     list: reader.list,
+    searchKeys: reader.searchKeys!,
+    countKeys: reader.countKeys!,
+    listAlerts: reader.listAlerts!,
     subscribe: reader.subscribe,
     pollChanges: reader.pollChanges,
     spendCredits(ref, cost, period, now): MaybePromise<Spend | undefined> {
@@ -120,7 +126,17 @@ export function withWriter<S extends Store>(
     spendOnce: (...given) => callWriter("spendOnce", ...given),
     drawCredits: (ref, request) => callWriter("drawCredits", ref, request),
     returnCredits: (ref, lease) => callWriter("returnCredits", ref, lease),
+    reserveCredits: (...given) => callWriter("reserveCredits", ...given),
+    settleCredits: (...given) => callWriter("settleCredits", ...given),
     recordUses: (uses) => callWriter("recordUses", uses),
+    countOutcomes: (flush) => callWriter("countOutcomes", flush),
+    readOutcomes: reader.readOutcomes,
+    readCreditDays: reader.readCreditDays,
+    readAudit: reader.readAudit,
+    pruneOutcomes: (...given) => callWriter("pruneOutcomes", ...given),
+    changeAlerts: (changes) => callWriter("changeAlerts", changes),
+    takeAlerts: (take) => callWriter("takeAlerts", take),
+    settleAlert: (settlement) => callWriter("settleAlert", settlement),
     adoptDigest: (ref, digest) => change("adoptDigest", ref, digest),
     async insertKeys(keys, entry) {
       assertOpen();

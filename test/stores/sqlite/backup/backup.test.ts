@@ -10,6 +10,7 @@ import { type MakeOrder, makeBackup } from "./support.js";
 import type { Handle } from "../../../../src/stores/sqlite/connection/handle.js";
 import { reconcile } from "../../../../src/stores/sqlite/credits/reconcile.js";
 import { buildWriter } from "../../../rigs/workers.js";
+import { createKeyring } from "../../../../src/index.js";
 import { keyRow } from "../../suite.js";
 import { addKeys, codeOf, inspect, refOf, temporaryPaths, withApi } from "../support.js";
 
@@ -92,6 +93,33 @@ describe("store.backup", () => {
     expect((await restored.spendCredits(again, remaining + 1, 0, 100 * HOUR))?.ok).toBe(false);
     expect((await restored.spendCredits(again, remaining, 0, 100 * HOUR))?.ok).toBe(true);
     await restored.close();
+  });
+
+  it("accounts of identities are proved with those of keys", async () => {
+    const [place, copy] = [path(), path()];
+    const store = await open(place);
+    const keyring = createKeyring(store, { workspaceId: "ws_1" });
+    const { identityId } = await keyring.createIdentity({ externalId: "ada", credits: { remaining: 20 } });
+    const { keyId } = await keyring.createKey({ apiId: "api_1", externalId: "ada", credits: { remaining: 3 } });
+    await keyring.updateKey({ keyId, creditsFrom: "identity" });
+    expect(await store.backup(copy, { writer })).toMatchObject({ accounts: 2, broken: 0 });
+    const problemsAfter = (sql: string) =>
+      inspect(copy, (db) => {
+        db.exec(`BEGIN; ${sql}`);
+        const { named } = reconcile(db as Handle, () => undefined);
+        db.exec("ROLLBACK");
+        return named;
+      });
+    expect(problemsAfter("UPDATE keystile_identities SET body = json_remove(body, '$.hasCredits')")).toEqual([
+      { keyId: identityId, problem: "the identity and its account differ about whether it is unlimited" },
+    ]);
+    expect(problemsAfter("DELETE FROM keystile_accounts WHERE number < 0")).toEqual([
+      { keyId: identityId, problem: "it has credits, and no account" },
+    ]);
+    expect(problemsAfter("DELETE FROM keystile_identities")).toEqual([
+      { keyId: "number -1", problem: "an account without a key or an identity" },
+    ]);
+    await store.close();
   });
 
   it("an account that does not add up stays as it is and is counted", async () => {

@@ -11,10 +11,13 @@ const LEFT_OUT: Readonly<Record<string, string>> = {
   keystile_key_uses: "a row of a key has it",
   keystile_secrets: "an export has that of idempotency keys; the other is of the index",
   keystile_leases: "they end",
+  keystile_reservations_ended: "reservations end with the leases, and none of the file is known in the other store",
   keystile_changes: "nobody who listens lasts",
   keystile_key_index: "made from the keys",
   keystile_key_index_recent: "made from the keys",
   keystile_idempotency_counts: "made from the records",
+  keystile_outcomes_minute: "PostgreSQL keeps none",
+  keystile_flushes: "processes that count begin anew",
   keystile_schema: "the version of the file",
 };
 

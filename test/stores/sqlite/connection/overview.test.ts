@@ -57,4 +57,24 @@ describe("keystile_key_overview", () => {
     });
     await verifier.close();
   });
+
+  it("has the credits of an identity for each key that draws on them", async () => {
+    const place = path();
+    const store = open(place);
+    const keyring = createKeyring(store);
+    const { apiId } = await keyring.createApi({ name: "documents" });
+    await keyring.createIdentity({ externalId: "ada", credits: { remaining: 20 } });
+    const bodies = [{}, { credits: { remaining: 3 } }, { creditsFrom: "none" as const }];
+    const keys = await Promise.all(bodies.map((body) => keyring.createKey({ apiId, externalId: "ada", ...body })));
+    const verifier = createVerifier(store);
+    await verifier.verify({ key: keys[0]!.key, credits: { cost: 5 } });
+    const shown = () => keys.map(({ keyId }) => (overviewOf(place, keyId) as unknown[])[0]);
+    expect(shown()).toEqual([15, 3, null]);
+    await keyring.updateKey({ keyId: keys[1]!.keyId, creditsFrom: "identity" });
+    expect(shown()).toEqual([15, 15, null]);
+    // Without them nobody has any, and what was given up is no balance.
+    await keyring.updateIdentity({ identity: "ada", credits: null });
+    expect(shown()).toEqual([null, null, null]);
+    await verifier.close();
+  });
 });

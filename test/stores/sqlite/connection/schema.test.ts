@@ -3,7 +3,14 @@ import { readFileSync } from "node:fs";
 import Database from "better-sqlite3";
 import { describe, expect, it } from "vitest";
 import { createVerifier } from "../../../../src/index.js";
-import { prepareSchema, SCHEMA_VERSION, schemaVersion } from "../../../../src/stores/sqlite/connection/schema.js";
+import {
+  downgradeSchema,
+  prepareSchema,
+  SCHEMA_VERSION,
+  schemaVersion,
+  type Step,
+  STEPS as OWN_STEPS,
+} from "../../../../src/stores/sqlite/connection/schema.js";
 import { createTransact } from "../../../../src/stores/sqlite/connection/transaction.js";
 import { sqliteStore } from "../../../../src/stores/sqlite/index.js";
 import { keyRow } from "../../suite.js";
@@ -26,6 +33,13 @@ function firstFile(): string {
   return place;
 }
 
+/** The same, brought to the version of this keystile. */
+function currentFile(): string {
+  const place = firstFile();
+  inspect(place, (db) => upgrade(db, []));
+  return place;
+}
+
 /** Everything that the file is made of, but for white space. */
 const schemaOf = (place: string) =>
   inspect(place, (db) => {
@@ -39,7 +53,7 @@ const schemaOf = (place: string) =>
 /** As opening does, with the steps of a later keystile. */
 function upgrade(db: Database.Database, steps: readonly string[] = STEPS, exec = (sql: string) => void db.exec(sql)) {
   const handle = { ...foreignHandle(db), exec };
-  prepareSchema(handle, createTransact(handle), steps);
+  prepareSchema(handle, createTransact(handle), [...OWN_STEPS, ...steps]);
 }
 
 const versionIn = (db: Database.Database) => schemaVersion(foreignHandle(db));
@@ -79,7 +93,7 @@ describe("prepareSchema: the first version", () => {
 
 describe("prepareSchema: steps of a later version", () => {
   it("a file takes the steps that it has not taken, in order, and each once", () => {
-    const place = firstFile();
+    const place = currentFile();
     inspect(place, (db) => {
       upgrade(db, STEPS.slice(0, 1));
       expect([versionIn(db), later(db)]).toEqual([SCHEMA_VERSION + 1, [1]]);
@@ -97,7 +111,7 @@ describe("prepareSchema: steps of a later version", () => {
   });
 
   it("an upgraded file is refused by this version, and a store that has it open notices", async () => {
-    const place = firstFile();
+    const place = currentFile();
     const store = sqliteStore(place);
     inspect(place, (db) => upgrade(db));
     await new Promise((resolve) => setImmediate(resolve));
@@ -107,7 +121,7 @@ describe("prepareSchema: steps of a later version", () => {
   });
 
   it("a step that fails leaves the file at its version, without those before it", () => {
-    inspect(firstFile(), (db) => {
+    inspect(currentFile(), (db) => {
       expect(() => upgrade(db, [...STEPS, "UPDATE keystile_none SET a = 1"])).toThrow("no such table");
       expect([versionIn(db), db.inTransaction]).toEqual([SCHEMA_VERSION, false]);
       expect(() => later(db)).toThrow("no such table");
@@ -117,10 +131,14 @@ describe("prepareSchema: steps of a later version", () => {
   });
 
   it("a process that is killed in the middle leaves the file at its version; the next one upgrades it", async () => {
-    const place = firstFile();
-    const child = fork(new URL("killed-upgrade.ts", import.meta.url).pathname, [place, JSON.stringify(STEPS)], {
-      execArgv: ["--import", "tsx"],
-    });
+    const place = currentFile();
+    const child = fork(
+      new URL("killed-upgrade.ts", import.meta.url).pathname,
+      [place, JSON.stringify([...OWN_STEPS, ...STEPS])],
+      {
+        execArgv: ["--import", "tsx"],
+      },
+    );
     expect(await new Promise((resolve) => child.on("exit", (_code, signal) => resolve(signal)))).toBe("SIGKILL");
     inspect(place, (db) => {
       expect(versionIn(db)).toBe(SCHEMA_VERSION);
@@ -131,7 +149,7 @@ describe("prepareSchema: steps of a later version", () => {
   });
 
   it("one upgrades and others wait: the file is locked from the first step on, and who waited takes none again", () => {
-    const place = firstFile();
+    const place = currentFile();
     inspect(place, (db) =>
       inspect(place, (waiting) => {
         waiting.pragma("busy_timeout = 0");
@@ -152,7 +170,7 @@ describe("prepareSchema: steps of a later version", () => {
           isFirst = false;
           first();
         });
-        prepareSchema(second, createTransact(second), STEPS);
+        prepareSchema(second, createTransact(second), [...OWN_STEPS, ...STEPS]);
         expect(refused).toEqual([SQLITE_BUSY, SQLITE_BUSY]);
         expect([versionIn(db), later(db)]).toEqual([UPGRADED, [10]]);
       }),
@@ -160,13 +178,121 @@ describe("prepareSchema: steps of a later version", () => {
   });
 
   it("a file that may not be written is refused, and stays as it is", () => {
-    inspect(firstFile(), (db) => {
+    inspect(currentFile(), (db) => {
       db.pragma("query_only = ON");
       expect(() => upgrade(db)).toThrow(
         `the file has keystile tables of version ${SCHEMA_VERSION}, this keystile needs ${UPGRADED}, and may not be written here; open it once for writing`,
       );
       expect(versionIn(db)).toBe(SCHEMA_VERSION);
     });
+  });
+});
+
+describe("downgradeSchema: the way back from a later version", () => {
+  /** Of a later keystile: a table, and then a field of keys, which an earlier one would not enforce. */
+  const LATER: readonly Step[] = [
+    {
+      up: "CREATE TABLE keystile_later (a INTEGER NOT NULL) STRICT",
+      down: "DROP TABLE keystile_later",
+      refuses: { "later rows": "SELECT count(*) AS n FROM keystile_later" },
+    },
+    {
+      up: "",
+      down: "",
+      refuses: {
+        "keys with hours": "SELECT count(*) AS n FROM keystile_keys WHERE json_extract(body, '$.hours') IS NOT NULL",
+      },
+    },
+  ];
+  const ALL = [...OWN_STEPS, ...LATER];
+  const upgradeTo = (db: Database.Database) => {
+    const handle = foreignHandle(db);
+    prepareSchema(handle, createTransact(handle), ALL);
+  };
+  const back = (db: Database.Database, to = SCHEMA_VERSION, steps: readonly (string | Step)[] = ALL) => {
+    const handle = foreignHandle(db);
+    return downgradeSchema(handle, createTransact(handle), to, steps);
+  };
+  const laterFile = async () => {
+    const place = currentFile();
+    await withApi(sqliteStore(place)).then(async (store) => {
+      await addKeys(store, 2);
+      await store.close();
+    });
+    inspect(place, upgradeTo);
+    return place;
+  };
+
+  it("this keystile opens the file again: as it was, with every key and its credits", async () => {
+    const place = currentFile();
+    const before = schemaOf(place);
+    const later = await laterFile();
+    expect(await codeOf(() => sqliteStore(later))).toBe("STORE_SCHEMA_NEWER");
+    expect(inspect(later, (db) => back(db))).toBe(SCHEMA_VERSION + 2);
+    expect(schemaOf(later)).toEqual(before);
+    const store = sqliteStore(later);
+    expect(store.health()).toMatchObject({ ok: true, schemaVersion: SCHEMA_VERSION });
+    expect((await store.readBalances([{ keyId: "key_000001", period: 0 }], 0))[0]?.remaining).toBe(100);
+    await store.close();
+    // And forward again.
+    inspect(later, (db) => {
+      upgradeTo(db);
+      expect(versionIn(db)).toBe(SCHEMA_VERSION + 2);
+    });
+  });
+
+  it("refuses, and changes nothing, while there are rows that the version before would lose or misread", async () => {
+    const place = await laterFile();
+    inspect(place, (db) => {
+      db.exec(`UPDATE keystile_keys SET body = json_set(body, '$.hours', 'day') WHERE id = 'key_000001'`);
+      expect(() => back(db)).toThrow(
+        `the file has 1 keys with hours, which version ${SCHEMA_VERSION + 1} does not know`,
+      );
+      expect([versionIn(db), db.inTransaction]).toEqual([SCHEMA_VERSION + 2, false]);
+      db.exec("UPDATE keystile_keys SET body = json_remove(body, '$.hours'); INSERT INTO keystile_later VALUES (1)");
+      // One step back is possible, and is undone with the other.
+      expect(() => back(db)).toThrow("the file has 1 later rows");
+      expect(versionIn(db)).toBe(SCHEMA_VERSION + 2);
+      expect(back(db, SCHEMA_VERSION + 1)).toBe(SCHEMA_VERSION + 2);
+      expect(later(db)).toEqual([1]);
+    });
+  });
+
+  it("a store that has the file open notices a step that changes no table", async () => {
+    const place = currentFile();
+    const store = await withApi(sqliteStore(place));
+    inspect(place, (db) => {
+      const handle = foreignHandle(db);
+      prepareSchema(handle, createTransact(handle), [...OWN_STEPS, LATER[1]!]);
+    });
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(await codeOf(() => store.insertKeys([{ row: keyRow(2) }]))).toBe("STORE_SCHEMA_NEWER");
+    await store.close();
+  });
+
+  it("there is none to before 0.1.0, nor to a version above", async () => {
+    inspect(currentFile(), (db) => {
+      expect(() => back(db, 9, OWN_STEPS)).toThrow("there is no way back from version 13; nothing was changed");
+      expect(() => back(db, SCHEMA_VERSION + 1)).toThrow(
+        `the tables have version ${SCHEMA_VERSION}, which is not above`,
+      );
+      expect(versionIn(db)).toBe(SCHEMA_VERSION);
+    });
+  });
+
+  it("every step behind one with a way back has one too", () => {
+    const first = OWN_STEPS.findIndex((step) => typeof step !== "string");
+    expect(OWN_STEPS.slice(first).filter((step) => typeof step === "string")).toEqual([]);
+  });
+
+  it("the last step of today, forth and back: the tables are those of before it", () => {
+    const [before, after] = [path(), currentFile()];
+    inspect(before, (db) => {
+      const handle = foreignHandle(db);
+      prepareSchema(handle, createTransact(handle), OWN_STEPS.slice(0, -1));
+    });
+    inspect(after, (db) => back(db, SCHEMA_VERSION - 1, OWN_STEPS));
+    expect(schemaOf(after)).toEqual(schemaOf(before));
   });
 });
 

@@ -132,7 +132,8 @@ describe("accounts in the file", () => {
         () => store.drawCredits(1, DRAW),
         () => store.returnCredits(1, { holder: "h", spent: 0 }),
         () => store.readBalances([{ keyId: "key_000001", period: 9 }], 0),
-        () => store.spendCredits(1, 1_000, 9, 0),
+        // A spend looks at no lease before it expires.
+        ...(column === "expires" ? [] : [() => store.spendCredits(1, 1_000, 9, 1e15)]),
       ])
         expect(await codeOf(call), column).toBe("STORE_INVALID");
       tamper(place, `UPDATE keystile_leases SET ${column} = ? ${where}`, before);

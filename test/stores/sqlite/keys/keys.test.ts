@@ -253,6 +253,7 @@ describe("sqliteStore: keys", () => {
           identityId: null,
           externalId: null,
           identityBody: null,
+          identityAccount: null,
           account: null,
           lastUsedAt: null,
         };

@@ -1,0 +1,213 @@
+/**
+ * What is watched: whose bound is passed, and which of the alerts that are raised have ended.
+ *
+ * Why a tenth of a bound and more lies between passing it and being back: a balance that swings around the bound is one
+ * crossing.
+ */
+import type { Alert, CreditsAlert, ExpiryAlert } from "../contracts/alerts.js";
+import { readInTurns } from "../analytics/rows.js";
+import { LEVELS } from "../contracts/outcomes.js";
+import type { IdentityRow, KeyHints, KeyPosition, KeyRow, KeySearch, Rows, Store } from "../contracts/store.js";
+import { creditsSource } from "../lib/credits-source.js";
+import type { Reading } from "../keyring/context.js";
+import { othersOfAccount } from "../keyring/keys/account-keys.js";
+import { balancesOf } from "../keyring/keys/key-matcher.js";
+import { readCredits } from "../keyring/keys/key-response.js";
+import { createSlicing } from "../keyring/keys/slicing.js";
+import { MAX_BATCH, readRows } from "../keyring/rows.js";
+
+/** What an alert says of its own. */
+type Said<A = Alert> = A extends Alert ? Omit<A, "id" | "time" | "workspaceId"> : never;
+/** A subject beyond the bound. */
+export interface Found {
+  readonly subject: string;
+  /** Before it was looked at, Unix time in milliseconds. */
+  readonly from: number;
+  readonly said: Said;
+}
+/** One bound. */
+export interface Watch {
+  readonly kind: Alert["type"];
+  /** All that are beyond it, at most {@link PAGE} at a time. */
+  past(): AsyncIterable<readonly Found[]>;
+  /** Whether each of these is back, or gone. */
+  haveEnded(raised: readonly Alert[], now: number): Promise<readonly boolean[]>;
+}
+/** What watches read with. */
+export interface Watching extends Reading {
+  readonly store: Required<Store>;
+  readonly workspaceId: string;
+  readonly clock: () => number;
+}
+
+/** Keys, or alerts, that are looked at together. */
+export const PAGE = 100;
+/** How far back beyond its bound a value must be for the alert to end: a balance, a time left, and a share. */
+const BACK = { credits: 1.2, time: 1.1, share: 0.8 } as const;
+/** Verifications of an API below which no share of them is told of. */
+const MIN_CALLS = 100;
+/** Callers choose tags, of which each set is a count: no number of them may silence an alert. */
+const MAX_COUNTS = 1_000_000_000;
+
+/** Balances below a bound, of keys that may be used. */
+export function watchCredits(context: Watching, below: number): Watch {
+  return {
+    kind: "credits.low",
+    async *past() {
+      for await (const { rows, at } of keysOf(context, "newest", { creditsBelow: below, enabled: true })) {
+        const usable = rows.filter(({ enabled, expires = Infinity }) => enabled && expires >= at);
+        const identities = new Map<string, IdentityRow>();
+        const balances = await balancesOf(context, usable, at, identities);
+        const found = new Map<string, Found>();
+        usable.forEach((row, i) => {
+          const { id, identityId = "", accountId = id } = row;
+          const identity = identities.get(identityId);
+          const remaining = balances[i] ?? Infinity;
+          const isShared = creditsSource(row, identity) === "identity";
+          const subject = isShared ? identityId : accountId;
+          // Of keys that share a balance the newest come first.
+          if (remaining >= below || found.has(subject)) return;
+          const whose = { ...(isShared ? { identityId } : { keyId: id }), ...ownerOf(identity) };
+          found.set(subject, { subject, from: at, said: { type: "credits.low", ...whose, remaining } });
+        });
+        yield [...found.values()];
+      }
+    },
+    async haveEnded(raised, now) {
+      const left = new Map<string, number>();
+      const read = async <T extends "keys" | "identities">(table: T, rows: ReadonlyMap<string, Rows[T]>) => {
+        const credits = await readCredits(context, table, [...rows.values()], now);
+        [...rows.keys()].forEach((id, i) => left.set(id, credits[i]?.remaining ?? Infinity));
+      };
+      await read("keys", await existingKeys(context, idsIn(raised, "keyId")));
+      await read("identities", await readRows(context, "identities", idsIn(raised, "identityId")));
+      return (raised as readonly CreditsAlert[]).map(
+        ({ keyId, identityId = keyId }) => (left.get(identityId ?? "") ?? Infinity) >= below * BACK.credits,
+      );
+    },
+  };
+}
+
+/** Keys that expire soon: not those that another one replaces, nor those that never had longer. */
+export function watchExpiry(context: Watching, within: number): Watch {
+  return {
+    kind: "key.expiring",
+    async *past() {
+      const now = context.clock();
+      const hints = { enabled: true, expiresFrom: now, expiresBefore: now + within };
+      for await (const { rows, at } of keysOf(context, "expires", hints)) {
+        const identities = await readRows(context, "identities", idsIn(rows, "identityId"));
+        yield rows.flatMap(
+          ({ id: keyId, apiId, identityId = "", enabled, expires, createdAt, rerolledTo }): Found[] => {
+            if (!enabled || rerolledTo !== undefined || expires === undefined) return [];
+            if (expires < at || expires >= now + within || expires - createdAt <= within) return [];
+            const said = {
+              type: "key.expiring",
+              keyId,
+              apiId,
+              ...ownerOf(identities.get(identityId)),
+              expires,
+            } as const;
+            return [{ subject: keyId, from: at, said }];
+          },
+        );
+      }
+    },
+    async haveEnded(raised, now) {
+      const keys = await existingKeys(context, idsIn(raised, "keyId"));
+      return (raised as readonly ExpiryAlert[]).map(({ keyId }) => {
+        const { id, expires = Infinity, rerolledTo } = keys.get(keyId) ?? {};
+        return id !== keyId || rerolledTo !== undefined || expires < now || expires >= now + within * BACK.time;
+      });
+    },
+  };
+}
+
+/** Shares of refusals. Verifications of keys that were not found are of no API. */
+export function watchRefusals({ store, workspaceId, clock }: Watching, bound: number): Watch {
+  const read = async (now: number) => {
+    const hour = Math.floor(now / LEVELS.hour) * LEVELS.hour;
+    const query = { level: "hour", from: hour - LEVELS.hour, to: hour + LEVELS.hour, by: ["apiId"] } as const;
+    const found = new Map<string, { total: number; refused: number }>();
+    for await (const rows of readInTurns(store, { ...query, workspaceId, maxRows: MAX_COUNTS }))
+      for (const { apiId = "", counts } of rows) {
+        const sums = found.get(apiId) ?? { total: 0, refused: 0 };
+        const total = counts.reduce((sum, count) => sum + count, 0);
+        // The first one is VALID.
+        found.set(apiId, { total: sums.total + total, refused: sums.refused + total - (counts[0] as number) });
+      }
+    return found;
+  };
+  const exceeds = ({ total, refused }: { readonly total: number; readonly refused: number }, share: number): boolean =>
+    total >= MIN_CALLS && refused / total >= share;
+  return {
+    kind: "verifications.refused",
+    async *past() {
+      const at = clock();
+      const found: Found[] = [];
+      for (const [apiId, counts] of await read(at))
+        if (apiId !== "" && exceeds(counts, bound))
+          found.push({ subject: apiId, from: at, said: { type: "verifications.refused", apiId, ...counts } });
+      for (let start = 0; start < found.length; start += PAGE) yield found.slice(start, start + PAGE);
+    },
+    async haveEnded(raised, now) {
+      const counts = await read(now);
+      const of = (alert: Alert) => counts.get((alert as { readonly apiId: string }).apiId);
+      return raised.map((alert) => !exceeds(of(alert) ?? { total: 0, refused: 0 }, bound * BACK.share));
+    },
+  };
+}
+
+const ownerOf = (identity: IdentityRow | undefined) => identity && { externalId: identity.externalId };
+
+/** What of these has one of that name. */
+function idsIn(of: readonly object[], name: "keyId" | "identityId"): string[] {
+  return of.flatMap((one) => (one as { readonly [N in typeof name]?: string })[name] ?? []);
+}
+
+/** The keys of all APIs that may match, in slices between which others get their turn. */
+async function* keysOf(
+  context: Watching,
+  order: KeySearch["order"],
+  mayMatch: KeyHints,
+): AsyncGenerator<{ readonly rows: readonly KeyRow[]; readonly at: number }> {
+  const { store, workspaceId, clock, turns } = context;
+  const { expiresFrom, expiresBefore = Infinity } = mayMatch;
+  const start = expiresFrom === undefined ? undefined : { id: "", expires: expiresFrom };
+  const slicing = createSlicing(turns);
+  for await (const apiIds of apisOf(context)) {
+    for (let after: KeyPosition | undefined = start; ;) {
+      const at = clock();
+      const search = { workspaceId, apiIds, order, among: slicing.among(), limit: PAGE, mayMatch };
+      const slice = await slicing.timed(() => store.searchKeys({ ...search, ...(after !== undefined && { after }) }));
+      if (slice.keys.length > 0) yield { rows: slice.keys, at };
+      after = slice.last;
+      if (after === undefined || (after.expires ?? -Infinity) >= expiresBefore) break;
+      await slicing.yield();
+    }
+  }
+}
+
+/** Ids of all APIs that are not deleted, a thousand at a time. */
+async function* apisOf({ store, workspaceId }: Watching): AsyncGenerator<readonly string[]> {
+  for (let after = ""; ;) {
+    const query = { workspaceId, limit: MAX_BATCH, ...(after !== "" && { after }) };
+    const ids = (await store.list("apis", query)).map(({ id }) => id);
+    if (ids.length > 0) yield ids;
+    if (ids.length < MAX_BATCH) return;
+    after = ids.at(-1) as string;
+  }
+}
+
+/** These keys that exist; for one that is deleted, the latest that shares its account. */
+async function existingKeys(context: Watching, ids: readonly string[]): Promise<ReadonlyMap<string, KeyRow>> {
+  const keys = new Map<string, KeyRow>();
+  for (const [id, row] of await readRows(context, "keys", ids)) {
+    const others = row.deleted ? await othersOfAccount(context, row) : [];
+    keys.set(id, others.findLast(({ deleted }) => !deleted) ?? row);
+  }
+  const apiIds = [...keys.values()].map(({ apiId }) => apiId);
+  const apis = await readRows(context, "apis", apiIds);
+  for (const [id, { deleted, apiId }] of keys) if (deleted || apis.get(apiId)?.deleted !== false) keys.delete(id);
+  return keys;
+}

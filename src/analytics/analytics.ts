@@ -1,0 +1,198 @@
+/** createAnalytics: what verifiers counted, by time, key, owner, outcome and tags; statements of credits. */
+import type { AuditEntry, AuditQuery } from "../contracts/audit.js";
+import { LEVELS, type OutcomeLevel, type OutcomeRow } from "../contracts/outcomes.js";
+import type { Store } from "../contracts/store.js";
+import {
+  callable,
+  type Check,
+  checkOptions,
+  checkStore,
+  DEFAULT_WORKSPACE,
+  guardClock,
+  integer,
+  oneOf,
+  word,
+} from "../lib/check-options.js";
+import { nextTurn } from "../lib/after-input.js";
+import { guardStore, STORE_GUARD_OPTIONS, type StoreGuardOptions } from "../lib/guards/guard-store.js";
+import { requirePower } from "../lib/guards/powers.js";
+import { type AnalyticsQuery, type Plan, planQuery } from "./query.js";
+import { type AnalyticsRow, readInTurns, readRows } from "./rows.js";
+import { assertStatementOf, boundsOf, paceOf, type Statement, type StatementOf, toStatement } from "./statement.js";
+
+/** Options of {@link createAnalytics}. */
+export interface AnalyticsReaderOptions extends StoreGuardOptions {
+  /** Only what was counted in this workspace, 1–255 characters of `[a-zA-Z0-9_-]`. Default `ws_default`. */
+  readonly workspaceId?: string | undefined;
+  /** Counts that a query may read, 1…100_000_000, default 1_000_000. SQLite reads some 7,000,000 a second. */
+  readonly maxRows?: number | undefined;
+  /** Returns Unix milliseconds. Default `Date.now`. */
+  readonly clock?: (() => number) | undefined;
+}
+
+/** One page of an answer. */
+export interface AnalyticsPage {
+  readonly rows: readonly AnalyticsRow[];
+  /** For the next page. Absent: there is none. */
+  readonly cursor?: string;
+  /**
+   * Unix time in milliseconds up to which everything is counted, a minute before now at the latest: later rows may
+   * still grow. Of a process that cannot reach the store, counts come later.
+   */
+  readonly until: number;
+}
+
+/** Reads what verifiers with `analytics` counted. Its methods need no `this`. */
+export interface Analytics {
+  /**
+   * Adds up counts.
+   * @throws (rejects) KeystileError BAD_REQUEST with each problem of the query · ANALYTICS_TOO_LARGE ·
+   *   STORE_POWER_MISSING by the minute on PostgreSQL · STORE_…
+   */
+  query(query: AnalyticsQuery): Promise<AnalyticsPage>;
+  /**
+   * The rows of a query, page after page, as text.
+   * @param format `csv` with a header line, as RFC 4180, or `ndjson`: a JSON object a line
+   * @throws (rejects) as {@link Analytics.query}
+   */
+  export(query: AnalyticsQuery, format: "csv" | "ndjson"): AsyncIterable<string>;
+  /**
+   * What a customer, or a key, had and spent in a month. Verifications that were not counted are in it all the same,
+   * since credits are read from accounts.
+   * @param month UTC, such as `2026-11`
+   * @throws (rejects) KeystileError BAD_REQUEST · STORE_…
+   */
+  statement(of: StatementOf, month: string): Promise<Statement>;
+  /**
+   * When the credits of a key will be used up at the pace of the last 14 days, refills left aside.
+   * @returns `emptyAt` Unix time in milliseconds; absent: never
+   * @throws (rejects) KeystileError BAD_REQUEST · STORE_…
+   */
+  forecast(keyId: string): Promise<{ readonly perDay: number; readonly emptyAt?: number }>;
+  /**
+   * Removes counts of before a time. Verifiers remove old ones by themselves.
+   * @param level whose counts
+   * @param before Unix time, milliseconds
+   * @returns how many were removed
+   * @throws (rejects) KeystileError STORE_…
+   */
+  prune(level: OutcomeLevel, before: number): Promise<number>;
+}
+
+const OPTIONS = {
+  ...STORE_GUARD_OPTIONS,
+  workspaceId: word,
+  maxRows: integer(1, 100_000_000),
+  clock: callable,
+} as const satisfies Record<keyof AnalyticsReaderOptions, Check>;
+
+/** The longest interval at which counts are written. */
+const MAX_LAG = 60_000;
+const PRUNED = 1_000;
+const FORECAST_DAYS = 14;
+/** Of a statement: entries of the audit trail, and keys whose entries are looked for. */
+const MAX_CHANGES = 1_000;
+const MAX_NAMED = 998;
+/** Entries that the store looks at in one call: as many as take a millisecond or two. */
+const SLICE = 1_000;
+const COLUMNS = ["time", "keyId", "externalId", "apiId", "outcome", "tag", "tags", "count", "spent"] as const;
+const isLevel = oneOf(...Object.keys(LEVELS));
+
+/**
+ * Reads the counts of a store.
+ * @param given the store of the verifiers
+ * @throws TypeError or RangeError naming the option or the store's missing method · KeystileError STORE_POWER_MISSING
+ * @example
+ * const analytics = createAnalytics(store);
+ * const [from, to] = [Date.now() - 30 * 86_400_000, Date.now()];
+ * const { rows } = await analytics.query({ by: ["day", "outcome"], from, to });
+ */
+export function createAnalytics(given: Store, options: AnalyticsReaderOptions = {}): Analytics {
+  checkStore(given);
+  const settings = checkOptions(options, OPTIONS);
+  const { workspaceId = DEFAULT_WORKSPACE, maxRows = 1_000_000, storeTimeout } = settings;
+  const clock = guardClock(settings.clock ?? Date.now);
+  const store = guardStore(given, storeTimeout);
+  requirePower(store, "analytics", "createAnalytics");
+
+  const read = (plan: Plan) => readRows(store, workspaceId, { maxRows }, plan);
+  const until = (to: number): number => Math.min(to, clock() - MAX_LAG);
+  return Object.freeze<Analytics>({
+    async query(query) {
+      const plan = planQuery(query);
+      const rows = await read(plan);
+      const end = plan.skip + plan.limit;
+      const page = { rows: rows.slice(plan.skip, end), until: until(plan.query.to) };
+      return end < rows.length ? { ...page, cursor: String(end) } : page;
+    },
+    async *export(query, format) {
+      oneOf("csv", "ndjson")(format, "format");
+      const plan = planQuery(query);
+      const rows = await read(plan);
+      const columns = COLUMNS.filter((name) => rows.some((row) => row[name] !== undefined));
+      if (format === "csv") yield `${columns.join(",")}\r\n`;
+      for (const row of rows.slice(plan.skip))
+        yield format === "csv"
+          ? `${columns.map((name) => toField(row[name])).join(",")}\r\n`
+          : `${JSON.stringify(row)}\n`;
+    },
+    async statement(of, month) {
+      const [from, to] = boundsOf(month);
+      assertStatementOf(of);
+      const { keyId, externalId } = of;
+      const lists = keyId === undefined ? { externalIds: [externalId] } : { keyIds: [keyId] };
+      const query = { level: "day", workspaceId, from, to, by: ["keyId"], ...lists, maxRows } as const;
+      const days = await store.readCreditDays({ workspaceId, ...of, from, to });
+      const counts: OutcomeRow[] = [];
+      for await (const found of readInTurns(store, query)) counts.push(...found);
+      const ids = [...new Set(counts.flatMap((row) => row.keyId ?? []))].slice(0, MAX_NAMED);
+      const named =
+        keyId === undefined ? await store.readNames("identities", workspaceId, [externalId]) : [{ id: keyId }];
+      const changed = [...named.map(({ id }) => id), ...ids];
+      const changes =
+        store.powers.audit === true ? await readChanges(store, { workspaceId, ids: changed, from, to }) : [];
+      return { ...toStatement(month, of, days, counts), changes };
+    },
+    async forecast(keyId) {
+      assertStatementOf({ keyId });
+      const now = clock();
+      const to = Math.ceil((now + 1) / LEVELS.day) * LEVELS.day;
+      const days = await store.readCreditDays({ workspaceId, keyId, from: to - FORECAST_DAYS * LEVELS.day, to });
+      const { perDay, left } = paceOf(days);
+      return perDay > 0 ? { perDay, emptyAt: Math.round(now + (left / perDay) * LEVELS.day) } : { perDay };
+    },
+    async prune(level, before) {
+      isLevel(level, "level");
+      if (!Number.isSafeInteger(before)) throw new TypeError("before must be Unix time in milliseconds");
+      let removed = 0;
+      for (let some = PRUNED; some === PRUNED; removed += some) some = await store.pruneOutcomes(level, before, PRUNED);
+      return removed;
+    },
+  });
+}
+
+/** The latest entries, in the order in which they were made. */
+async function readChanges(
+  store: Store,
+  query: Pick<AuditQuery, "workspaceId" | "ids" | "from" | "to">,
+): Promise<AuditEntry[]> {
+  const found: AuditEntry[] = [];
+  for (let before: number | undefined; ;) {
+    const limit = MAX_CHANGES - found.length;
+    const slice = await store.readAudit({ ...query, among: SLICE, limit, ...(before !== undefined && { before }) });
+    found.push(...slice.entries.map(({ number: _, ...entry }) => entry));
+    before = slice.next;
+    if (before === undefined || found.length >= MAX_CHANGES) return found.reverse();
+    // A store in this process answers within the turn.
+    await nextTurn();
+  }
+}
+
+/** A field of CSV. What a spreadsheet would take for a formula gets an apostrophe: owners and tags are foreign text. */
+function toField(value: unknown): string {
+  if (value === undefined) return "";
+  if (typeof value === "number") return String(value);
+  const text = typeof value === "string" ? value : JSON.stringify(value);
+  const safe = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
+  return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+}

@@ -1,0 +1,99 @@
+/** `keystile analytics`, on the database file: verifications by time, outcome and the rest, as a chart or as data. */
+import { type Command, InvalidArgumentError, Option } from "commander";
+import { createAnalytics } from "../../analytics/analytics.js";
+import type { AnalyticsDimension } from "../../analytics/query.js";
+import type { AnalyticsRow } from "../../analytics/rows.js";
+import { withStore } from "../database/database.js";
+import { wrapped } from "../io/help.js";
+import type { Io } from "../io/io.js";
+import { toInteger, toPath } from "../io/parsers.js";
+import { count, note, oneLine, pretty } from "../io/text.js";
+
+const HELP = `
+Counts are there if a verifier was made with { analytics: true }, or by \`keystile serve --analytics\`.
+
+Examples:
+  $ keystile analytics --db keys.db --by day,outcome --since 30d
+  $ keystile analytics --db keys.db --by externalId --order count --limit 10
+  $ keystile analytics --db keys.db --by month,keyId --since 365d --output csv > usage.csv`;
+
+const LENGTHS = { m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
+/** Characters of the longest bar. */
+const WIDTH = 40;
+const MAX_ROWS = 100_000_000;
+
+interface Flags {
+  readonly db: string;
+  readonly output?: "csv" | "ndjson" | "json";
+  readonly by: readonly AnalyticsDimension[];
+  readonly since: number;
+  readonly order: "time" | "count" | "spent";
+  readonly limit: number;
+  readonly workspace?: string;
+}
+
+export function addAnalyticsCommand(program: Command, io: Io): void {
+  program
+    .command("analytics")
+    .description("Add up verifications of a database file.")
+    .requiredOption("--db <file>", "the database file", toPath)
+    .option("--by <names>", "day, hour, month, outcome, keyId, externalId, apiId, tag, tag:NAME; up to four", toNames, [
+      "day",
+      "outcome",
+    ] as AnalyticsDimension[])
+    .option("--since <age>", "how far back, such as 30d, 12h or 90m", toAge, 30 * LENGTHS.d)
+    .addOption(new Option("--order <what>", "what comes first").choices(["time", "count", "spent"]).default("time"))
+    .option("--limit <rows>", "at most so many rows", toInteger(1, 10_000), 1_000)
+    .option("--workspace <id>", "of this workspace")
+    .addOption(new Option("--output <form>", "in place of a chart").choices(["csv", "ndjson", "json"]))
+    .addHelpText("after", wrapped(HELP))
+    .action((flags: Flags) => show(flags, io));
+}
+
+async function show({ db, output, since, workspace, ...asked }: Flags, io: Io): Promise<void> {
+  const query = { ...asked, from: io.now() - since, to: io.now() };
+  await withStore(db, async (store) => {
+    const options = { maxRows: MAX_ROWS, clock: io.now, ...(workspace !== undefined && { workspaceId: workspace }) };
+    const analytics = createAnalytics(store, options);
+    if (output === "csv" || output === "ndjson") {
+      for await (const line of analytics.export(query, output)) await io.stdout.write(line);
+      return;
+    }
+    const { rows } = await analytics.query(query);
+    if (output === "json") await io.stdout.write(`${pretty(rows)}\n`);
+    else if (rows.length === 0) await note(io, "nothing was counted");
+    else await io.stdout.write(chartOf(rows));
+  });
+}
+
+function chartOf(rows: readonly AnalyticsRow[]): string {
+  const longest = Math.max(...rows.map((row) => row.count));
+  const labels = rows.map((row) => oneLine(labelOf(row)));
+  const width = Math.max(...labels.map((label) => label.length));
+  const lines = rows.map((row, i) => {
+    const bar = "█".repeat(Math.max(1, Math.round((row.count / longest) * WIDTH)));
+    const spent = row.spent > 0 ? `  ${count(row.spent)} credits` : "";
+    return `${(labels[i] as string).padEnd(width)}  ${bar} ${count(row.count)}${spent}\n`;
+  });
+  return lines.join("");
+}
+
+function labelOf({ time, keyId, externalId, apiId, outcome, tag, tags }: AnalyticsRow): string {
+  const start = time === undefined ? undefined : new Date(time).toISOString().slice(0, 16).replace("T00:00", "");
+  const values = Object.entries(tags ?? {}).map(([name, value]) => `${name}=${value}`);
+  const parts = [start, apiId, keyId, externalId, outcome, tag, ...values];
+  return (
+    parts
+      .filter((part) => part !== undefined)
+      .map((part) => (part === "" ? "-" : part))
+      .join("  ") || "all"
+  );
+}
+
+const toNames = (text: string): readonly string[] => text.split(",");
+
+function toAge(text: string): number {
+  const [, digits, unit] = /^([1-9]\d{0,4})([mhd])$/.exec(text) ?? [];
+  if (digits !== undefined) return Number(digits) * LENGTHS[unit as keyof typeof LENGTHS];
+  throw new InvalidArgumentError("must be an age such as 30d, 12h or 90m");
+}

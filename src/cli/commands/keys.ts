@@ -1,0 +1,164 @@
+/** `keystile keys list|get|create|disable|revoke`, on the database file. */
+import { type Command, Option } from "commander";
+import type { KeyResponseData } from "../../keyring/schemas/responses.js";
+import { addDatabaseFlags, type DatabaseFlags, withKeyringFor } from "../database/database.js";
+import type { FlagAliases } from "../io/failures.js";
+import { wrapped } from "../io/help.js";
+import type { Io } from "../io/io.js";
+import { collect, toInteger, toTime } from "../io/parsers.js";
+import { type Columns, type ListFlags, writeList } from "../io/table.js";
+import { note, oneLine, pretty } from "../io/text.js";
+
+const FLAG_ALIASES: FlagAliases = new Map([
+  ["apiId", "--api-id"],
+  ["keyId", "<keyId>"],
+  ["externalId", "--external-id"],
+  ["permissions", "--permission"],
+  ["roles", "--role"],
+]);
+/** Most rows that a list shows. */
+const MAX_ROWS = 1_000_000;
+
+interface ListKeysFlags extends DatabaseFlags, ListFlags {
+  readonly apiId?: string;
+  readonly externalId?: string;
+  readonly search?: string;
+  readonly state?: "active" | "disabled" | "expired" | "exhausted";
+  readonly order: "made" | "expires" | "lastUsed" | "credits";
+}
+interface CreateFlags extends DatabaseFlags {
+  readonly apiId: string;
+  readonly name?: string;
+  readonly prefix?: string;
+  readonly externalId?: string;
+  readonly permission?: readonly string[];
+  readonly role?: readonly string[];
+  readonly credits?: number;
+  readonly expires?: number;
+}
+
+/** The flag of every list. */
+export function addLimit(command: Command): Command {
+  return command.option("--limit <rows>", "at most this many; default: 50, or all as JSON", toInteger(1, MAX_ROWS));
+}
+
+export function addKeysCommand(program: Command, io: Io): void {
+  const keys = program.command("keys").description("Keys of a database file.");
+  addLimit(addDatabaseFlags(keys.command("list")))
+    .option("--api-id <id>", "only keys of this API")
+    .option("--external-id <id>", "only keys of this owner")
+    .option("--search <text>", "part of the id, the first characters or the name, or a whole external id")
+    .addOption(
+      new Option("--state <state>", "only keys in this state").choices(["active", "disabled", "expired", "exhausted"]),
+    )
+    .addOption(
+      new Option("--order <order>", "newest first, or what ends, was used or runs out first")
+        .choices(["made", "expires", "lastUsed", "credits"])
+        .default("made"),
+    )
+    .description("List keys: id, API, first characters, state, owner, name.")
+    .addHelpText(
+      "after",
+      wrapped(
+        "\nExamples:\n  $ keystile keys list --db keys.db --search acme\n  $ keystile keys list --db keys.db --state active --order expires",
+      ),
+    )
+    .action((flags: ListKeysFlags) => list(io, flags));
+  addDatabaseFlags(keys.command("get"))
+    .argument("<keyId>", "its id")
+    .description("Show a key, and the API that it belongs to.")
+    .addHelpText("after", wrapped("\nExample:\n  $ keystile keys get --db keys.db key_…"))
+    .action(async (keyId: string, { db, output }: DatabaseFlags) => {
+      const key = await withKeyringFor(db, FLAG_ALIASES, (keyring) => keyring.getKey({ keyId }));
+      await io.stdout.write(output === "json" ? `${pretty(key)}\n` : toText(key));
+    });
+  addDatabaseFlags(keys.command("create"))
+    .requiredOption("--api-id <id>", "the API, as `keystile apis list` shows it")
+    .option("--name <text>", "for people")
+    .option("--prefix <text>", "before the random part")
+    .option("--external-id <id>", "your own id of its owner")
+    .option("--permission <permission>", "what it is granted; may be repeated", collect)
+    .option("--role <name>", "a role that exists; may be repeated", collect)
+    .option("--credits <number>", "its balance; default: unlimited", toInteger(0, Number.MAX_SAFE_INTEGER))
+    .option("--expires <time>", "Unix milliseconds or an ISO 8601 date", toTime)
+    .description("Make a key and show it this once.")
+    .addHelpText(
+      "after",
+      wrapped("\nExample:\n  $ keystile keys create --db keys.db --api-id api_… --name 'first key'"),
+    )
+    .action((flags: CreateFlags) => create(io, flags));
+  change(
+    io,
+    keys,
+    "disable",
+    "disabled",
+    "Disable a key: every verification of it is DISABLED.",
+    async (keyring, keyId) => keyring.updateKey({ keyId, enabled: false }),
+  );
+  change(io, keys, "revoke", "revoked", "Delete a key: it is NOT_FOUND from the next request on.", (keyring, keyId) =>
+    keyring.deleteKey({ keyId }),
+  );
+}
+
+type Change = (keyring: Parameters<Parameters<typeof withKeyringFor>[2]>[0], keyId: string) => Promise<unknown>;
+
+function change(io: Io, keys: Command, name: string, done: string, description: string, act: Change): void {
+  addDatabaseFlags(keys.command(name))
+    .argument("<keyId>", "its id, as `list` shows it")
+    .description(description)
+    .addHelpText("after", wrapped(`\nExample:\n  $ keystile keys ${name} --db keys.db key_…`))
+    .action(async (keyId: string, { db, output }: DatabaseFlags) => {
+      await withKeyringFor(db, FLAG_ALIASES, (keyring) => act(keyring, keyId));
+      await io.stdout.write(output === "json" ? "{}\n" : `${done} ${keyId}\n`);
+    });
+}
+
+async function list(io: Io, { db, output, limit, ...wanted }: ListKeysFlags): Promise<void> {
+  const now = io.now();
+  const columns: Columns<KeyResponseData> = {
+    KEY: ({ keyId }) => keyId,
+    API: ({ apiId }) => apiId,
+    START: ({ start }) => `${start}…`,
+    STATE: (key) => stateOf(key, now),
+    OWNER: ({ identity }) => identity?.externalId ?? "-",
+    NAME: ({ name }) => name ?? "-",
+  };
+  await withKeyringFor(db, FLAG_ALIASES, (keyring) =>
+    writeList(io, { output, limit }, (page) => keyring.searchKeys({ ...wanted, ...page }), columns),
+  );
+}
+
+function stateOf({ enabled, expires, credits }: KeyResponseData, now: number): string {
+  if (!enabled) return "disabled";
+  if (expires !== undefined && now > expires) return "expired";
+  return credits?.remaining === 0 ? "exhausted" : "active";
+}
+
+async function create(io: Io, flags: CreateFlags): Promise<void> {
+  const { db, output, permission, role, credits, ...given } = flags;
+  const body = {
+    ...given,
+    ...(permission !== undefined && { permissions: permission }),
+    ...(role !== undefined && { roles: role }),
+    ...(credits !== undefined && { credits: { remaining: credits } }),
+  };
+  const data = await withKeyringFor(db, FLAG_ALIASES, (keyring) => keyring.createKey(body));
+  try {
+    await io.reveal(output === "json" ? `${pretty(data)}\n` : `${data.keyId}\n${data.key}\n`);
+  } catch (error) {
+    await withKeyringFor(db, FLAG_ALIASES, (keyring) => keyring.deleteKey({ keyId: data.keyId, permanent: true }));
+    throw error;
+  }
+  await note(io, "the key is shown this once; only its digest is kept");
+}
+
+/** A line for each field, in words where it has parts. */
+function toText(key: KeyResponseData): string {
+  const time = (value: unknown): string => new Date(value as number).toISOString();
+  const TIMES = new Set(["createdAt", "updatedAt", "lastUsedAt", "expires"]);
+  const shown = Object.entries(key).map(([name, value]: [string, unknown]) => {
+    const text = TIMES.has(name) ? time(value) : typeof value === "string" ? value : JSON.stringify(value);
+    return `${`${name}:`.padEnd(14)}${oneLine(text)}\n`;
+  });
+  return shown.join("");
+}

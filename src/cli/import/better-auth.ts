@@ -1,0 +1,112 @@
+/** Rows of the table `apikey` of better-auth's plugin `@better-auth/api-key`, 1.7, as keys of an import. */
+import { tryJson } from "../io/input.js";
+import { type ForeignRow, integerOf, isFalse, type Lose, timeOf } from "./values.js";
+
+/** Columns that have no place here, and why. */
+const LEFT: Readonly<Record<string, string>> = {
+  id: "keys get new ids",
+  configId: "all keys are of one configuration",
+  requestCount: "limits begin unused",
+  lastRequest: "uses are told from now on",
+  lastRefillAt: "refills count from now on",
+  updatedAt: "the time of the import",
+};
+/** Characters of `start` in an import. */
+const MAX_START = 32;
+const DAY = 86_400_000;
+/** What a permission may be here: a `*` would be granted as a wildcard, which it is not there. */
+const GRANTABLE = /^[a-zA-Z0-9_:\-./]{1,128}$/;
+
+/**
+ * A key of an import. The hash is SHA-256 of the whole key, base64url.
+ * @param row columns in camel case, without those that are NULL
+ * @param now a refill that is due by then is counted
+ */
+export function ofBetterAuth(row: ForeignRow, lose: Lose, now: number): object {
+  for (const [name, why] of Object.entries(LEFT)) if (row[name] !== undefined) lose(name, why);
+  const createdAt = timeOf(row["createdAt"]);
+  return {
+    hash: row["key"],
+    name: row["name"],
+    // Named so before the plugin had a package of its own.
+    externalId: row["referenceId"] ?? row["userId"],
+    start: typeof row["start"] === "string" ? row["start"].slice(0, MAX_START) : undefined,
+    prefix: prefixOf(row, lose),
+    createdAt,
+    expires: timeOf(row["expiresAt"]),
+    ...(isFalse(row["enabled"]) && { enabled: false }),
+    ratelimits: limitsOf(row),
+    credits: creditsOf(row, createdAt, lose, now),
+    permissions: permissionsOf(row["permissions"], lose),
+    meta: metaOf(row["metadata"], lose),
+  };
+}
+
+function prefixOf({ prefix }: ForeignRow, lose: Lose): string | undefined {
+  if (typeof prefix !== "string") return undefined;
+  const [, name] = /^([a-zA-Z0-9_]{1,16})_$/.exec(prefix) ?? [];
+  if (name === undefined) lose("prefix", "does not end with _, or has other characters; rotated keys go without");
+  return name;
+}
+
+/** A limit that fits no bucket here is refused with its key: without it the key would be unlimited. */
+function limitsOf(row: ForeignRow): object[] | undefined {
+  const [limit, duration] = [integerOf(row["rateLimitMax"]), integerOf(row["rateLimitTimeWindow"])];
+  if (isFalse(row["rateLimitEnabled"]) || limit === undefined || duration === undefined) return undefined;
+  return [{ name: "requests", limit, duration, autoApply: true }];
+}
+
+function creditsOf(row: ForeignRow, createdAt: number | undefined, lose: Lose, now: number): object | undefined {
+  const [remaining, amount] = [integerOf(row["remaining"]), integerOf(row["refillAmount"])];
+  const interval = integerOf(row["refillInterval"]);
+  if (remaining === undefined) {
+    if (amount !== undefined) lose("refillAmount", "without `remaining` the key is unlimited");
+    return undefined;
+  }
+  if (!amount || !interval) return { remaining };
+  const last = timeOf(row["lastRefillAt"]) ?? createdAt ?? now;
+  const balance = now - last > interval ? amount : remaining;
+  const refill = refillOf(interval, amount, last);
+  if (refill === undefined) lose("refillInterval", "neither a day nor a month; the balance goes without");
+  return { remaining: balance, refill };
+}
+
+function refillOf(interval: number, amount: number, last: number): object | undefined {
+  if (interval === DAY) return { interval: "daily", amount };
+  if (interval < 28 * DAY || interval > 31 * DAY) return undefined;
+  return { interval: "monthly", amount, refillDay: new Date(last).getUTCDate() };
+}
+
+/** `{"documents":["read"]}` as `documents.read`. */
+function permissionsOf(given: unknown, lose: Lose): string[] | undefined {
+  const byResource = jsonOf(given);
+  if (byResource === undefined) return undefined;
+  if (!isObject(byResource)) {
+    lose("permissions", "not an object of lists");
+    return undefined;
+  }
+  const named = Object.entries(byResource).flatMap(([resource, actions]) =>
+    Array.isArray(actions) ? actions.map((action) => `${resource}.${String(action)}`) : [],
+  );
+  const granted = named.filter((name) => GRANTABLE.test(name));
+  if (granted.length < named.length)
+    lose("permissions", "one has a *, a wildcard here, or other characters; not granted");
+  return granted.length === 0 ? undefined : [...new Set(granted)];
+}
+
+function metaOf(given: unknown, lose: Lose): object | undefined {
+  const meta = jsonOf(given);
+  if (meta === undefined || isObject(meta)) return meta;
+  lose("metadata", "not an object");
+  return undefined;
+}
+
+const isObject = (value: unknown): value is ForeignRow =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+/** Earlier versions wrote some as JSON of JSON. `null` is nothing. */
+function jsonOf(given: unknown): unknown {
+  let value = given;
+  for (let depth = 0; depth < 2 && typeof value === "string"; depth++) value = tryJson(value).value ?? value;
+  return value === null || value === "null" ? undefined : value;
+}

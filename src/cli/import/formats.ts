@@ -1,0 +1,107 @@
+/** Forms in which other systems hand over keys: `--from`. */
+import { usage } from "../io/failures.js";
+import { ofBetterAuth } from "./better-auth.js";
+import { fieldOf, setField } from "./columns.js";
+import type { KeySource } from "./key-source.js";
+import type { ForeignRow, Lose, SourceRow } from "./values.js";
+
+/** A form of rows. */
+export interface Format {
+  /** How its keys are hashed; absent: the migration says. */
+  readonly algorithm?: string;
+  /** Columns by the field of a key that they become, where that has another name. */
+  readonly columns: Readonly<Record<string, string>>;
+  /** @param lose is told of each column that does not carry over */
+  toKey(row: ForeignRow, lose: Lose, now: number): object;
+}
+
+/** What `generateAPIKey` returns that nobody should have kept. */
+const PREFIXED_SECRETS: readonly string[] = ["token", "longToken"];
+
+/** By the value of `--from`. */
+export const FORMATS: Readonly<Record<string, Format>> = {
+  "better-auth": {
+    algorithm: "sha256",
+    columns: {
+      hash: "key",
+      externalId: "referenceId",
+      expires: "expiresAt",
+      ratelimits: "rateLimitMax, rateLimitTimeWindow",
+      credits: "remaining, refillAmount, refillInterval",
+      meta: "metadata",
+    },
+    toKey: (row, lose, now) => ofBetterAuth(camelCase(row), lose, now),
+  },
+  csv: {
+    columns: {},
+    toKey: (row) =>
+      ofColumns(row, (name) => {
+        throw usage(`--keys: ${name}: is no field of an import; see keystile import --help`);
+      }),
+  },
+  "prefixed-api-key": {
+    algorithm: "prefixed-api-key",
+    columns: { hash: "longTokenHash", start: "keyPrefix, shortToken" },
+    toKey(row, lose) {
+      const { longTokenHash, shortToken, keyPrefix, ...rest } = camelCase(row);
+      for (const name of PREFIXED_SECRETS) if (rest[name] !== undefined) lose(name, "a secret, which is not kept");
+      const others = Object.entries(rest).filter(([name]) => !PREFIXED_SECRETS.includes(name));
+      const key = ofColumns(Object.fromEntries(others), (name) => lose(name, "no field of an import"));
+      const start =
+        typeof keyPrefix === "string" ? `${keyPrefix}_${typeof shortToken === "string" ? shortToken : ""}` : undefined;
+      return { ...key, hash: longTokenHash, start };
+    },
+  },
+};
+
+/** A row without what is null, its columns in camel case: a table may have `reference_id` for `referenceId`. */
+function camelCase(row: ForeignRow): ForeignRow {
+  const present = Object.entries(row).filter(([, value]) => value !== null);
+  return Object.fromEntries(
+    present.map(([name, value]) => [name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase()), value]),
+  );
+}
+
+function ofColumns(row: ForeignRow, onUnknown: (name: string) => void): object {
+  const key = {};
+  for (const [name, value] of Object.entries(row)) {
+    if (fieldOf(name) === undefined) onUnknown(name);
+    else setField(key, name, value);
+  }
+  return key;
+}
+
+/** What carried over, counted while rows are read. */
+export interface Carryover {
+  /** Keys by field. */
+  readonly carried: Map<string, number>;
+  /** Keys by column and reason. */
+  readonly lost: Map<string, number>;
+}
+
+/** The rows of a source as keys of an import. @param carryover is counted up with each row */
+export function inFormat(source: KeySource, format: Format, carryover: Carryover, now: () => number): KeySource {
+  return {
+    ...source,
+    async *read() {
+      for await (const row of source.read()) yield toRow(row, format, carryover, now());
+    },
+  };
+}
+
+function toRow(row: SourceRow, format: Format, { carried, lost }: Carryover, now: number): SourceRow {
+  const { value } = row;
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return row;
+  const key = format.toKey(value as ForeignRow, (column, why) => add(lost, `${column}: ${why}`), now);
+  const fields = Object.entries(key).filter(([, field]) => field !== undefined);
+  for (const [field] of fields) add(carried, field);
+  return { ...row, value: Object.fromEntries(fields) };
+}
+
+/** Names that are told apart: a file may have others in every row. */
+const MAX_NAMES = 100;
+
+function add(counts: Map<string, number>, name: string): void {
+  const known = counts.has(name) || counts.size < MAX_NAMES ? name : "other columns";
+  counts.set(known, (counts.get(known) ?? 0) + 1);
+}

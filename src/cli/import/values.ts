@@ -1,0 +1,43 @@
+/** Rows of an import as they are read, and values of another system's: of a database, or the text of a cell. */
+
+/** One key as it was read, not validated. */
+export interface SourceRow {
+  /** The line of a file of lines, or the place in an array; from 1. */
+  readonly number: number;
+  /** Absent with a problem. */
+  readonly value?: unknown;
+  /** Why it is no JSON. */
+  readonly problem?: string;
+  /** The text that is no JSON, where it could be read. */
+  readonly text?: string;
+}
+
+/** A row of another system. */
+export type ForeignRow = Readonly<Record<string, unknown>>;
+
+/** Tells of a column that does not carry over, and why. */
+export type Lose = (column: string, why: string) => void;
+
+/** An integer; `undefined`: it is none. */
+export function integerOf(value: unknown): number | undefined {
+  const number = typeof value === "string" && /^-?\d+$/.test(value) ? Number(value) : value;
+  return Number.isSafeInteger(number) ? (number as number) : undefined;
+}
+
+/** Numbers below it are seconds: as milliseconds they would be before 1973. */
+const MIN_MS = 1e11;
+const DATE = /^\d{4}-\d\d-\d\d[T ]\d\d:\d\d/;
+
+/** Unix milliseconds of an ISO 8601 date, which is UTC without a zone, or of Unix seconds or milliseconds. */
+export function timeOf(value: unknown): number | undefined {
+  if (typeof value === "string" && DATE.test(value)) {
+    const text = value.replace(" ", "T").replace(/([+-]\d\d)$/, "$1:00");
+    const time = Date.parse(/(Z|[+-]\d\d:\d\d)$/.test(text) ? text : `${text}Z`);
+    return Number.isNaN(time) ? undefined : time;
+  }
+  const number = integerOf(value);
+  return number === undefined || number >= MIN_MS ? number : number * 1_000;
+}
+
+/** `false` of a database, a cell or JSON. */
+export const isFalse = (value: unknown): boolean => [false, 0, "0", "f", "false"].includes(value as never);

@@ -1,0 +1,263 @@
+/**
+ * Handles one request, in this order: host (400), path (404), files, who asks (sign in, 403), permission (403), and of
+ * a form: where it comes from (403), its body (413, 415), its proof (403), and whether it was sent before (409).
+ */
+import { strictCaller } from "../access/check-caller.js";
+import type { Caller } from "../contracts/caller.js";
+import { isKeystileError, KeystileError } from "../contracts/errors.js";
+import type { MaybePromise } from "../contracts/types.js";
+import { toSentError } from "../http/envelope.js";
+import type { Hold } from "../http/admission/admission.js";
+import type { Incoming, Outgoing } from "../http/messages.js";
+import type { Services } from "../http/operations/operation.js";
+import { forbidden } from "../keyring/rows.js";
+import { digestKey } from "../lib/hash.js";
+import { askAs, lacksPower, mayAsk, permissionsOf } from "./ask.js";
+import type { ConsoleAnalytics } from "./options.js";
+import { cookieHeader, requireHost, requireSameOrigin, sessionOf } from "./origin.js";
+import { findPage } from "./pages/find-page.js";
+import { readForm, type SentForms } from "./reading.js";
+import type { Sessions } from "./sessions.js";
+import type { SignIn } from "./sign-in.js";
+import { ONCE, TOKEN } from "./view/form.js";
+import { html } from "./view/html.js";
+import { FILES, outside, page, signInForm } from "./view/layout.js";
+import { muted } from "./view/parts.js";
+import type { Content, Health, Page, View } from "./view/view.js";
+
+/** What handling a request needs; wired by `createConsole`. */
+export interface ConsoleContext {
+  readonly basePath: string;
+  readonly hosts: readonly string[] | undefined;
+  readonly isReadOnly: boolean;
+  /** The program's own sign-in; absent: that of the console. */
+  readonly authenticate: ((request: Request) => MaybePromise<Caller | undefined>) | undefined;
+  readonly sessions: Sessions;
+  readonly signIn: (rootKey: string, address: string | undefined) => Promise<SignIn>;
+  readonly sent: SentForms;
+  /** Of this console, for proofs of forms without a session. */
+  readonly secret: string;
+  readonly servicesOf: (workspaceId: string) => MaybePromise<Services>;
+  /** Whether it has the limiter, or the verifier, that counts. */
+  readonly seesLimits: boolean;
+  /** Reads the counts of a workspace; undefined: the store keeps none. */
+  readonly analyticsOf: (workspaceId: string) => ConsoleAnalytics | undefined;
+  readonly health: () => Promise<Health>;
+  readonly clock: () => number;
+  readonly onFault: (error: unknown) => void;
+}
+
+const POLICY =
+  "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; " +
+  "base-uri 'none'; frame-ancestors 'none'";
+const HEADERS = [
+  ...["content-security-policy", POLICY, "x-content-type-options", "nosniff", "referrer-policy", "same-origin"],
+  ...["cross-origin-opener-policy", "same-origin", "x-frame-options", "DENY"],
+];
+const HTML_TYPE = "text/html; charset=utf-8";
+const WRONG = "This root key does not sign in. It may be mistyped, disabled, expired or no root key.";
+const FLOOD = "Too many attempts. Wait a minute and try again.";
+
+/** Handles a request; never rejects. @param hold of this request */
+export async function answer(context: ConsoleContext, incoming: Incoming, hold: Hold): Promise<Outgoing> {
+  let outgoing: Outgoing;
+  try {
+    await hold.turn(false);
+    outgoing = await route(context, incoming, hold);
+  } catch (thrown) {
+    outgoing = refuse(context, thrown);
+  }
+  hold.answered(2 * outgoing.text.length);
+  return outgoing;
+}
+
+async function route(context: ConsoleContext, incoming: Incoming, hold: Hold): Promise<Outgoing> {
+  if (incoming.fault !== undefined) throw incoming.fault;
+  requireHost(incoming, context.hosts);
+  const { method, path } = incoming;
+  const here = belowBase(path, context.basePath);
+  if (Object.hasOwn(FILES, here)) return fileAt(here as keyof typeof FILES);
+  if (method !== "GET" && method !== "HEAD" && method !== "POST")
+    throw new KeystileError("METHOD_NOT_ALLOWED", "a page takes GET, and its form POST");
+  const isForm = method === "POST";
+  if (isForm) requireSameOrigin(incoming);
+  if (here === "/sign-in" && context.authenticate === undefined)
+    return isForm
+      ? signIn(context, incoming, hold)
+      : toSignIn(context, 200, new URLSearchParams(incoming.query).get("to"));
+  const seen = await whoAsks(context, incoming);
+  if (seen === undefined) return turnAway(context, here, incoming);
+  hold.belongsTo(seen.caller.workspaceId);
+  const view = await toView(context, seen, here, incoming);
+  try {
+    const form = isForm ? await readForm(incoming, hold) : undefined;
+    await hold.withinShare();
+    return form === undefined ? await show(view, 200) : await send(context, view, form, incoming);
+  } catch (thrown) {
+    return failed(context, view, thrown);
+  }
+}
+
+/** Where a proxy takes the mount path away, what is left. */
+function belowBase(path: string, base: string): string {
+  const below = path === base || path.startsWith(`${base}/`) ? path.slice(base.length) : path;
+  return below === "" ? "/" : below;
+}
+
+interface Seen {
+  readonly caller: Caller;
+  /** Its session in the console, if it has one. */
+  readonly session: string | undefined;
+}
+
+async function whoAsks({ authenticate, sessions }: ConsoleContext, incoming: Incoming): Promise<Seen | undefined> {
+  if (authenticate !== undefined) {
+    const caller = await authenticate(incoming.toRequest());
+    return caller && { caller: strictCaller(caller, "what authenticate() returns"), session: undefined };
+  }
+  const session = sessionOf(incoming);
+  const active = session === undefined ? undefined : await sessions.find(session);
+  return active && { caller: strictCaller(active.caller, "caller"), session };
+}
+
+async function toView(
+  context: ConsoleContext,
+  { caller, session }: Seen,
+  here: string,
+  incoming: Incoming,
+): Promise<View> {
+  const { basePath, isReadOnly, servicesOf, seesLimits, analyticsOf, health } = context;
+  const ask = askAs(caller, servicesOf, isReadOnly);
+  const { kind, id = kind, name: signed = id } = await ask("callers.whoami", {});
+  // A caller without a session has a proof of its own, which nobody can compute without the secret of this console.
+  const who = session ?? JSON.stringify([context.secret, caller.workspaceId, caller.kind, caller.id]);
+  return {
+    now: context.clock(),
+    path: (to) => basePath + to,
+    here,
+    query: new URLSearchParams(incoming.query),
+    form: new URLSearchParams(),
+    failure: undefined,
+    signed: { name: signed, hasSession: session !== undefined },
+    isReadOnly,
+    token: await digestKey(`console form ${who}`),
+    ask,
+    may: (operation) => mayAsk(caller, operation, isReadOnly),
+    seesLimits,
+    analyticsOf(id) {
+      const of = { type: "api", ...(id !== undefined && { id }) } as const;
+      return caller.may("read_analytics", of) ? analyticsOf(caller.workspaceId) : undefined;
+    },
+    health,
+  };
+}
+
+/** The page of a path. @throws KeystileError NOT_FOUND · CALLER_FORBIDDEN */
+function pageFor({ here, may }: View): { readonly page: Page; readonly id: string } {
+  const found = findPage(here);
+  if (found === undefined) throw new KeystileError("NOT_FOUND", "there is no such page");
+  const { needs } = found.page;
+  if (needs !== undefined && !may(needs)) throw forbidden(permissionsOf(needs));
+  return found;
+}
+
+async function show(view: View, status: number): Promise<Outgoing> {
+  const { page: found, id } = pageFor(view);
+  return toPage(view, await found.show(view, id), status);
+}
+
+/** What a form does: a redirect, so that loading the page again sends nothing, or what is shown this once. */
+async function send(
+  context: ConsoleContext,
+  given: View,
+  form: URLSearchParams,
+  incoming: Incoming,
+): Promise<Outgoing> {
+  if (form.get(TOKEN) !== given.token)
+    throw new KeystileError("CALLER_FORBIDDEN", "this form is not of your session; load the page again");
+  if (given.here === "/sign-out") return signOut(context, incoming);
+  const view: View = { ...given, form };
+  const { page: found, id } = pageFor(view);
+  const { act } = found;
+  if (act === undefined) throw new KeystileError("METHOD_NOT_ALLOWED", "this page has no form");
+  if (view.isReadOnly) throw new KeystileError("CALLER_FORBIDDEN", "this console changes nothing");
+  try {
+    const done = await context.sent.once(`${view.token} ${form.get(ONCE)}`, () => act(view, id));
+    if (!("to" in done)) return toPage({ ...view, form: new URLSearchParams() }, done, 200);
+    return redirect(`${view.path(done.to)}?notice=${done.notice}`);
+  } catch (error) {
+    if (!isKeystileError(error) || error.status >= 500) throw error;
+    return show({ ...view, failure: error }, error.status);
+  }
+}
+
+async function signIn(context: ConsoleContext, incoming: Incoming, hold: Hold): Promise<Outgoing> {
+  const form = await readForm(incoming, hold);
+  const result = await context.signIn(form.get("key") ?? "", incoming.clientAddress);
+  const to = form.get("to");
+  if ("refused" in result) {
+    const isFlood = result.refused === "flood";
+    return toSignIn(context, isFlood ? 429 : 403, to, isFlood ? FLOOD : WRONG);
+  }
+  const before = sessionOf(incoming);
+  if (before !== undefined) await context.sessions.end(before);
+  return redirect(context.basePath + pathWithin(to), cookieHeader(incoming, context.basePath, result.session));
+}
+
+async function signOut(context: ConsoleContext, incoming: Incoming): Promise<Outgoing> {
+  await context.sessions.end(sessionOf(incoming) ?? "");
+  return redirect(`${context.basePath}/sign-in`, cookieHeader(incoming, context.basePath, undefined));
+}
+
+/** A path of the console; anything else is its first page. */
+const pathWithin = (to: string | null): string => (to !== null && findPage(to) !== undefined ? to : "/");
+
+function toSignIn({ basePath }: ConsoleContext, status: number, to: string | null, failure?: string): Outgoing {
+  const path = (below: string): string => basePath + below;
+  return toOutgoing(status, outside(path, "Sign in", signInForm(path, pathWithin(to), failure)));
+}
+
+function turnAway(context: ConsoleContext, here: string, { method }: Incoming): Outgoing {
+  if (context.authenticate !== undefined)
+    throw new KeystileError("CALLER_FORBIDDEN", "you are not signed in, or may not look");
+  const to = method === "POST" || here === "/" ? "" : `?to=${encodeURIComponent(here)}`;
+  return redirect(`${context.basePath}/sign-in${to}`);
+}
+
+/** A page that could not be shown, within the frame. */
+function failed(context: ConsoleContext, view: View, thrown: unknown): Outgoing {
+  const { title, detail, status } = lacksPower(thrown) ? thrown : toSentError(thrown);
+  if (status >= 500 && !lacksPower(thrown)) context.onFault(thrown);
+  const body = html`<p class="ks-empty">${detail}</p>`;
+  return toPage(view, { title, about: muted(`Status ${status}`), body }, status);
+}
+
+/** The same for whoever is not known. */
+function refuse({ basePath, onFault }: ConsoleContext, thrown: unknown): Outgoing {
+  const { title, detail, status } = toSentError(thrown);
+  if (status >= 500) onFault(thrown);
+  return toOutgoing(
+    status,
+    outside((to) => basePath + to, title, html`<p>${detail}</p>`),
+  );
+}
+
+const toPage = (view: View, content: Content, status: number): Outgoing => toOutgoing(status, page(view, content));
+
+const toOutgoing = (status: number, text: string): Outgoing => ({
+  status,
+  headers: ["content-type", HTML_TYPE, "cache-control", "no-store", ...HEADERS],
+  text,
+});
+
+const redirect = (to: string, more: readonly string[] = []): Outgoing => ({
+  status: 303,
+  headers: ["location", to, "cache-control", "no-store", ...HEADERS, ...more],
+  text: "",
+});
+
+function fileAt(path: keyof typeof FILES): Outgoing {
+  const { type, text } = FILES[path];
+  const cache = "public, max-age=31536000, immutable";
+  return { status: 200, headers: ["content-type", type, "cache-control", cache, ...HEADERS], text };
+}

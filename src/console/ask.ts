@@ -1,0 +1,105 @@
+/** Calls operations of the service in process, as a caller: with the rights, the rules and the audit trail of HTTP. */
+import type { Caller } from "../contracts/caller.js";
+import { isKeystileError, type KeystileError } from "../contracts/errors.js";
+import type { MaybePromise } from "../contracts/types.js";
+import { OPERATIONS } from "../http/operations/index.js";
+import type { Operation, Services } from "../http/operations/operation.js";
+import { toSentError } from "../http/envelope.js";
+import { forbidden } from "../keyring/rows.js";
+import type { MigrationResults } from "../keyring/schemas/migration-requests.js";
+import type * as A from "../keyring/schemas/responses.js";
+import type { Explanation } from "../verify/explain.js";
+
+/** What each operation that pages call returns: as the library has it, with what HTTP leaves out. */
+export interface Answers {
+  "analytics.getVerifications": unknown;
+  "apis.listApis": A.Page<A.V2ApisGetApiResponseData>;
+  "audit.listAudit": A.Page<A.AuditData>;
+  "callers.whoami": { readonly kind: string; readonly id?: string; readonly name?: string };
+  "keys.createKey": A.V2KeysCreateKeyResponseData;
+  "keys.countKeys": A.CountKeysResponseData;
+  "keys.explainKey": Explanation;
+  "keys.getKeys": A.GetKeysResponseData;
+  "keys.searchKeys": A.SearchPage<A.KeyResponseData>;
+  "keys.updateKey": A.EmptyResponse;
+  "keys.updateCredits": A.KeyCredits;
+  "keys.deleteKey": A.EmptyResponse;
+  "keys.rerollKey": A.V2KeysCreateKeyResponseData;
+  "keys.migrateKeys": Pick<MigrationResults, "migrated" | "failed">;
+  "identities.createIdentity": A.V2IdentitiesCreateIdentityResponseData;
+  "identities.getIdentity": A.IdentityData;
+  "identities.listIdentities": A.Page<A.IdentityData>;
+  "identities.updateIdentity": A.IdentityData;
+  "identities.updateCredits": A.KeyCredits;
+  "identities.deleteIdentity": A.EmptyResponse;
+  "permissions.listPermissions": A.Page<A.Permission>;
+  "permissions.listRoles": A.Page<A.Role>;
+  "permissions.getRole": A.Role;
+  "permissions.createRole": A.V2PermissionsCreateRoleResponseData;
+  "permissions.setRolePermissions": readonly A.Permission[];
+  "permissions.deleteRole": A.EmptyResponse;
+  "rootKeys.listRootKeys": A.Page<A.RootKeyData>;
+  "rootKeys.deleteRootKey": A.EmptyResponse;
+  "ratelimit.listNamespaces": A.Page<A.NamespaceData>;
+  "ratelimit.listOverrides": A.Page<A.RatelimitOverride>;
+  "ratelimit.setOverride": { readonly overrideId: string };
+  "ratelimit.deleteOverride": A.EmptyResponse;
+}
+export type OperationName = keyof Answers;
+
+/**
+ * Calls an operation.
+ * @throws (rejects) KeystileError as over HTTP
+ */
+export type Ask = <N extends OperationName>(name: N, body: object) => Promise<Answers[N]>;
+
+/** Operations that change nothing. */
+const READS = /\.(get|list|search|count|explain|whoami)/;
+
+const operationOf = (name: OperationName): Operation => OPERATIONS[name] as Operation;
+
+/** The permissions of which an operation needs one. */
+export const permissionsOf = (name: OperationName): readonly string[] => operationOf(name).permissions;
+
+/** Whether the caller may do this anywhere at all. @param isReadOnly nothing that changes anything */
+export function mayAsk(caller: Caller, name: OperationName, isReadOnly: boolean): boolean {
+  return (!isReadOnly || READS.test(name)) && operationOf(name).mayAny(caller);
+}
+
+/** Operations as a caller, in its workspace. */
+export function askAs(
+  caller: Caller,
+  servicesOf: (workspaceId: string) => MaybePromise<Services>,
+  isReadOnly: boolean,
+): Ask {
+  return async (name, body) => {
+    const { permissions, perform } = operationOf(name);
+    if (!mayAsk(caller, name, isReadOnly)) throw forbidden(permissions);
+    const services = await servicesOf(caller.workspaceId);
+    return (await perform(services, { caller, body, header: () => undefined, isWhole: true })) as Answers[typeof name];
+  };
+}
+
+/** A part of a page, or nothing where the store cannot tell it, or the caller may not see it. */
+export async function ifAble<T>(asking: Promise<T>): Promise<T | undefined> {
+  try {
+    return await asking;
+  } catch (error) {
+    if (lacksPower(error) || (isKeystileError(error) && error.code === "CALLER_FORBIDDEN")) return undefined;
+    throw error;
+  }
+}
+
+/** Whether the store cannot do what was asked. */
+export const lacksPower = (error: unknown): error is KeystileError =>
+  isKeystileError(error) && error.code === "STORE_POWER_MISSING";
+
+/** Why a body would be refused, without doing anything; undefined: it would not. */
+export function checkBody(name: OperationName, body: unknown): ReturnType<typeof toSentError> | undefined {
+  try {
+    operationOf(name).validate(body, "any");
+    return undefined;
+  } catch (error) {
+    return toSentError(error);
+  }
+}

@@ -1,0 +1,102 @@
+/** createConsole: pages for looking after keys, as a function from `Request` to `Response`. */
+import { createRootKeys } from "../access/authenticate.js";
+import { createAnalytics } from "../analytics/analytics.js";
+import type { Store } from "../contracts/store.js";
+import { ADMISSION_BOUNDS, createAdmission, MIB } from "../http/admission/admission.js";
+import { type Handler, type HandlerOptions, handlerOf, WEB_OPTIONS } from "../http/fetch.js";
+import { createReadiness } from "../http/readiness.js";
+import { type Service, wireServices } from "../http/service.js";
+import { fireAndForget } from "../lib/callbacks.js";
+import { checkStore, DEFAULT_WORKSPACE, guardClock } from "../lib/check-options.js";
+import { newSecret } from "../lib/hash.js";
+import { memoryLimiter } from "../ratelimit/memory/limiter.js";
+import { answer, type ConsoleContext } from "./answer.js";
+import { checkConsoleOptions, type ConsoleOptions } from "./options.js";
+import { createSentForms } from "./reading.js";
+import { createSessions } from "./sessions.js";
+import { createSignIn } from "./sign-in.js";
+import type { Health } from "./view/view.js";
+
+/** Options of {@link createConsole}. */
+export interface ConsoleHandlerOptions extends ConsoleOptions, Pick<HandlerOptions, "clientAddress"> {}
+
+/** Bytes that all requests of a console hold together. */
+const BUDGET = 96 * MIB;
+/** Counts that a page adds up, some 50 ms of SQLite. */
+const MAX_COUNTS = 100_000;
+
+/**
+ * Pages for looking after keys in a browser: keys, owners, roles, limits, why a key is refused. Whoever signs in with a
+ * root key sees and changes what that root key may. Nothing is loaded from elsewhere, and everything works without
+ * JavaScript.
+ *
+ * Mount it where only people who look after keys reach it, and over TLS. Its promise never rejects. Sessions are in
+ * memory: they last 8 hours, 30 minutes unused, and end with the process or when the root key changes.
+ * @param store the store of the verifiers
+ * @throws TypeError or RangeError naming the option, or what the store lacks
+ * @example
+ * const console = createConsole(sqliteStore("keys.db"), { basePath: "/admin/keys" });
+ * app.all("/admin/keys/*", (c) => console(c.req.raw));
+ */
+export function createConsole(store: Store, options: ConsoleHandlerOptions = {}): Handler {
+  checkConsoleOptions(options, { clientAddress: WEB_OPTIONS.clientAddress });
+  return handlerOf(createConsoleService(store, options), (path) => path, options);
+}
+
+/** The console, for any host. @param options checked */
+export function createConsoleService(given: Store, options: ConsoleOptions): Service {
+  checkStore(given);
+  const { basePath = "", hosts, readOnly = false, authenticate, analytics, onError, limiter } = options;
+  const clock = guardClock(options.clock ?? Date.now);
+  const settings = { externalIds: "any", ...only(options), ...(limiter && { verifier: { limiter } }) } as const;
+  const { store, verifier, servicesOf, close } = wireServices(given, settings, undefined, options.verifier);
+  const onFault = (error: unknown): void => onError && fireAndForget(() => onError(error, {}));
+  const rootKeys = createRootKeys(store, { clock });
+  const sessions = createSessions(rootKeys, clock);
+  const attempts = memoryLimiter({ size: 10_000 });
+  const admission = createAdmission({ ...ADMISSION_BOUNDS, budget: BUDGET });
+  const readiness = createReadiness(store, onFault);
+  const context: ConsoleContext = {
+    ...{ basePath, hosts, isReadOnly: readOnly, authenticate, sessions, servicesOf, clock, onFault },
+    analyticsOf(workspaceId) {
+      // What the program gave is of one workspace.
+      if (workspaceId === (options.workspaceId ?? DEFAULT_WORKSPACE) && analytics !== undefined) return analytics;
+      if (store.powers.analytics !== true) return undefined;
+      return createAnalytics(store, { workspaceId, clock, maxRows: MAX_COUNTS });
+    },
+    seesLimits: limiter !== undefined || options.verifier !== undefined,
+    signIn: createSignIn(sessions, attempts, clock),
+    sent: createSentForms(),
+    secret: newSecret(),
+    async health(): Promise<Health> {
+      const found = await readiness.health();
+      const { problems = [], warnings = [] } = found ?? {};
+      const counters = Object.entries({ ...found?.counters, ...verifier.counters() });
+      const numbers = counters.filter((one): one is [string, number] => typeof one[1] === "number");
+      return { ok: found?.ok, problems, warnings, counters: Object.fromEntries(numbers) };
+    },
+  };
+  return {
+    arrive: admission.arrive,
+    hurry: admission.hurry,
+    answer: (incoming, hold) => answer(context, incoming, hold),
+    async close() {
+      rootKeys.close();
+      attempts.close();
+      await close();
+    },
+  };
+}
+
+/** The options that the service has too. */
+function only(options: ConsoleOptions) {
+  const { workspaceId, clock, strictDelegation, externalIds, onAudit, audit } = options;
+  return {
+    ...(workspaceId !== undefined && { workspaceId }),
+    ...(clock && { clock }),
+    ...(strictDelegation !== undefined && { strictDelegation }),
+    ...(externalIds && { externalIds }),
+    ...(onAudit && { onAudit }),
+    ...(audit && { audit }),
+  };
+}

@@ -1,0 +1,30 @@
+/** Health: whether the store can be relied on, and what it and the verifier have counted. */
+import { number } from "../view/format.js";
+import { html, type Part } from "../view/html.js";
+import { badge, facts, section, table, type Tone } from "../view/parts.js";
+import type { Content, Page, View } from "../view/view.js";
+
+/** `failedWrites` → `failed writes`. */
+const words = (name: string): string => name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
+
+async function show(view: View): Promise<Content> {
+  const { ok, problems, warnings, counters } = await view.health();
+  const state =
+    ok === true
+      ? badge("good", "Reliable")
+      : badge(ok === false ? "bad" : "plain", ok === false ? "Not reliable" : "Unknown");
+  const found =
+    (tone: Tone, level: string) =>
+    (text: string): Part[] => [badge(tone, level), text];
+  const findings = [...problems.map(found("bad", "Problem")), ...warnings.map(found("warn", "Warning"))];
+  const numbers = Object.entries(counters).filter(([, value]) => typeof value === "number");
+  return {
+    title: "Health",
+    about: html`${state} The store, as it is now. Counters begin with this process.`,
+    body: html`${section("Findings", table("Findings", ["Level", "What"], findings, "No problem is found."))}
+      ${section("Counters", facts(numbers.map(([name, value]) => [words(name), number(value)])))}`,
+  };
+}
+
+/** The page about health. */
+export const healthPages: readonly Page[] = [{ path: "/health", show }];

@@ -1,0 +1,82 @@
+/** Import of keys that were hashed elsewhere, as many as a form holds: first a dry run, with counts by reason. */
+import { badRequest } from "../../contracts/errors.js";
+import type { Json } from "../../contracts/types.js";
+import { checkBody } from "../ask.js";
+import { count, number } from "../view/format.js";
+import { type Field, form } from "../view/form.js";
+import { html, type Html, type Part } from "../view/html.js";
+import { code, table } from "../view/parts.js";
+import type { Content, Done, Page, View } from "../view/view.js";
+import { apiField } from "./key-parts.js";
+
+const EXAMPLE = code('[{"hash": "9f86d0…", "name": "first key"}]');
+const KEYS: Field = {
+  ...{ name: "keys", label: "Keys", type: "lines", isRequired: true },
+  hint: html`A JSON array, such as ${EXAMPLE}. A form holds 16 kB; ${code("keystile import")} takes any number.`,
+};
+
+async function show(view: View): Promise<Content> {
+  const fields: readonly Field[] = [
+    { name: "migrationId", label: "Migration", hint: "Its id: it says how the keys were hashed.", isRequired: true },
+    await apiField(view),
+    KEYS,
+    { name: "dry", label: "Only check them", type: "checkbox", value: "on" },
+  ];
+  const body = form(view, { fields, submit: "Import", cancel: "/" });
+  return { title: "Import", about: "Keys that were hashed elsewhere.", body };
+}
+
+async function act(view: View): Promise<Done> {
+  const { form: sent } = view;
+  const body = {
+    migrationId: sent.get("migrationId"),
+    apiId: sent.get("apiId"),
+    keys: readKeys(sent.get("keys") ?? ""),
+  };
+  const back = html`<p class="ks-below"><a href="${view.path("/import")}">Back to the import</a></p>`;
+  if (sent.has("dry")) return { title: "Dry run", body: html`${checked(body)}${back}` };
+  const { migrated, failed } = await view.ask("keys.migrateKeys", body);
+  const rows = failed.map(({ hash, reason, message }): Part[] => [code(hash), reason, message]);
+  const list = table("Failed", ["Hash", "Reason", "What is wrong"], rows, "");
+  return {
+    title: "Imported",
+    body: html`${reasons(
+      failed.map(({ reason }) => reason),
+      `${count(migrated.length, "key")} imported, ${number(failed.length)} failed.`,
+      "None failed.",
+    )}
+      ${failed.length > 0 && html`<details class="ks-below"><summary>Which failed</summary>${list}</details>`}${back}`,
+  };
+}
+
+/** What would be refused, counted by reason. */
+function checked(body: { readonly keys: readonly Json[] }): Html {
+  const problems = checkBody("keys.migrateKeys", body)?.errors ?? [];
+  const all = problems.map(({ location, message }) =>
+    `${location.replace(/^body\.?(keys\[\d+\]\.?)?/, "")} ${message}`.trim(),
+  );
+  const lead = `${count(body.keys.length, "key was", "keys were")} read. Nothing was stored.`;
+  return reasons(all, lead, "Every key has the right form.");
+}
+
+/** Reasons with how often each was given. */
+function reasons(all: readonly string[], lead: string, none: string): Html {
+  const times = new Map<string, number>();
+  for (const reason of all) times.set(reason, (times.get(reason) ?? 0) + 1);
+  const rows = [...times].map(([reason, one]): Part[] => [reason, number(one)]);
+  const columns = ["Reason", { title: "Times", isNumber: true }];
+  return html`<p class="ks-lead">${lead}</p>${table("Reasons", columns, rows, none)}`;
+}
+
+function readKeys(text: string): readonly Json[] {
+  try {
+    const keys = JSON.parse(text) as Json;
+    if (Array.isArray(keys)) return keys as readonly Json[];
+  } catch {
+    // Said below.
+  }
+  throw badRequest([{ location: "body.keys", message: "must be a JSON array of objects with a hash" }]);
+}
+
+/** The page of imports. */
+export const importPages: readonly Page[] = [{ path: "/import", needs: "keys.migrateKeys", show, act }];

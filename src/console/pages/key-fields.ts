@@ -1,0 +1,154 @@
+/** The fields of a key: as a form has them, and as requests have them. */
+import { badRequest } from "../../contracts/errors.js";
+import type { Json, RatelimitResponse, Refill } from "../../contracts/types.js";
+import type { KeyResponseData } from "../../keyring/schemas/responses.js";
+import { fromField, number, toField } from "../view/format.js";
+import type { Field } from "../view/form.js";
+
+/** A field of a form, how a key fills it, and what its text asks for; `null` clears. */
+interface KeyField {
+  readonly field: Field;
+  readonly read: (key: KeyResponseData) => string;
+  readonly write: (text: string) => unknown;
+}
+
+/** Lines of a text that are not empty. */
+export const toLines = (text: string | null): string[] =>
+  (text ?? "")
+    .split("\n")
+    .map((one) => one.trim())
+    .filter((one) => one !== "");
+const fromLines = (all: readonly string[] = []): string => all.join("\n");
+const orNull = (text: string): string | null => (text === "" ? null : text);
+
+function keyField(field: Field, read: KeyField["read"], write: KeyField["write"] = orNull): KeyField {
+  return { field, read, write };
+}
+
+const lines = (name: string, label: string, hint: string): Field => ({ name, label, hint, type: "lines" });
+
+export const LIMITS = lines(
+  "ratelimits",
+  "Rate limits",
+  "One a line: name, tokens/seconds, and auto if every verification checks it, such as requests 100/60 auto",
+);
+
+const FIELDS: readonly KeyField[] = [
+  keyField({ name: "name", label: "Name" }, ({ name }) => name ?? ""),
+  keyField(
+    { name: "externalId", label: "Owner", hint: "Your own id of the customer or user; a new one is created." },
+    ({ identity }) => identity?.externalId ?? "",
+  ),
+  keyField(
+    { name: "expires", label: "Expires (UTC)", type: "datetime-local", hint: "Empty: never." },
+    ({ expires }) => (expires === undefined ? "" : toField(expires)),
+    (text) => (text === "" ? null : orText(fromField(text), text)),
+  ),
+  keyField(
+    lines("permissions", "Permissions", "One a line, such as documents.read or documents.*"),
+    ({ permissions }) => fromLines(permissions),
+    toLines,
+  ),
+  keyField(lines("roles", "Roles", "One a line; they must exist."), ({ roles }) => fromLines(roles), toLines),
+  keyField(LIMITS, ({ ratelimits }) => toLimitLines(ratelimits), readLimits),
+  keyField(
+    lines("ipAllowlist", "Allowed addresses", "Addresses or ranges, one a line. Empty: any."),
+    ({ ipAllowlist }) => fromLines(ipAllowlist),
+    toLines,
+  ),
+  keyField(
+    lines("meta", "Metadata", "A JSON object."),
+    ({ meta }) => (meta === undefined ? "" : JSON.stringify(meta, null, 2)),
+    (text) => (text.trim() === "" ? null : readJson(text)),
+  ),
+];
+
+const credit = (name: string, label: string, more: Partial<Field> = {}): Field => ({
+  ...{ name, label, type: "number", at: `body.credits.${name === "remaining" ? name : `refill.${name}`}` },
+  ...more,
+});
+/** Credits of a new key. */
+export const CREDIT_FIELDS: readonly Field[] = [
+  credit("remaining", "Credits", { hint: "Empty: unlimited, or those of the owner if it has some." }),
+  credit("interval", "Refill", {
+    type: "select",
+    options: [
+      ["", "none"],
+      ["daily", "every day"],
+      ["monthly", "every month"],
+    ],
+  }),
+  credit("amount", "Credits per refill"),
+  credit("refillDay", "Day of the month", { hint: "With a monthly refill; the last day where a month is shorter." }),
+];
+
+/** The fields of a form that describe a key, filled with those of one. */
+export const fieldsOf = (key?: KeyResponseData): Field[] =>
+  FIELDS.map(({ field, read }) => (key === undefined ? field : { ...field, value: read(key) }));
+
+/**
+ * What a form asks for: of a key, what differs from it; of a new one, what is not empty.
+ * @throws KeystileError BAD_REQUEST for metadata that is not JSON
+ */
+export function changesOf(form: URLSearchParams, key?: KeyResponseData): Record<string, unknown> {
+  const changes: Record<string, unknown> = {};
+  for (const { field, read, write } of FIELDS) {
+    const sent = asShown(form.get(field.name) ?? "", field);
+    if (sent !== (key === undefined ? "" : asShown(read(key), field))) changes[field.name] = write(sent);
+  }
+  return changes;
+}
+
+/** Text as a browser returns it: without line breaks in one line, and with its own in many. */
+const asShown = (text: string, { type }: Field): string =>
+  type === "lines" ? text.replaceAll("\r\n", "\n").replace(/\n+$/, "") : text.replace(/[\r\n]/g, "");
+
+/** Credits that a form asks for; undefined: none of its own. */
+export function creditsOf(form: URLSearchParams): object | undefined {
+  const value = (name: string): string => form.get(name) ?? "";
+  const interval = value("interval");
+  if (value("remaining") === "" && interval === "") return undefined;
+  const day = interval === "monthly" && { refillDay: toNumber(value("refillDay")) };
+  const refill = interval !== "" && { refill: { interval, amount: toNumber(value("amount")), ...day } };
+  return { remaining: toNumber(value("remaining")), ...refill };
+}
+
+/** A number, also grouped; any other text as it is, so that the operation says what is wrong with it. */
+export const toNumber = (text: string): number | string =>
+  /^-?\d[\d,_ ]*(\.\d+)?$/.test(text.trim()) ? Number(text.replace(/[,_ ]/g, "")) : text;
+
+const orText = (value: number, text: string): number | string => (Number.isNaN(value) ? text : value);
+
+function readJson(text: string): Json {
+  try {
+    return JSON.parse(text) as Json;
+  } catch {
+    throw badRequest([{ location: "body.meta", message: "must be a JSON object", fix: 'such as {"plan": "pro"}' }]);
+  }
+}
+
+const LIMIT = /^(.*\S)\s+(\d[\d,_]*)\s*\/\s*(\d+(?:\.\d{1,3})?)(\s+auto)?$/;
+
+/** Limits in lines; a line of another form becomes a limit without numbers, which no operation takes. */
+export function readLimits(text: string | null): object[] {
+  return toLines(text).map((one) => {
+    const [, name, limit = "", seconds = "", auto] = LIMIT.exec(one) ?? [];
+    if (name === undefined) return { name: one };
+    return {
+      name,
+      limit: toNumber(limit),
+      duration: Math.round(Number(seconds) * 1_000),
+      autoApply: auto !== undefined,
+    };
+  });
+}
+
+export function toLimitLines(limits: readonly RatelimitResponse[] = []): string {
+  const line = ({ name, limit, duration, autoApply }: RatelimitResponse): string =>
+    `${name} ${limit}/${duration / 1_000}${autoApply ? " auto" : ""}`;
+  return fromLines(limits.map(line));
+}
+
+/** `100 every day`. */
+export const toRefill = (refill: Refill): string =>
+  `${number(refill.amount)} ${refill.interval === "daily" ? "every day" : `on day ${refill.refillDay} of each month`}`;

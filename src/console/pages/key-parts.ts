@@ -1,0 +1,113 @@
+/** What several pages show of keys and owners. */
+import { KeystileError } from "../../contracts/errors.js";
+import type { RatelimitResponse } from "../../contracts/types.js";
+import { untilRefilled } from "../../credits/refill-calendar.js";
+import type { KeyCredits, KeyResponseData } from "../../keyring/schemas/responses.js";
+import { number, time, window } from "../view/format.js";
+import { type Field, form, type Options } from "../view/form.js";
+import { html, type Html, type Part } from "../view/html.js";
+import { badge, bar, code, facts, link, muted, name, table } from "../view/parts.js";
+import type { View } from "../view/view.js";
+import { toNumber, toRefill } from "./key-fields.js";
+
+/** The path of a key's page. */
+export const toKey = (keyId: string): string => `/keys/${encodeURIComponent(keyId)}`;
+/** The path of an owner's page. */
+export const toOwner = (externalId: string): string => `/owners/${encodeURIComponent(externalId)}`;
+
+/** A key with all that administration knows of it. @throws (rejects) KeystileError NOT_FOUND */
+export async function readKey(view: View, keyId: string): Promise<KeyResponseData> {
+  const { keys } = await view.ask("keys.getKeys", { keyIds: [keyId] });
+  if (keys[0] === undefined) throw new KeystileError("NOT_FOUND", "the key does not exist, or is not yours to see");
+  return keys[0];
+}
+
+/** The APIs that the caller may read, at most a hundred, by id with their names. */
+export async function apiOptions(view: View): Promise<Options> {
+  if (!view.may("apis.listApis")) return [];
+  const { data } = await view.ask("apis.listApis", { limit: 100 });
+  return data.map(({ id, name: called }) => [id, called]);
+}
+
+/** To choose an API; whoever may create keys of one that it may not read knows its id. */
+export async function apiField(view: View): Promise<Field> {
+  const options = await apiOptions(view);
+  if (options.length === 0) return { name: "apiId", label: "API", hint: "Its id.", isRequired: true };
+  return { name: "apiId", label: "API", type: "select", options, value: view.query.get("apiId") ?? "" };
+}
+
+/** The state of a key by its own fields: what `verify` says of it besides is on its page. */
+export function stateOf({ enabled, expires, credits }: KeyResponseData, now: number): Html {
+  if (!enabled) return badge("bad", "Disabled");
+  if (expires !== undefined && now > expires) return badge("bad", "Expired");
+  return credits?.remaining === 0 ? badge("warn", "No credits") : badge("good", "Active");
+}
+
+/** The name of a key and below it its start, or the start alone. */
+export function keyLink(view: View, { keyId, name: called, start }: KeyResponseData): Html {
+  const to = view.path(toKey(keyId));
+  const shown = code(`${start.replace(/\.{3}$/, "")}…`);
+  return called === undefined ? link(to, shown) : html`${link(to, name(called))}<br>${muted(shown)}`;
+}
+
+export const ownerLink = (view: View, { identity }: KeyResponseData): Part =>
+  identity === undefined ? muted("none") : link(view.path(toOwner(identity.externalId)), name(identity.externalId));
+
+/** What is left, in a table. */
+export function creditsLeft({ credits, creditsFrom }: KeyResponseData): Part {
+  if (credits === undefined) return muted(creditsFrom === "identity" ? "owner's" : "unlimited");
+  return credits.remaining === null ? muted("unlimited") : number(credits.remaining);
+}
+
+const LIMIT_COLUMNS = ["Name", "Limit", "Checked", "Counts calls of", "Left now"];
+
+/** Limits and whose calls they count. @param used how far, by their ids */
+export function limitTable(
+  limits: readonly (RatelimitResponse & { readonly whose: string })[],
+  used: ReadonlyMap<string, { readonly remaining: number }>,
+): Html {
+  const rows = limits.map(({ id, name: called, limit, duration, autoApply, whose }): Part[] => {
+    const left = used.get(id)?.remaining;
+    const shown = left === undefined ? muted("not known here") : bar(left, limit, `${number(left)} left`);
+    const checked = autoApply ? "every call" : "where asked for";
+    return [name(called), `${number(limit)} per ${window(duration)}`, checked, whose, shown];
+  });
+  return table("Rate limits", LIMIT_COLUMNS, rows, "No rate limits.");
+}
+
+/** A balance: what is left of a refill, and when the next one comes. */
+export function balance({ remaining, refill, reserved, invalid }: KeyCredits, now: number): Html {
+  const until = untilRefilled(refill, 1, now);
+  const next = until !== undefined && html`, next ${time(now + until, now)}`;
+  return facts([
+    ["Left", remaining === null ? muted("unlimited") : leftOf(remaining, refill?.amount)],
+    ["Set aside", reserved !== undefined && `${number(reserved)} by verifiers that lease`],
+    ["Refill", refill === undefined ? muted("none") : html`${toRefill(refill)}${next}`],
+    ["Problem", invalid === true && "Its credits do not add up. Set them anew."],
+  ]);
+}
+
+/** A bar where a refill is the whole; unused ones add up, so that more than one may be left. */
+const leftOf = (remaining: number, refill = 0): Part =>
+  remaining > refill ? number(remaining) : bar(remaining, refill, `${number(remaining)} of ${number(refill)}`);
+
+const SET: Options[number] = ["set", "Set to"];
+/** What can be done with a balance; without one it can only be set. */
+const CHANGES: Options = [["increment", "Add"], ["decrement", "Take away"], SET];
+
+/** A form that changes credits. @param to the page of what has them @param left what there is, if there is any */
+export function creditForm(view: View, to: string, left: number | null | undefined): Html {
+  const options = typeof left === "number" ? CHANGES : [SET];
+  const fields: readonly Field[] = [
+    { name: "operation", label: "Change", type: "select", options },
+    { name: "value", label: "Credits", type: "number" },
+  ];
+  const change = form(view, { to: `${to}/credits`, fields, submit: "Change", tone: "quiet", isInline: true });
+  return html`<div class="ks-below">${change}</div>`;
+}
+
+/** What that form asks for; an empty number is no limit. */
+export function creditChange({ form: sent }: View): { readonly operation: string | null; readonly value: unknown } {
+  const value = sent.get("value") ?? "";
+  return { operation: sent.get("operation"), value: value === "" ? null : toNumber(value) };
+}

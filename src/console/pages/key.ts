@@ -1,0 +1,198 @@
+/** One key: why it would be refused, what it may, what is left, and what can be done with it. */
+import { badRequest } from "../../contracts/errors.js";
+import type { KeyResponseData } from "../../keyring/schemas/responses.js";
+import type { OperationName } from "../ask.js";
+import { DAY, time } from "../view/format.js";
+import { button, form, type Options, requireTyped, typedForm } from "../view/form.js";
+import { html, type Html, literal, type Part } from "../view/html.js";
+import { chips, code, facts, link, muted, name, section, some } from "../view/parts.js";
+import type { Content, Done, Page, View } from "../view/view.js";
+import { recent } from "./audit.js";
+import { changesOf, fieldsOf, toNumber } from "./key-fields.js";
+import {
+  apiOptions,
+  balance,
+  creditChange,
+  creditForm,
+  keyLink,
+  limitTable,
+  ownerLink,
+  readKey,
+  stateOf,
+  toKey,
+} from "./key-parts.js";
+import { usageOf } from "./usage.js";
+import { explainAsked, usedLimits, verdict } from "./verdict.js";
+
+/** How long the old key of a rotation stays valid. */
+const OVERLAPS: Options = [
+  ["0", "Not at all: it ends now"],
+  [String(DAY / 24), "1 hour"],
+  [String(DAY), "1 day"],
+  [String(7 * DAY), "7 days"],
+  [String(30 * DAY), "30 days"],
+];
+
+async function showKey(view: View, keyId: string): Promise<Content> {
+  const key = await readKey(view, keyId);
+  const found = await explainAsked(view, keyId);
+  const apis = new Map(await apiOptions(view));
+  return {
+    title: key.name ?? `${key.start}…`,
+    about: html`${code(key.keyId)} ${stateOf(key, view.now)}`,
+    actions: actionsOf(view, key),
+    body: html`${verdict(view, keyId, found)}
+      <div class="ks-grid">${section("Key", aboutKey(view, key, apis))}${section("Credits", credits(view, key))}</div>
+      ${await usageOf(view, { keyId: [keyId] }, key.apiId)}
+      ${section("Rate limits", limits(key, usedLimits(view, found)))}${section("Permissions and roles", grants(key))}
+      ${metadata(key)}${await recent(view, "History", { id: keyId })}`,
+  };
+}
+
+function actionsOf(view: View, { keyId, apiId, enabled }: KeyResponseData): Part {
+  const to = toKey(keyId);
+  const way = (needs: OperationName, text: string): Part =>
+    view.may(needs) && button(view, `${to}/${text.toLowerCase()}`, text);
+  const submit = enabled ? "Disable" : "Enable";
+  const state = { to: `${to}/${submit.toLowerCase()}`, submit, tone: "quiet", isInline: true } as const;
+  return html`${view.analyticsOf(apiId) && button(view, `${to}/statement`, "Statement")}
+    ${way("keys.updateKey", "Edit")}${way("keys.rerollKey", "Rotate")}
+    ${view.may("keys.updateKey") && form(view, state)}${way("keys.deleteKey", "Revoke")}`;
+}
+
+function aboutKey(view: View, key: KeyResponseData, apis: ReadonlyMap<string, string>): Html {
+  const { apiId, start, createdAt, updatedAt, lastUsedAt, expires, ipAllowlist = [], rerolledFrom, rerolledTo } = key;
+  const { now } = view;
+  const other = (keyId?: string): Part => keyId !== undefined && link(view.path(toKey(keyId)), code(keyId));
+  return facts([
+    ["Start", code(`${start}…`)],
+    ["API", html`${apis.has(apiId) && html`${name(apis.get(apiId) ?? "")} `}${code(apiId)}`],
+    ["Owner", ownerLink(view, key)],
+    ["Expires", time(expires, now)],
+    ["Last used", time(lastUsedAt, now)],
+    ["Created", time(createdAt, now)],
+    ["Changed", updatedAt !== undefined && time(updatedAt, now)],
+    ["Addresses", ipAllowlist.length === 0 ? muted("any") : some(ipAllowlist)],
+    ["Replaces", other(rerolledFrom)],
+    ["Replaced by", other(rerolledTo)],
+  ]);
+}
+
+function credits(view: View, key: KeyResponseData): Html {
+  const change = view.may("keys.updateCredits") && creditForm(view, toKey(key.keyId), key.credits?.remaining);
+  if (key.credits === undefined)
+    return html`<p>${key.creditsFrom === "identity" ? html`Those of its owner, ${ownerLink(view, key)}.` : muted("Unlimited.")}</p>${change}`;
+  return html`${balance(key.credits, view.now)}${change}`;
+}
+
+/** Its own limits, and those that it shares with the other keys of its owner. */
+function limits({ ratelimits = [], identity }: KeyResponseData, used: ReturnType<typeof usedLimits>): Html {
+  const own = ratelimits.map((limit) => ({ ...limit, whose: "this key" }));
+  // Of one name, that of the key is checked.
+  const others = (identity?.ratelimits ?? []).filter(({ name: called }) => own.every((limit) => limit.name !== called));
+  return limitTable([...own, ...others.map((limit) => ({ ...limit, whose: "all keys of the owner" }))], used);
+}
+
+const grants = ({ permissions = [], roles = [] }: KeyResponseData): Html =>
+  facts([
+    ["Permissions", some(permissions)],
+    ["Roles", chips(roles.map(name))],
+  ]);
+
+function metadata({ meta }: KeyResponseData): Part {
+  if (meta === undefined) return undefined;
+  const lines = JSON.stringify(meta, null, 2).split("\n");
+  const shown = lines.map((line) => html`<bdi>${line}</bdi>${literal("\n")}`);
+  return section("Metadata", html`<pre class="ks-pre" tabindex="0" aria-label="Metadata">${shown}</pre>`);
+}
+
+/** A page with one form about a key. */
+const formPage =
+  (title: string, body: (view: View, key: KeyResponseData) => Html) =>
+  async (view: View, keyId: string): Promise<Content> => {
+    const key = await readKey(view, keyId);
+    return { title, about: keyLink(view, key), body: body(view, key) };
+  };
+
+/** Of the key that a form was made from: what was changed since would be changed back. */
+const versionOf = ({ updatedAt, createdAt }: KeyResponseData): string => String(updatedAt ?? createdAt);
+
+const editForm = (view: View, key: KeyResponseData): Html =>
+  form(view, {
+    ...{ fields: fieldsOf(key), submit: "Save", cancel: toKey(key.keyId) },
+    hidden: { seen: view.form.get("seen") ?? versionOf(key) },
+  });
+
+async function edit(view: View, keyId: string): Promise<Done> {
+  const key = await readKey(view, keyId);
+  if (view.form.get("seen") !== versionOf(key))
+    throw badRequest([{ location: "body", message: "the key was changed meanwhile; go back to it and edit it again" }]);
+  const changes = changesOf(view.form, key);
+  if (Object.keys(changes).length > 0) await view.ask("keys.updateKey", { keyId, ...changes });
+  return { to: toKey(keyId), notice: "changed" };
+}
+
+function rotateForm(view: View, { keyId }: KeyResponseData): Html {
+  const overlap = { name: "expiration", label: "The old key stays valid", value: String(DAY) };
+  const fields = [{ ...overlap, type: "select", options: OVERLAPS } as const];
+  return html`<p class="ks-lead">The new key has another id and text, and all else of this one. Both share credits and
+    limits while both are valid. If the old one leaked, let it end now.</p>${form(view, { fields, submit: "Rotate", cancel: toKey(keyId) })}`;
+}
+
+async function rotate(view: View, keyId: string): Promise<Done> {
+  const expiration = toNumber(view.form.get("expiration") ?? "");
+  return secret(view, "The new key", await view.ask("keys.rerollKey", { keyId, expiration }));
+}
+
+/** The text of a key, in the answer to the form that made it and nowhere else. */
+export function secret(view: View, title: string, made: { readonly key: string; readonly keyId: string }): Content {
+  return {
+    title,
+    body: html`<p class="ks-alert ks-warn" role="status">Copy it now: it is shown this once. Only its digest is kept.</p>
+      <div class="ks-field"><label for="ks-secret">Key</label><div class="ks-copy">
+      <input class="ks-secret" id="ks-secret" value="${made.key}" readonly autofocus spellcheck="false" autocomplete="off">
+      <button type="button" class="ks-button ks-primary" data-copy="ks-secret" hidden>Copy</button></div></div>
+      <p class="ks-below">${link(view.path(toKey(made.keyId)), "Go to the key")}</p>`,
+  };
+}
+
+/** What is typed to revoke a key: its owner, or without one its start. */
+const confirmation = ({ identity, start }: KeyResponseData): string => identity?.externalId ?? start;
+
+function revokeForm(view: View, key: KeyResponseData): Html {
+  const label = "Remove its row too, so that its hash may be imported again";
+  const permanent = { name: "permanent", label, type: "checkbox" } as const;
+  const shape = { fields: [permanent], submit: "Revoke", cancel: toKey(key.keyId) };
+  const what = key.identity === undefined ? "the start of the key" : "its owner";
+  return html`<p class="ks-lead">Verifications do not find it from now on, and it cannot be brought back. To stop it for
+    a while, disable it.</p>${typedForm(view, shape, what, confirmation(key))}`;
+}
+
+async function revoke(view: View, keyId: string): Promise<Done> {
+  requireTyped(view, confirmation(await readKey(view, keyId)));
+  await view.ask("keys.deleteKey", { keyId, permanent: view.form.has("permanent") });
+  return { to: "/keys", notice: "revoked" };
+}
+
+const setEnabled =
+  (enabled: boolean) =>
+  async (view: View, keyId: string): Promise<Done> => {
+    await view.ask("keys.updateKey", { keyId, enabled });
+    return { to: toKey(keyId), notice: enabled ? "enabled" : "disabled" };
+  };
+
+async function changeCredits(view: View, keyId: string): Promise<Done> {
+  await view.ask("keys.updateCredits", { keyId, ...creditChange(view) });
+  return { to: toKey(keyId), notice: "credits" };
+}
+
+/** The pages of one key. */
+export const keyPages: readonly Page[] = [
+  { path: "/keys/:id", needs: "keys.getKeys", show: showKey },
+  { path: "/keys/:id/edit", needs: "keys.updateKey", show: formPage("Edit key", editForm), act: edit },
+  { path: "/keys/:id/rotate", needs: "keys.rerollKey", show: formPage("Rotate key", rotateForm), act: rotate },
+  { path: "/keys/:id/revoke", needs: "keys.deleteKey", show: formPage("Revoke key", revokeForm), act: revoke },
+  { path: "/keys/:id/enable", needs: "keys.updateKey", show: showKey, act: setEnabled(true) },
+  { path: "/keys/:id/disable", needs: "keys.updateKey", show: showKey, act: setEnabled(false) },
+  { path: "/keys/:id/credits", needs: "keys.updateCredits", show: showKey, act: changeCredits },
+];

@@ -1,0 +1,96 @@
+/** The list of keys: searched, ordered and filtered, over all APIs that the caller may read; and making a key. */
+import type { KeyResponseData } from "../../keyring/schemas/responses.js";
+import { time } from "../view/format.js";
+import { button, type Field, form, type Options } from "../view/form.js";
+import type { Html, Part } from "../view/html.js";
+import { asked, type List, listed, searched, searchField } from "../view/lists.js";
+import { code } from "../view/parts.js";
+import type { Content, Done, Page, View } from "../view/view.js";
+import { changesOf, CREDIT_FIELDS, creditsOf, fieldsOf } from "./key-fields.js";
+import { apiField, apiOptions, creditsLeft, keyLink, ownerLink, stateOf } from "./key-parts.js";
+import { secret } from "./key.js";
+
+const PAGE = 50;
+const STATES: Options = [
+  ["", "Any"],
+  ["active", "Active"],
+  ["disabled", "Disabled"],
+  ["expired", "Expired"],
+  ["exhausted", "No credits"],
+];
+const ORDERS: Options = [
+  ["", "Newest"],
+  ["expires", "Expiring soonest"],
+  ["lastUsed", "Last used"],
+  ["credits", "Fewest credits"],
+];
+const COLUMNS = ["Key", "State", "Owner", "API", { title: "Credits", isNumber: true }, "Expires", "Last used"];
+
+async function list(view: View): Promise<Content> {
+  const filters = asked(view, "search", "apiId", "state", "externalId", "order");
+  const field = (name: string, label: string, options?: Options): Field => ({
+    ...{ name, label, value: filters[name] },
+    ...(options && { type: "select", options }),
+  });
+  const fields = [
+    searchField(view, "Name, start, id or owner"),
+    field("apiId", "API", [["", "All"], ...(await apiOptions(view))]),
+    field("state", "State", STATES),
+    field("externalId", "Owner"),
+    field("order", "Order", ORDERS),
+  ];
+  return {
+    title: "Keys",
+    actions: view.may("keys.createKey") && button(view, "/keys/new", "Create key", "primary"),
+    body: searched(view, fields, await keyList(view, filters)),
+  };
+}
+
+/** A page of the keys that fit. */
+export const keyTable = async (view: View, filters: Readonly<Record<string, string>>): Promise<Html> =>
+  listed(view, await keyList(view, filters));
+
+async function keyList(view: View, filters: Readonly<Record<string, string>>): Promise<List> {
+  const apis = new Map(await apiOptions(view));
+  const request = { ...filters, limit: PAGE, ...asked(view, "cursor") };
+  const { data, pagination } = await view.ask("keys.searchKeys", request);
+  const isPart = pagination.hasMore && data.length < PAGE;
+  return {
+    ...{ title: "Keys", columns: COLUMNS, rows: data.map((key) => row(view, key, apis)), pagination },
+    empty: isPart ? "Nothing is found so far." : "No key is found.",
+    ...(isPart && { note: "Some keys are not searched yet; the next page goes on." }),
+  };
+}
+
+function row(view: View, key: KeyResponseData, apis: ReadonlyMap<string, string>): Part[] {
+  const { now } = view;
+  const api = apis.get(key.apiId) ?? code(key.apiId);
+  const { expires, lastUsedAt } = key;
+  const times = [time(expires, now), time(lastUsedAt, now)];
+  return [keyLink(view, key), stateOf(key, now), ownerLink(view, key), api, creditsLeft(key), ...times];
+}
+
+async function showNew(view: View): Promise<Content> {
+  const first: readonly Field[] = [
+    await apiField(view),
+    { name: "prefix", label: "Prefix", hint: "Before the random part, such as sk_live." },
+  ];
+  const fields = [...first, ...fieldsOf(), ...CREDIT_FIELDS];
+  const body = form(view, { fields, submit: "Create key", cancel: "/keys" });
+  return { title: "Create key", about: "Everything but the API may be left out.", body };
+}
+
+async function create(view: View): Promise<Done> {
+  const { form: sent } = view;
+  const prefix = sent.get("prefix") ?? "";
+  const credits = creditsOf(sent);
+  const request = { apiId: sent.get("apiId") ?? "", ...(prefix !== "" && { prefix }), ...changesOf(sent) };
+  const made = await view.ask("keys.createKey", { ...request, ...(credits && { credits }) });
+  return secret(view, "The key is created", made);
+}
+
+/** The list, and the form that makes a key. */
+export const keyListPages: readonly Page[] = [
+  { path: "/keys", needs: "keys.searchKeys", show: list },
+  { path: "/keys/new", needs: "keys.createKey", show: showNew, act: create },
+];

@@ -1,0 +1,125 @@
+/** Owners: identities, what they share, and their keys. */
+import type { Identity } from "../../contracts/types.js";
+import { ifAble } from "../ask.js";
+import { button, type Field, form, requireTyped, typedForm } from "../view/form.js";
+import { html, type Html, type Part } from "../view/html.js";
+import { asked, searched, searchField } from "../view/lists.js";
+import { code, link, muted, name, section } from "../view/parts.js";
+import type { Content, Done, Page, View } from "../view/view.js";
+import { LIMITS, readLimits, toLimitLines } from "./key-fields.js";
+import { balance, creditChange, creditForm, limitTable, toOwner } from "./key-parts.js";
+import { keyTable } from "./keys.js";
+import { usageOf } from "./usage.js";
+import { explainAsked, usedLimits } from "./verdict.js";
+
+const SHARED: Field = { ...LIMITS, label: "Rate limits of all its keys together" };
+
+async function list(view: View): Promise<Content> {
+  const request = { limit: 50, ...asked(view, "search", "cursor") };
+  const { data, pagination } = await view.ask("identities.listIdentities", request);
+  const rows = data.map(({ id, externalId, ratelimits = [] }): Part[] => [
+    link(view.path(toOwner(externalId)), name(externalId)),
+    ratelimits.length === 0 ? muted("none") : ratelimits.map(({ name: called }) => called).join(", "),
+    code(id),
+  ]);
+  const columns = ["Owner", "Shared limits", "Id"];
+  return {
+    title: "Owners",
+    about: "Whom keys belong to. Their keys share limits and credits.",
+    actions: view.may("identities.createIdentity") && button(view, "/owners/new", "New owner", "primary"),
+    body: searched(view, [searchField(view, "Id or external id")], {
+      ...{ title: "Owners", columns, rows, pagination },
+      empty: "No owner is found.",
+    }),
+  };
+}
+
+async function show(view: View, externalId: string): Promise<Content> {
+  const owner = await view.ask("identities.getIdentity", { identity: externalId });
+  const { credits } = owner;
+  const to = toOwner(owner.externalId);
+  const keys = view.may("keys.searchKeys") && (await ifAble(keyTable(view, { externalId: owner.externalId })));
+  const change = view.may("identities.updateCredits") && creditForm(view, to, credits?.remaining);
+  const shared = (owner.ratelimits ?? []).map((limit) => ({ ...limit, whose: "all its keys" }));
+  const limits = limitTable(shared, await used(view, owner));
+  return {
+    title: owner.externalId,
+    about: code(owner.id),
+    actions: html`${view.analyticsOf() && button(view, `${to}/statement`, "Statement")}
+      ${view.may("identities.updateIdentity") && button(view, `${to}/edit`, "Edit")}`,
+    body: html`${keys && section("Keys", keys)}${section("Shared limits", limits)}
+      ${section("Shared credits", html`${credits === undefined ? muted("None that its keys draw on.") : balance(credits, view.now)}${change}`)}
+      ${await usageOf(view, { externalId: [owner.externalId] })}`,
+  };
+}
+
+/** How far shared limits are used, as a verification of one of the keys finds them. */
+async function used(view: View, { externalId, ratelimits = [] }: Identity): Promise<ReturnType<typeof usedLimits>> {
+  if (ratelimits.length === 0 || !view.seesLimits || !view.may("keys.searchKeys")) return new Map();
+  const found = await ifAble(view.ask("keys.searchKeys", { externalId, limit: 20 }));
+  // A limit of its own takes the place of a shared one.
+  const key = found?.data.find((one) => one.ratelimits === undefined);
+  return key === undefined ? new Map() : usedLimits(view, await explainAsked(view, key.keyId));
+}
+
+async function showNew(view: View): Promise<Content> {
+  const id: Field = {
+    name: "externalId",
+    label: "External id",
+    hint: "Your own id of the customer.",
+    isRequired: true,
+  };
+  return { title: "New owner", body: form(view, { fields: [id, SHARED], submit: "Create", cancel: "/owners" }) };
+}
+
+async function create(view: View): Promise<Done> {
+  const externalId = view.form.get("externalId") ?? "";
+  await view.ask("identities.createIdentity", { externalId, ratelimits: readLimits(view.form.get("ratelimits")) });
+  return { to: toOwner(externalId), notice: "created" };
+}
+
+async function showEdit(view: View, externalId: string): Promise<Content> {
+  const to = toOwner(externalId);
+  const { ratelimits } = await view.ask("identities.getIdentity", { identity: externalId });
+  const fields = [{ ...SHARED, value: toLimitLines(ratelimits) }];
+  return {
+    title: "Edit owner",
+    about: name(externalId),
+    body: html`${form(view, { to: `${to}/edit`, fields, submit: "Save", cancel: to })}
+      ${view.may("identities.deleteIdentity") && deletion(view, externalId)}`,
+  };
+}
+
+const deletion = (view: View, externalId: string): Html =>
+  section(
+    "Delete",
+    html`<p class="ks-lead">Its keys stay, without an owner. Those that draw on its credits are disabled.</p>
+    ${typedForm(view, { to: `${toOwner(externalId)}/delete`, submit: "Delete" }, "its external id", externalId)}`,
+  );
+
+async function edit(view: View, externalId: string): Promise<Done> {
+  const ratelimits = readLimits(view.form.get("ratelimits"));
+  await view.ask("identities.updateIdentity", { identity: externalId, ratelimits });
+  return { to: toOwner(externalId), notice: "changed" };
+}
+
+async function changeCredits(view: View, externalId: string): Promise<Done> {
+  await view.ask("identities.updateCredits", { identity: externalId, ...creditChange(view) });
+  return { to: toOwner(externalId), notice: "credits" };
+}
+
+async function remove(view: View, externalId: string): Promise<Done> {
+  requireTyped(view, externalId);
+  await view.ask("identities.deleteIdentity", { identity: externalId, keys: "disable" });
+  return { to: "/owners", notice: "deleted" };
+}
+
+/** The pages of owners. */
+export const ownerPages: readonly Page[] = [
+  { path: "/owners", needs: "identities.listIdentities", show: list },
+  { path: "/owners/new", needs: "identities.createIdentity", show: showNew, act: create },
+  { path: "/owners/:id", needs: "identities.getIdentity", show },
+  { path: "/owners/:id/edit", needs: "identities.updateIdentity", show: showEdit, act: edit },
+  { path: "/owners/:id/credits", needs: "identities.updateCredits", show, act: changeCredits },
+  { path: "/owners/:id/delete", needs: "identities.deleteIdentity", show: showEdit, act: remove },
+];

@@ -1,0 +1,151 @@
+/** Usage by day, where verifications are counted: those that passed, and below them those that were refused. */
+import type { AnalyticsQuery } from "../../analytics/query.js";
+import type { AnalyticsRow } from "../../analytics/rows.js";
+import { isKeystileError } from "../../contracts/errors.js";
+import { OTHER } from "../../contracts/outcomes.js";
+import type { ConsoleAnalytics } from "../options.js";
+import { DAY, dayOf, number } from "../view/format.js";
+import { html, type Html, type Part } from "../view/html.js";
+import { badge, code, link, name, section, table } from "../view/parts.js";
+import type { View } from "../view/view.js";
+import { toKey, toOwner } from "./key-parts.js";
+
+const DAYS = 30;
+const HEIGHT = 40;
+const TOP_DAYS = 7;
+const TOP_ROWS = 8;
+
+/** Of one day. */
+interface Day {
+  readonly time: number;
+  readonly valid: number;
+  readonly refused: ReadonlyMap<string, number>;
+}
+
+/** Sums of the last days, today included; undefined: they are too many to add up for a page. */
+async function readCounts(
+  analytics: ConsoleAnalytics,
+  { now }: View,
+  days: number,
+  query: Omit<AnalyticsQuery, "from" | "to">,
+): Promise<readonly AnalyticsRow[] | undefined> {
+  const to = Math.floor(now / DAY) * DAY + DAY;
+  try {
+    // A program's own may return anything; what is no list is a fault.
+    return [...(await analytics.query({ ...query, from: to - days * DAY, to })).rows];
+  } catch (error) {
+    if (isKeystileError(error) && error.code === "ANALYTICS_TOO_LARGE") return undefined;
+    throw error;
+  }
+}
+
+const empty = (what: Part): Html => html`<p class="ks-empty">${what}</p>`;
+const TOO_MANY = empty(html`Too many to add up for a page; ${code("keystile analytics")} does.`);
+
+/** The last 30 days of some keys or owners. @param apiId of the keys; absent: of any API */
+export async function usageOf(view: View, where: NonNullable<AnalyticsQuery["where"]>, apiId?: string): Promise<Part> {
+  const analytics = view.analyticsOf(apiId);
+  if (analytics === undefined) return undefined;
+  const rows = await readCounts(analytics, view, DAYS, { by: ["day", "outcome"], where });
+  return section(`Last ${DAYS} days`, rows === undefined ? TOO_MANY : shown(toDays(rows, view.now)));
+}
+
+function shown(days: readonly Day[]): Html {
+  const [valid, refused] = [days.map((day) => day.valid), days.map(refusedOn)];
+  if (most([...valid, ...refused]) === 0)
+    return empty(html`No verifications were counted. Verifiers count with ${code("analytics: true")}.`);
+  const ends = [days[0], days.at(-1)].map((day) => html`<span>${dayOf(day?.time ?? 0)}</span>`);
+  return html`${chart(valid, refused)}<p class="ks-ends">${ends}</p>${legend(days)}
+    <p class="ks-hint">At most ${number(most(valid))} a day passed, and ${number(most(refused))} were refused. Each row
+    of bars has its own scale.</p><details><summary>As a table</summary>${dayTable(days)}</details>`;
+}
+
+function toDays(rows: readonly AnalyticsRow[], now: number): readonly Day[] {
+  const today = Math.floor(now / DAY) * DAY;
+  return Array.from({ length: DAYS }, (_, i) => {
+    const time = today - (DAYS - 1 - i) * DAY;
+    const those = rows.filter((row) => row.time === time);
+    const valid = those.filter(({ outcome }) => outcome === "VALID").reduce((sum, row) => sum + row.count, 0);
+    const refused = those.filter(({ outcome }) => outcome !== "VALID");
+    return { time, valid, refused: new Map(refused.map((row) => [row.outcome ?? "", row.count])) };
+  });
+}
+
+const refusedOn = ({ refused }: Day): number => [...refused.values()].reduce((sum, one) => sum + one, 0);
+const most = (values: readonly number[]): number => Math.max(0, ...values);
+
+/** Two rows of bars, each on its own scale: refusals are few, and are what one looks for. */
+function chart(valid: readonly number[], refused: readonly number[]): Html {
+  const bars = (values: readonly number[], kind: string, bottom: number): Html[] =>
+    values.map((value, i) => {
+      const height = value === 0 ? 0 : Math.max(1, (value / most(values)) * HEIGHT);
+      return html`<rect class="${kind}" x="${i * 10 + 1}" y="${(bottom - height).toFixed(1)}" width="8" height="${height.toFixed(1)}" />`;
+    });
+  return html`<svg class="ks-chart" viewBox="0 0 ${DAYS * 10} ${HEIGHT * 2 + 6}" preserveAspectRatio="none" aria-hidden="true">${bars(valid, "ks-valid", HEIGHT)}${bars(refused, "ks-refused", HEIGHT * 2 + 4)}</svg>`;
+}
+
+function legend(days: readonly Day[]): Html {
+  const valid = days.reduce((sum, day) => sum + day.valid, 0);
+  const refused = new Map<string, number>();
+  for (const day of days) for (const [code, times] of day.refused) refused.set(code, (refused.get(code) ?? 0) + times);
+  const items = [...refused].map(([code, times]) => html`<span>${badge("bad", code)} ${number(times)}</span>`);
+  return html`<p class="ks-legend"><span>${badge("plain", "VALID")} ${number(valid)}</span>${items}</p>`;
+}
+
+function dayTable(days: readonly Day[]): Html {
+  const rows = days.map((day): Part[] => [
+    dayOf(day.time),
+    number(day.valid),
+    [...day.refused].map(([code, times]) => `${code} ${number(times)}`).join(", "),
+  ]);
+  return table("Verifications by day", ["Day (UTC)", { title: "Valid", isNumber: true }, "Refused"], rows, "None.");
+}
+
+/** What is told apart in a list of who used most, and how one of it is shown. */
+const TOPS = [
+  { by: "externalId", title: "Owner", show: (view: View, id: string) => link(view.path(toOwner(id)), name(id)) },
+  { by: "keyId", title: "Key", show: (view: View, id: string) => link(view.path(toKey(id)), code(id)) },
+  { by: "tag", title: "Tag", show: (_: View, tag: string) => code(tag) },
+] as const;
+
+/** Who used most in a week: by verifications, or by credits where the address asks for it. */
+export async function topUsage(view: View): Promise<Part> {
+  const analytics = view.analyticsOf();
+  if (analytics === undefined) return undefined;
+  const isSpent = view.query.get("top") === "spent";
+  const lists = TOPS.map((top) => topList(view, analytics, top, isSpent ? "spent" : "count"));
+  const home = view.path("/");
+  const other = isSpent ? link(home, "Order by verifications") : link(`${home}?top=spent`, "Order by credits");
+  const title = `Who ${isSpent ? "spent" : "used"} most in ${TOP_DAYS} days`;
+  return section(title, html`<div class="ks-grid">${await Promise.all(lists)}</div>`, other);
+}
+
+async function topList(
+  view: View,
+  analytics: ConsoleAnalytics,
+  { by, title, show }: (typeof TOPS)[number],
+  order: "spent" | "count",
+): Promise<Html> {
+  // Two more, which are left out: calls of none, and of what was not told apart.
+  const rows = await readCounts(analytics, view, TOP_DAYS, { by: [by], order, limit: TOP_ROWS + 2 });
+  const named = rows?.filter(({ [by]: id = "" }) => id !== "" && id !== OTHER).slice(0, TOP_ROWS);
+  const called = by === "keyId" ? await namesOf(view, named ?? []) : new Map<string, string>();
+  const cells = named?.map(({ [by]: id = "", count, spent }): Part[] => {
+    const shown = called.get(id);
+    return [
+      shown === undefined ? show(view, id) : link(view.path(toKey(id)), name(shown)),
+      number(count),
+      number(spent),
+    ];
+  });
+  const numbers = ["Verifications", "Credits"].map((column) => ({ title: column, isNumber: true }));
+  const list = cells && table(`Most used: ${title}`, [title, ...numbers], cells, `None in ${TOP_DAYS} days.`);
+  return html`<div>${list ?? TOO_MANY}</div>`;
+}
+
+/** Names of keys by id; those of keys that the caller may not see, or that have none, are left out. */
+async function namesOf(view: View, rows: readonly AnalyticsRow[]): Promise<ReadonlyMap<string, string>> {
+  if (rows.length === 0 || !view.may("keys.getKeys")) return new Map();
+  const { keys } = await view.ask("keys.getKeys", { keyIds: rows.map(({ keyId = "" }) => keyId) });
+  return new Map(keys.flatMap((key) => (key.name === undefined ? [] : [[key.keyId, key.name] as const])));
+}

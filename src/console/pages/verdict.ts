@@ -1,0 +1,155 @@
+/** What a verification would return now: each check in its order, the first failure in bold. */
+import { isKeystileError, type KeystileError } from "../../contracts/errors.js";
+import type { VerifyKeyRatelimitData } from "../../contracts/types.js";
+import type { Explanation } from "../../verify/explain.js";
+import type { ExplainedCheck } from "../../verify/verify-key.js";
+import { duration, number, time, window } from "../view/format.js";
+import { askForm, type Field } from "../view/form.js";
+import { html, type Html, join, literal, type Part } from "../view/html.js";
+import { badge, chips, code, muted, name, section, table } from "../view/parts.js";
+import type { View } from "../view/view.js";
+import { toNumber } from "./key-fields.js";
+import { toKey } from "./key-parts.js";
+
+/** What each check looks at, by its code. */
+const TITLES: Readonly<Record<ExplainedCheck["code"], string>> = {
+  DISABLED: "Enabled",
+  EXPIRED: "Not expired",
+  FORBIDDEN: "API and address",
+  INSUFFICIENT_PERMISSIONS: "Permissions",
+  RATE_LIMITED: "Rate limits",
+  USAGE_EXCEEDED: "Credits",
+};
+
+/** What is explained: what a call would get, or what is wrong with what was asked of it. */
+export type Found = Explanation | KeystileError;
+
+/** What a call would get, with the query, cost and address that the page's address names. */
+export function explainAsked({ ask, query }: View, keyId: string): Promise<Found> {
+  const [permissions, cost, clientAddress] = ["query", "cost", "address"].map((name) => query.get(name) ?? "");
+  const request = {
+    ...(permissions !== "" && { permissions }),
+    ...(cost !== "" && { credits: { cost: toNumber(cost ?? "") } }),
+    ...(clientAddress !== "" && { clientAddress }),
+  };
+  return ask("keys.explainKey", { keyId, ...request }).catch(asRefused);
+}
+
+/** What was asked, and the verdict on it. */
+export function verdict(view: View, keyId: string, found: Found): Html {
+  const field = (name: string, label: string, placeholder: string): Field => ({
+    ...{ name, label, placeholder, value: view.query.get(name) ?? "" },
+  });
+  const fields: readonly Field[] = [
+    field("query", "Permission query", "documents.read AND exports.run"),
+    { ...field("cost", "Cost", "1"), type: "number" },
+    field("address", "Client address", "203.0.113.7"),
+  ];
+  const shown = isKeystileError(found) ? mistake(found, view.query.get("query") ?? "") : explained(view, found);
+  const form = askForm(view, "What would verify return", fields, "Explain", toKey(keyId));
+  return section("What would verify return?", html`${form}<div id="ks-found" aria-live="polite">${shown}</div>`);
+}
+
+/** How far limits are used, by their ids, as far as a call checks them and the console knows it. */
+export function usedLimits({ seesLimits }: View, found: Found): ReadonlyMap<string, VerifyKeyRatelimitData> {
+  if (!seesLimits || isKeystileError(found)) return new Map();
+  const limits = found.checks.flatMap((check) => (check.code === "RATE_LIMITED" ? check.limits : []));
+  return new Map(limits.map((limit) => [limit.id, limit]));
+}
+
+/** What is wrong with what was asked; anything else is a fault of the page. */
+function asRefused(error: unknown): KeystileError {
+  if (isKeystileError(error) && error.status === 400) return error;
+  throw error;
+}
+
+function explained(view: View, { passes, refusal, checks }: Explanation): Html {
+  const first = checks.findIndex((check) => !check.passes);
+  const rows = checks.map((check, i): Part[] => {
+    const [title, found] = [TITLES[check.code], finding(check, view)];
+    const result = isUnknown(check, view)
+      ? badge("plain", "not known")
+      : resultOf(check.passes, first >= 0 && i > first);
+    return i === first
+      ? [html`<strong>${title}</strong>`, result, html`<strong>${found}</strong>`]
+      : [title, result, found];
+  });
+  const verdict = passes ? badge("good", "VALID") : badge("bad", refusal ?? "NOT_FOUND");
+  const unless = checks.some((check) => isUnknown(check, view)) ? ", unless a rate limit refuses it" : "";
+  const about = passes ? `This call would pass${unless}. Nothing was taken.` : "This call would be refused.";
+  return html`<p class="ks-verdict">${verdict} ${muted(about)}</p>
+    ${table("Checks in order", ["Check", "Result", "What it found"], rows, "verify does not find this key.")}`;
+}
+
+/** Limits that others count. */
+const isUnknown = (check: ExplainedCheck, { seesLimits }: View): boolean =>
+  check.code === "RATE_LIMITED" && check.limits.length > 0 && !seesLimits;
+
+/** Checks after the first failure do not run; told is what they would find. */
+function resultOf(passes: boolean, isAfter: boolean): Html {
+  if (isAfter) return badge("plain", passes ? "would pass" : "would fail");
+  return passes ? badge("good", "passes") : badge("bad", "fails");
+}
+
+type Check<Code extends ExplainedCheck["code"]> = Extract<ExplainedCheck, { readonly code: Code }>;
+
+function finding(check: ExplainedCheck, { now, seesLimits }: View): Part {
+  switch (check.code) {
+    case "DISABLED":
+      return check.passes ? "The key is enabled." : "The key is disabled.";
+    case "EXPIRED":
+      if (check.expires === undefined) return "It never expires.";
+      return html`${check.passes ? "It expires" : "It expired"} ${time(check.expires, now)}.`;
+    case "FORBIDDEN":
+      if (check.parentDisabled) return "Its API or workspace is disabled.";
+      return check.addressAllowed ? "It may be used from there." : "The allow-lists do not have this address.";
+    case "INSUFFICIENT_PERMISSIONS":
+      return names(check);
+    case "RATE_LIMITED":
+      return limits(check, seesLimits);
+    case "USAGE_EXCEEDED":
+      return credits(check);
+  }
+}
+
+function names({ has, missing }: Check<"INSUFFICIENT_PERMISSIONS">): Part {
+  if (has.length + missing.length === 0) return "No permission was asked for.";
+  const held = has.map((permission) => html`${code(permission)} ${badge("good", "has")}`);
+  return chips([...held, ...missing.map((permission) => html`${code(permission)} ${badge("bad", "lacks")}`)]);
+}
+
+function limits({ limits: all, retryAfter, degraded }: Check<"RATE_LIMITED">, seesLimits: boolean): Part {
+  if (all.length === 0) return "No limit applies.";
+  if (!seesLimits)
+    return html`Counted by the verifiers, not known here: ${join(
+      all.map(({ name: called }) => name(called)),
+      ", ",
+    )}`;
+  const shown = all.map(({ name: called, cost, remaining, limit, duration: length }) => {
+    const left = `${number(remaining)} of ${number(limit)} per ${window(length)} left`;
+    return html`<div>${name(called)}: ${left}, takes ${number(cost)}</div>`;
+  });
+  return html`${shown}${retryAfter !== undefined && html`<div>Could pass in ${duration(retryAfter)}.</div>`}
+    ${degraded && html`<div>The limiter does not answer; its fallback did.</div>`}`;
+}
+
+function credits({ creditsFrom, cost, remaining }: Check<"USAGE_EXCEEDED">): Part {
+  if (remaining === undefined) return "Its credits are unlimited.";
+  const whose = creditsFrom === "identity" ? "owner" : "key";
+  return `${number(remaining)} credits of the ${whose} left, takes ${number(cost)}.`;
+}
+
+/** What is wrong with a request; of a query, where in it. */
+export function mistake({ errors, detail }: KeystileError, query: string): Html {
+  const lines = errors.map(({ message, fix }) => (fix === undefined ? message : `${message}: ${fix}`));
+  const at = errors.find(({ position }) => position !== undefined)?.position;
+  return html`<div class="ks-alert ks-bad" role="alert">${join(lines.length === 0 ? [detail] : lines, html`<br>`)}</div>
+    ${at !== undefined && pointAt(query, at)}`;
+}
+
+/** The query with a caret below the place; all before it is ASCII. */
+function pointAt(query: string, position: number): Html {
+  const caret = literal(`\n${" ".repeat(position)}^`);
+  const shown = html`<bdi>${query.replace(/\s/g, " ")}</bdi>${caret}`;
+  return html`<pre class="ks-pre" tabindex="0" aria-label="The query, with the place of the mistake">${shown}</pre>`;
+}

@@ -1,0 +1,140 @@
+/** Forms: one shape of field, with its problem beside it, and proof that the form is one of ours. */
+import { badRequest, type ValidationProblem } from "../../contracts/errors.js";
+import { newId } from "../../lib/hash.js";
+import { html, type Html, literal, type Part } from "./html.js";
+import { code } from "./parts.js";
+import type { View } from "./view.js";
+
+/** Field of a form that proves that a page of this caller sent it. */
+export const TOKEN = "csrf";
+/** Field that lets a form be sent once. */
+export const ONCE = "once";
+
+/** Values of a select with their texts. */
+export type Options = readonly (readonly [value: string, text: string])[];
+
+/** A field. */
+export interface Field {
+  readonly name: string;
+  readonly label: string;
+  readonly hint?: Part;
+  readonly type?: "text" | "number" | "search" | "password" | "datetime-local" | "lines" | "select" | "checkbox";
+  readonly options?: Options;
+  readonly value?: string | undefined;
+  readonly isRequired?: boolean;
+  /** Where problems with it are reported; default `body.<name>`. */
+  readonly at?: string;
+  readonly placeholder?: string;
+}
+
+/** A form that changes something. */
+export interface Form {
+  /** Where it is sent, below the mount path; default: this page. */
+  readonly to?: string;
+  readonly fields?: readonly Field[];
+  /** Sent with it, by name. */
+  readonly hidden?: Readonly<Record<string, string>>;
+  readonly submit: string;
+  readonly tone?: "danger" | "quiet";
+  /** A way out, below the mount path. */
+  readonly cancel?: string;
+  /** Fields on one line with the button. */
+  readonly isInline?: boolean;
+}
+
+/** A form that changes something: sent once, by a page of this caller. */
+export function form(
+  given: View,
+  { to = given.here, fields = [], hidden, submit, tone, cancel, isInline }: Form,
+): Html {
+  // What was sent, and what was wrong with it, is of the one form that was sent.
+  const view = to === given.here ? given : { ...given, form: new URLSearchParams(), failure: undefined };
+  const kept = Object.entries({ [TOKEN]: view.token, [ONCE]: newId("form"), ...hidden });
+  const shape = isInline === true ? " ks-inline" : fields.length > 4 && " ks-wide";
+  return html`<form method="post" action="${view.path(to)}" class="ks-form${shape}">
+    ${kept.map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`)}
+    ${problemsOf(view, fields)}${fields.map((one) => field(view, one))}
+    <div class="ks-buttons"><button class="ks-button ks-${tone ?? "primary"}">${submit}</button>
+    ${cancel !== undefined && button(view, cancel, "Cancel")}</div></form>`;
+}
+
+/** A link that looks like a button. */
+export const button = (view: View, to: string, text: string, tone: "quiet" | "primary" = "quiet"): Html =>
+  html`<a class="ks-button ks-${tone}" href="${view.path(to)}">${text}</a>`;
+
+/** A form that only asks, so that its answer has an address. */
+export function askForm(view: View, label: string, fields: readonly Field[], submit: string, to: string): Html {
+  return html`<form method="get" action="${view.path(to)}" role="search" aria-label="${label}" class="ks-form ks-inline ks-live">
+    ${fields.map((one) => field(view, one))}
+    <div class="ks-buttons"><button class="ks-button ks-quiet">${submit}</button></div></form>`;
+}
+
+/** A form that deletes: what is deleted must be typed. */
+export function typedForm(view: View, form_: Omit<Form, "tone">, what: string, expected: string): Html {
+  const typed: Field = { name: "typed", label: `Type ${what}`, hint: code(expected), isRequired: true };
+  return form(view, { ...form_, fields: [typed, ...(form_.fields ?? [])], tone: "danger" });
+}
+
+/** @throws KeystileError BAD_REQUEST: another text was typed */
+export function requireTyped({ form: sent }: View, expected: string): void {
+  if (sent.get("typed") !== expected) throw badRequest([{ location: "body.typed", message: "is another text" }]);
+}
+
+/** A field, with what was sent before, if it was. */
+export function field(view: View, { name, label, hint, type = "text", ...rest }: Field): Html {
+  const id = `ks-${name}`;
+  const isSent = view.form.has(TOKEN);
+  const problem = isSent ? problemAt(view, rest.at ?? `body.${name}`) : undefined;
+  const about = problem !== undefined ? `${id}-problem` : hint !== undefined && `${id}-hint`;
+  const state = html`id="${id}" name="${name}"
+    ${about !== false && html` aria-describedby="${about}"`}${problem && html` aria-invalid="true"`}
+    ${rest.isRequired === true && html` required`}`;
+  const notes = html`${hint !== undefined && html`<p class="ks-hint" id="${id}-hint">${hint}</p>`}
+    ${problem && html`<p class="ks-problem" id="${id}-problem">${toSentence(problem)}</p>`}`;
+  const value = view.form.get(name) ?? rest.value ?? "";
+  const title = html`<label for="${id}">${label}</label>`;
+  if (type !== "checkbox")
+    return html`<div class="ks-field">${title}${control(type, state, value, rest)}${notes}</div>`;
+  const isOn = isSent ? view.form.has(name) : rest.value === "on";
+  return html`<div class="ks-field ks-check">
+    <input type="checkbox" value="on" ${state}${isOn && html` checked`}>${title}${notes}</div>`;
+}
+
+function control(
+  type: NonNullable<Field["type"]>,
+  state: Html,
+  value: string,
+  { options = [], placeholder = "" }: Pick<Field, "options" | "placeholder">,
+): Html {
+  // A line break after the tag is not part of the text.
+  if (type === "lines") return html`<textarea ${state} rows="3" spellcheck="false">${literal(`\n${value}`)}</textarea>`;
+  if (type === "select") {
+    const option = ([one, text]: Options[number]): Html =>
+      html`<option value="${one}"${one === value && html` selected`}>${text}</option>`;
+    return html`<select ${state}>${options.map(option)}</select>`;
+  }
+  // Not of the type number, which hides what is no number.
+  const kind = type === "number" ? html`type="text" inputmode="numeric"` : html`type="${type}"`;
+  return html`<input ${kind} ${state} value="${value}" placeholder="${placeholder}" spellcheck="false" autocomplete="off">`;
+}
+
+/** What is wrong, unless it is said beside a field. */
+function problemsOf({ failure, form: sent }: View, fields: readonly Field[]): Part {
+  if (failure === undefined || !sent.has(TOKEN)) return undefined;
+  const places = fields.map(({ name, at }) => at ?? `body.${name}`);
+  const others = failure.errors.filter(({ location }) => !places.some((place) => isAt(location, place)));
+  const lines = failure.errors.length === 0 ? [failure.detail] : others.map(toSentence);
+  return html`<div class="ks-alert ks-bad" role="alert">
+    <p>Nothing was changed.${lines.length === 0 && " See the fields below."}</p>
+    ${lines.length > 0 && html`<ul>${lines.map((line) => html`<li>${line}</li>`)}</ul>`}</div>`;
+}
+
+const problemAt = ({ failure }: View, place: string): ValidationProblem | undefined =>
+  failure?.errors.find(({ location }) => isAt(location, place));
+
+/** `body.limits[2].name` is at `body.limits`. */
+const isAt = (location: string, place: string): boolean =>
+  location.startsWith(place) && /^(?:$|[.[])/.test(location.slice(place.length));
+
+const toSentence = ({ location, message, fix }: ValidationProblem): string =>
+  `${location.replace(/^body\.?/, "")} ${message}${fix === undefined ? "" : `: ${fix}`}`.trim();

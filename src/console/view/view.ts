@@ -1,0 +1,91 @@
+/** What a page is made from: who looks at it, what was asked, and the operations as that caller. */
+import type { KeystileError } from "../../contracts/errors.js";
+import type { Ask, OperationName } from "../ask.js";
+import type { ConsoleAnalytics } from "../options.js";
+import type { Html, Part } from "./html.js";
+
+/** Who is signed in. */
+export interface Signed {
+  /** Name of the root key, or kind and id of the caller of the program. */
+  readonly name: string;
+  /** Whether it can sign out: it has a session of the console. */
+  readonly hasSession: boolean;
+}
+
+/** One request of a signed-in caller. */
+export interface View {
+  /** Unix time, milliseconds. */
+  readonly now: number;
+  /** A path of the console as the browser has it. */
+  path(to: string): string;
+  /** The path of this page, without the mount path. */
+  readonly here: string;
+  /** What the address asks for. */
+  readonly query: URLSearchParams;
+  /** What a form sent, so that it can be shown again; empty unless this is a POST. */
+  readonly form: URLSearchParams;
+  /** What was wrong with what the form sent. */
+  readonly failure: KeystileError | undefined;
+  readonly signed: Signed;
+  readonly isReadOnly: boolean;
+  /** Proof that a form came from a page of this caller. */
+  readonly token: string;
+  /** Calls an operation as the caller. */
+  readonly ask: Ask;
+  /** Whether the caller may do this anywhere at all; on a console that only reads, nothing that changes. */
+  may(operation: OperationName): boolean;
+  /** Whether the console knows how far rate limits are used. */
+  readonly seesLimits: boolean;
+  /**
+   * Reads counts, for whoever may read those of this API, or of all.
+   * @returns undefined: the caller may not, or the store keeps none
+   */
+  analyticsOf(apiId?: string): ConsoleAnalytics | undefined;
+  /** Of the store and of the verifier. */
+  health(): Promise<Health>;
+}
+
+/** What the page about health shows. */
+export interface Health {
+  readonly ok: boolean | undefined;
+  readonly problems: readonly string[];
+  readonly warnings: readonly string[];
+  readonly counters: Readonly<Record<string, number>>;
+}
+
+/** What a page shows. */
+export interface Content {
+  readonly title: string;
+  /** Below the title. */
+  readonly about?: Part;
+  /** Beside the title: what can be done. */
+  readonly actions?: Part;
+  readonly body: Html;
+}
+
+/** What a form did: where to go on, with a notice, or what is shown this once. */
+export type Done = { readonly to: string; readonly notice: NoticeName } | Content;
+
+/** What is said on the next page; the address names one of these and nothing else. */
+export const NOTICES = {
+  enabled: "The key is enabled.",
+  disabled: "The key is disabled. Verifications are refused from now on.",
+  revoked: "The key is revoked.",
+  changed: "The changes are saved.",
+  created: "It is created.",
+  deleted: "It is deleted.",
+  credits: "The credits are changed.",
+} as const;
+export type NoticeName = keyof typeof NOTICES;
+
+/** One address of the console. */
+export interface Page {
+  /** Path below the mount path; a part that begins with `:` is any one. */
+  readonly path: string;
+  /** Whoever may not do this anywhere gets a 403. Absent: whoever is signed in may look. */
+  readonly needs?: OperationName;
+  /** The page; after a form that failed, with what was sent. */
+  show(view: View, id: string): Promise<Content>;
+  /** What its form does. Absent: it has none. */
+  act?(view: View, id: string): Promise<Done>;
+}

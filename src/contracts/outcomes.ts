@@ -1,0 +1,125 @@
+/** Counts of verifications, as stores keep them (store clause 28). */
+import type { VerificationCode } from "./types.js";
+
+/** The outcomes, in the order of {@link OutcomeCell.counts}. A code that is left out does not compile. */
+export const OUTCOMES = Object.freeze(
+  Object.keys({
+    VALID: true,
+    NOT_FOUND: true,
+    DISABLED: true,
+    EXPIRED: true,
+    FORBIDDEN: true,
+    INSUFFICIENT_PERMISSIONS: true,
+    RATE_LIMITED: true,
+    USAGE_EXCEEDED: true,
+  } satisfies Record<VerificationCode, true>) as VerificationCode[],
+);
+
+/** Lengths of the periods that are counted, milliseconds. */
+export const LEVELS = { minute: 60_000, hour: 3_600_000, day: 86_400_000 } as const;
+/** A table of counts. */
+export type OutcomeLevel = keyof typeof LEVELS;
+
+/** In place of a key, an owner or tags that did not fit the bounds. */
+export const OTHER = "(other)";
+
+/** Whose verifications are counted; empty texts where the key was not found, or has no owner. */
+export interface OutcomeSubject {
+  readonly workspaceId: string;
+  readonly apiId: string;
+  readonly keyId: string;
+  /** Of the key's identity, when it was counted. */
+  readonly externalId: string;
+}
+/** Verifications of one subject with the same tags in one minute. */
+export interface OutcomeCell extends OutcomeSubject {
+  /** Start of the minute, Unix time in milliseconds. */
+  readonly minute: number;
+  /** The account that its credits came from; absent: it has none. */
+  readonly account?: string | number;
+  /** Sorted, without duplicates. */
+  readonly tags: readonly string[];
+  /** How many ended with each of {@link OUTCOMES}. */
+  readonly counts: readonly number[];
+  /** Credits that they took. */
+  readonly spent: number;
+}
+/** Cells that are counted in one step. */
+export interface OutcomeFlush {
+  /** Random id of whoever counted. */
+  readonly source: string;
+  /** 1, 2, 3, … of this source. */
+  readonly seq: number;
+  /** When it was made, Unix time in milliseconds. */
+  readonly at: number;
+  /** Tag sets that the store may keep of a workspace: further ones are counted as `["(other)"]`. */
+  readonly maxTagSets: number;
+  /** keystile passes at most 50. */
+  readonly cells: readonly OutcomeCell[];
+}
+/** What became of a flush. `repeated`: it was counted before. `gap`: the one before it was not, so nothing was. */
+export type FlushOutcome = "counted" | "repeated" | "gap";
+
+/** What rows of counts may be told apart by. */
+export type OutcomeDimension = "time" | "apiId" | "keyId" | "externalId" | "tags";
+/** Selects and adds up counts. */
+export interface OutcomeQuery {
+  readonly level: OutcomeLevel;
+  readonly workspaceId: string;
+  /** Unix time in milliseconds, multiples of the level: from here on, */
+  readonly from: number;
+  /** and before this. */
+  readonly to: number;
+  readonly by: readonly OutcomeDimension[];
+  /** Only these; absent: all. */
+  readonly apiIds?: readonly string[];
+  readonly keyIds?: readonly string[];
+  readonly externalIds?: readonly string[];
+  /**
+   * Only the counts of one part of the keys and APIs, `at` of 0 to `of − 1`: the store puts each into one part, the
+   * same in every call. Absent: of all.
+   */
+  readonly part?: { readonly of: number; readonly at: number };
+  /** Counts that may be read; the store fails with ANALYTICS_TOO_LARGE where there are more. */
+  readonly maxRows: number;
+}
+/** Sums of one group; the dimensions that were asked for, and no others. */
+export interface OutcomeRow {
+  /** Start of the period, Unix time in milliseconds. */
+  readonly time?: number;
+  readonly apiId?: string;
+  readonly keyId?: string;
+  readonly externalId?: string;
+  readonly tags?: readonly string[];
+  /** As in {@link OutcomeCell}. */
+  readonly counts: readonly number[];
+  readonly spent: number;
+  /** How many counts were added up. */
+  readonly rows: number;
+}
+
+/** Selects the accounts that a key was ever counted with, or that an owner ever had. */
+export interface CreditDaysQuery {
+  readonly workspaceId: string;
+  readonly keyId?: string;
+  readonly externalId?: string;
+  /** Unix time in milliseconds, multiples of a day: the last totals before `from` are returned too. */
+  readonly from: number;
+  readonly to: number;
+}
+/** The totals of an account at the end of a day, or of the time for which it had one owner. */
+export interface CreditDay {
+  readonly account: string;
+  /** Whose it was up to then; empty: of a key without an owner. Absent: the account is nobody's from then on. */
+  readonly externalId?: string;
+  /** As in {@link CreditTotals} of the store, like the next four. */
+  readonly credited: number;
+  readonly refilled: number;
+  readonly adjusted: number;
+  readonly spent: number;
+  readonly forfeited: number;
+  /** Start of the day, Unix time in milliseconds. */
+  readonly day: number;
+  /** What was left, leased credits included: `credited + refilled + adjusted − spent − forfeited`. */
+  readonly balance: number;
+}

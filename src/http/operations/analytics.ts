@@ -1,0 +1,136 @@
+/**
+ * Operation `analytics.getVerifications`. The interface has its query as SQL text; here it is an object, or a text that
+ * holds its JSON, so that clients of the interface can send it.
+ */
+import { type Plan, planQuery } from "../../analytics/query.js";
+import { type AnalyticsRow, readRows } from "../../analytics/rows.js";
+import { badRequest, type ValidationProblem } from "../../contracts/errors.js";
+import { hasLength } from "../../lib/copy-json.js";
+import { isPlainObject } from "../../lib/check-options.js";
+import { HIDDEN_PROPERTY, MAX_PROBLEMS, PLAIN_NAME, UNKNOWN_PROPERTY } from "../../lib/problems.js";
+import { requirePower } from "../../lib/guards/powers.js";
+import type { Context } from "../../keyring/context.js";
+import { forbidden } from "../../keyring/rows.js";
+import { type Access, formsOf } from "./access.js";
+import { group } from "./operation.js";
+import { integer, object, text, texts, time } from "./responses.js";
+
+/** Counts that one call may read, rows that they may make, and milliseconds after which reading ends. */
+const MAX_ROWS = 1_000_000;
+const MAX_GROUPS = 50_000;
+const TIMEOUT = 5_000;
+const MAX_QUERY = 100_000;
+const ACTION = "read_analytics";
+const FORM = 'send { "by": ["day", "outcome"], "from": 1793491200000, "to": 1796083200000 }, or its JSON as text';
+
+interface Request {
+  readonly query: unknown;
+}
+
+/** A row as the interface names its columns. */
+interface Row {
+  readonly time?: number;
+  readonly outcome?: string;
+  readonly key_id?: string;
+  readonly external_id?: string;
+  readonly key_space_id?: string;
+  readonly tags?: readonly string[];
+  readonly count: number;
+  readonly spent_credits: number;
+}
+
+const define = group("analytics", ({ keyring }) => keyring);
+
+const permissions = formsOf(ACTION, "api", "api_id");
+/** Whoever may not read all APIs names those that it may. */
+const access: Access<Request> = {
+  action: ACTION,
+  type: "api",
+  permissions,
+  allow(_context, caller, request) {
+    if (caller.may(ACTION, { type: "api" })) return;
+    const { apiIds } = planOf(request).query;
+    if (apiIds === undefined || !apiIds.every((id) => caller.may(ACTION, { type: "api", id })))
+      throw forbidden(permissions);
+  },
+};
+
+async function getVerifications({ store, workspaceId }: Context, request: Request): Promise<readonly Row[]> {
+  const plan = planOf(request);
+  requirePower(store, "analytics", "analytics.getVerifications");
+  const bounds = { maxRows: MAX_ROWS, maxGroups: MAX_GROUPS, until: performance.now() + TIMEOUT };
+  const rows = await readRows(store, workspaceId, bounds, plan);
+  return rows.slice(plan.skip, plan.skip + plan.limit).map(toRow);
+}
+
+function toRow({ time: start, outcome, keyId, externalId, apiId, tag, tags, count, spent }: AnalyticsRow): Row {
+  const named = Object.entries(tags ?? {}).map(([name, value]) => `${name}=${value}`);
+  const shown = tag === undefined ? named : [tag, ...named];
+  return {
+    ...(start !== undefined && { time: start }),
+    ...(outcome !== undefined && { outcome }),
+    ...(keyId !== undefined && { key_id: keyId }),
+    ...(externalId !== undefined && { external_id: externalId }),
+    ...(apiId !== undefined && { key_space_id: apiId }),
+    ...(shown.length > 0 && { tags: shown }),
+    ...{ count, spent_credits: spent },
+  };
+}
+
+/** @throws KeystileError BAD_REQUEST at `body` or `body.query` */
+function read(body: unknown): Request {
+  if (!isPlainObject(body)) throw badRequest([{ location: "body", message: "must be an object", fix: FORM }]);
+  const others = Object.keys(body).filter((name) => name !== "query");
+  if (others.length > 0) throw badRequest(others.slice(0, MAX_PROBLEMS).map(unknownProperty));
+  const { query } = body as Request;
+  if (isPlainObject(query) || (typeof query === "string" && hasLength(query, 1, MAX_QUERY))) return { query };
+  throw badRequest([{ location: "body.query", message: "must be an object or its JSON as text", fix: FORM }]);
+}
+
+const unknownProperty = (name: string): ValidationProblem =>
+  PLAIN_NAME.test(name) ? { location: `body.${name}`, ...UNKNOWN_PROPERTY } : { location: "body", ...HIDDEN_PROPERTY };
+
+/** @throws KeystileError BAD_REQUEST at `body.query` */
+const planOf = ({ query }: Request): Plan =>
+  planQuery(typeof query === "string" ? fromText(query) : query, "body.query");
+
+function fromText(query: string): unknown {
+  try {
+    return JSON.parse(query);
+  } catch {
+    // It is SQL, or anything else.
+  }
+  throw badRequest([{ location: "body.query", message: "must be an object or its JSON; SQL is not read", fix: FORM }]);
+}
+
+/** What verifiers counted. */
+export const analyticsOperations = [
+  define(
+    {
+      name: "getVerifications",
+      act: getVerifications,
+      reading: {
+        request: {
+          type: "object",
+          properties: { query: { type: ["string", "object"], minLength: 1, maxLength: MAX_QUERY } },
+          required: ["query"],
+          additionalProperties: false,
+        },
+        read,
+      },
+    },
+    {
+      summary: "Adds up verifications by time, key, owner, API, outcome and tags.",
+      answer: {
+        type: "array",
+        items: object<Row>(
+          { count: integer(0), spent_credits: integer(0) },
+          { time, outcome: text, key_id: text, external_id: text, key_space_id: text, tags: texts },
+        ),
+      },
+      access,
+      isLong: true,
+      statuses: [422],
+    },
+  ),
+];

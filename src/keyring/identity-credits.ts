@@ -1,0 +1,90 @@
+/** Credits of an identity, which its keys share: they are changed, and end, here. */
+import { badRequest, isKeystileError, KeystileError } from "../contracts/errors.js";
+import type { CreditChange, IdentityRow, Write } from "../contracts/store.js";
+import { periodOf } from "../credits/refill-calendar.js";
+import { creditsSource } from "../lib/credits-source.js";
+import type { Mutable } from "../lib/mutable.js";
+import { type Context, updateWithRetry } from "./context.js";
+import type { CreditPatch } from "./keys/credit-change.js";
+import { readCredits } from "./keys/key-response.js";
+import { keysThatDrawOn } from "./keys/keys-of-identity.js";
+import { changeBalanceOf, writeKey } from "./keys/update-key.js";
+import { operation } from "./operation.js";
+import { requireNamed } from "./rows.js";
+import { changedIdentityBalance } from "./schemas/credits.js";
+import type { KeyCredits } from "./schemas/responses.js";
+import { writeRows } from "./write.js";
+
+/**
+ * Sets, raises or lowers the balance that its keys share. Returns it after the change, which may include concurrent
+ * spends.
+ * @throws KeystileError BAD_REQUEST, also for `increment` and `decrement` without credits · NOT_FOUND
+ */
+export const updateIdentityCredits = operation(
+  "updateIdentityCredits",
+  changedIdentityBalance,
+  async (context, { identity, value = null, operation }) => {
+    const now = context.clock();
+    const { id } = await updateWithRetry(context, identity, async () => {
+      const row: Mutable<IdentityRow> = { ...(await requireNamed(context, "identities", identity)) };
+      let change: CreditChange | undefined;
+      if (value === null || operation === "set")
+        change = await changeIdentityCredits(context, row, { remaining: value }, now);
+      else if (row.hasCredits !== true) throw badRequest([WITHOUT_CREDITS]);
+      else change = { period: periodOf(row.refill, now), now, add: operation === "increment" ? value : -value };
+      return (await writeRows(context, [identityWrite(row, change)])) ? row : undefined;
+    });
+    const [credits] = await readCredits(context, "identities", [await requireNamed(context, "identities", id)], now);
+    return credits as KeyCredits;
+  },
+);
+
+const WITHOUT_CREDITS = {
+  location: "body.operation",
+  message: "does not fit an identity without credits",
+  fix: 'give it credits first, with "set"',
+};
+
+/** The row, which may be new, and the change of its balance. */
+export function identityWrite(
+  row: IdentityRow,
+  credits: CreditChange | undefined,
+): Extract<Write, { readonly row: unknown }> {
+  return credits === undefined ? { table: "identities", row } : { table: "identities", row, credits };
+}
+
+/** Sets the fields of the row, which may be new, and says what to change of its balance. */
+export async function changeIdentityCredits(
+  context: Context,
+  row: Mutable<IdentityRow>,
+  patch: CreditPatch,
+  now: number,
+): Promise<CreditChange | undefined> {
+  const complete = Object.assign(row, { hasCredits: row.hasCredits ?? false, generation: row.generation ?? 0 });
+  return changeBalanceOf(context, complete, { identityId: row.id }, patch, now);
+}
+
+/** @throws KeystileError CONFLICT that counts the keys that draw on its credits */
+export async function requireUndrawn(context: Context, row: IdentityRow): Promise<void> {
+  let drawing = 0;
+  for await (const _ of keysThatDrawOn(context, row)) drawing++;
+  if (drawing === 0) return;
+  const message = `keys draw on the credits of the identity: ${drawing}; take its credits away, or send keys: "disable"`;
+  throw new KeystileError("CONFLICT", message);
+}
+
+/** Disables the keys that draw on its credits. */
+export async function disableKeys(context: Context, row: IdentityRow): Promise<void> {
+  for await (const { id, enabled } of keysThatDrawOn(context, row)) {
+    if (!enabled) continue;
+    try {
+      await writeKey(context, id, context.clock(), (key) => {
+        if (key.identityId === row.id && creditsSource(key, row) === "identity") key.enabled = false;
+        return undefined;
+      });
+    } catch (error) {
+      // Deleted meanwhile.
+      if (!isKeystileError(error) || error.code !== "NOT_FOUND") throw error;
+    }
+  }
+}

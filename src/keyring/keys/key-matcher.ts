@@ -1,0 +1,153 @@
+/** Which keys a search is for, and how those rank that have no index. */
+import type { IdentityRow, KeyHints, KeyPosition, KeyRow } from "../../contracts/store.js";
+import { creditsSource } from "../../lib/credits-source.js";
+import type { Context, Reading } from "../context.js";
+import { readRows } from "../rows.js";
+import { createSearch } from "../search.js";
+import type { SearchKeysRequestBody } from "../schemas/requests.js";
+import { readCredits } from "./key-response.js";
+
+/** A key with what it is ranked by. */
+export interface Ranked {
+  readonly row: KeyRow;
+  readonly value: number;
+}
+
+/** The keys that come first in an order that has no index. */
+export interface Ranking {
+  /** What a key has that could still be among them. */
+  hints(): KeyHints;
+  add(rows: readonly KeyRow[]): Promise<void>;
+  best(): readonly Ranked[];
+}
+
+export interface Matcher {
+  /** What every key has that matches, besides the text. */
+  readonly hints: KeyHints;
+  /** The keys that match, in their order. */
+  filter(rows: readonly KeyRow[], text: string | undefined): Promise<readonly KeyRow[]>;
+  /** Before the first key that can match. */
+  startOf(order: "made" | "expires"): KeyPosition | undefined;
+  /** Whether no key after this one can match. */
+  endsAt(order: "made" | "expires", last: KeyPosition): boolean;
+  /** @param after only keys that come after this one */
+  ranking(order: "lastUsed" | "credits", size: number, after: { id: string; value: number } | undefined): Ranking;
+}
+
+/** @param request of a search; the time is that of the call */
+export function createMatcher(context: Context, request: SearchKeysRequestBody): Matcher {
+  const now = context.clock();
+  const { state, expiresBefore, creditsBelow } = request;
+  const hints = hintsOf(request, now);
+  const isExpired = ({ expires }: KeyRow): boolean => expires !== undefined && now > expires;
+  /** As far as the row says: whether credits are left is looked at next. */
+  const mayHave = (row: KeyRow): boolean => {
+    if (expiresBefore !== undefined && !(row.expires !== undefined && row.expires < expiresBefore)) return false;
+    if (state === undefined) return true;
+    if (!row.enabled) return state === "disabled";
+    return isExpired(row) ? state === "expired" : state === "active" || state === "exhausted";
+  };
+  const hasCredits = (remaining: number | null): boolean => {
+    if (creditsBelow !== undefined && !(remaining !== null && remaining < creditsBelow)) return false;
+    return state === "exhausted" ? remaining === 0 : state !== "active" || remaining !== 0;
+  };
+  const looksAtCredits = creditsBelow !== undefined || state === "active" || state === "exhausted";
+  return {
+    hints,
+    async filter(rows, text) {
+      const search = createSearch("keys", text);
+      const found = rows.filter((row) => mayHave(row) && search?.matches(row) !== false);
+      if (!looksAtCredits || found.length === 0) return found;
+      const balances = await balancesOf(context, found, now);
+      return found.filter((_, i) => hasCredits(balances[i] as number | null));
+    },
+    startOf: (order) =>
+      order === "expires" && hints.expiresFrom !== undefined ? { id: "", expires: hints.expiresFrom } : undefined,
+    endsAt: (order, { expires = 0 }) =>
+      order === "expires" && hints.expiresBefore !== undefined && expires >= hints.expiresBefore,
+    ranking: (order, size, after) => createRanking(RANKS[order](context, now), size, after),
+  };
+}
+
+function hintsOf({ state, expiresBefore = Infinity, creditsBelow = Infinity }: SearchKeysRequestBody, now: number) {
+  const before = Math.min(expiresBefore, state === "expired" ? now : Infinity);
+  const below = Math.min(creditsBelow, state === "exhausted" ? 1 : Infinity);
+  const hints: KeyHints = {
+    ...(state !== undefined && { enabled: state !== "disabled" }),
+    ...(before < Infinity && { expiresBefore: before }),
+    ...((state === "active" || state === "exhausted") && { expiresFrom: now }),
+    ...(below < Infinity && { creditsBelow: below }),
+  };
+  return hints;
+}
+
+/** How an order ranks keys: lower values come first. */
+interface Rank {
+  readonly valuesOf: (rows: readonly KeyRow[]) => Promise<readonly (number | null | undefined)[]>;
+  /** What a key has whose value may be at most this. */
+  readonly hintsOf: (value: number) => KeyHints;
+}
+
+const RANKS = {
+  credits: (context: Context, now: number): Rank => ({
+    valuesOf: (rows) => balancesOf(context, rows, now),
+    hintsOf: (value) => ({ creditsBelow: value === Infinity ? Number.MAX_SAFE_INTEGER : value + 1 }),
+  }),
+  // The latest first.
+  lastUsed: (): Rank => ({
+    valuesOf: (rows) =>
+      Promise.resolve(rows.map(({ lastUsedAt }) => (lastUsedAt === undefined ? undefined : -lastUsedAt))),
+    hintsOf: (value) => ({ usedFrom: value === Infinity ? -Number.MAX_SAFE_INTEGER : -value }),
+  }),
+} as const;
+
+function createRanking(
+  { valuesOf, hintsOf }: Rank,
+  size: number,
+  after: { readonly id: string; readonly value: number } | undefined,
+): Ranking {
+  let best: Ranked[] = [];
+  const isAfter = ({ row, value }: Ranked): boolean =>
+    after === undefined || value > after.value || (value === after.value && row.id > after.id);
+  return {
+    hints: () => hintsOf(best.length < size ? Infinity : (best.at(-1) as Ranked).value),
+    async add(rows) {
+      if (rows.length === 0) return;
+      const values = await valuesOf(rows);
+      const ranked = rows.flatMap((row, i): Ranked[] => {
+        const value = values[i];
+        return typeof value === "number" && isAfter({ row, value }) ? [{ row, value }] : [];
+      });
+      best = [...best, ...ranked].sort(byRank).slice(0, size);
+    },
+    best: () => best,
+  };
+}
+
+function byRank(a: Ranked, b: Ranked): number {
+  return a.value - b.value || (a.row.id < b.row.id ? -1 : 1);
+}
+
+/**
+ * What is left of the credits that each key draws on, its own or those of its identity; null: unlimited.
+ * @param identities which the identities of the keys join
+ */
+export async function balancesOf(
+  context: Reading,
+  rows: readonly KeyRow[],
+  now: number,
+  identities = new Map<string, IdentityRow>(),
+): Promise<readonly (number | null)[]> {
+  const ids = rows.flatMap(({ identityId }) => identityId ?? []);
+  await readRows(context, "identities", ids, identities);
+  const own = await readCredits(context, "keys", rows, now);
+  const shared = new Map<string, number | null>();
+  const drawnOn = [...identities.values()].filter(({ hasCredits }) => hasCredits === true);
+  const credits = await readCredits(context, "identities", drawnOn, now);
+  drawnOn.forEach(({ id }: IdentityRow, i) => shared.set(id, credits[i]?.remaining ?? null));
+  return rows.map((row, i) => {
+    const source = creditsSource(row, row.identityId === undefined ? undefined : identities.get(row.identityId));
+    if (source === "key") return own[i]?.remaining ?? null;
+    return source === "identity" ? (shared.get(row.identityId as string) ?? null) : null;
+  });
+}

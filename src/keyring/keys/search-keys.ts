@@ -1,0 +1,201 @@
+/**
+ * Searches keys of all APIs that the caller may read: the operation `keys.searchKeys`.
+ *
+ * Why two ways: the orders `made` and `expires` are those of an index, and a page ends once it is full, or after 80 ms
+ * of looking. Balances and last uses change with every verification and have no index: these orders look at every key,
+ * and keep the best.
+ */
+import { badRequest } from "../../contracts/errors.js";
+import type { KeyHints, KeyPosition, KeyRow, KeySearch, KeySlice } from "../../contracts/store.js";
+import { lacking } from "../../lib/guards/powers.js";
+import type { Context } from "../context.js";
+import { fillPage } from "../list-page.js";
+import { operation } from "../operation.js";
+import { type KeyCursor, readKeyCursor, writeKeyCursor } from "../schemas/cursor.js";
+import { searchedKeys } from "../schemas/search-keys.js";
+import type { SearchKeysRequestBody } from "../schemas/requests.js";
+import type { KeyResponseData, SearchPage } from "../schemas/responses.js";
+import { createMatcher, type Matcher } from "./key-matcher.js";
+import { keyListing } from "./read-keys.js";
+import { readableApis } from "./readable-apis.js";
+import { createSlicing } from "./slicing.js";
+
+const DEFAULT_LIMIT = 50;
+/** Milliseconds after which a page ends, however few keys it has found. */
+const MAX_MS = 80;
+/** Rows that are decoded at once. */
+const MAX_ROWS = 100;
+
+/** A part of a search: the keys of an owner that the text names exactly, then those that hold the text. */
+interface Phase {
+  readonly identityId?: string;
+  /** The text that its keys hold. */
+  readonly text?: string;
+  /** Keys that an earlier part has. */
+  readonly isDone: (row: KeyRow) => boolean;
+}
+
+interface Walk {
+  readonly context: Context;
+  readonly matcher: Matcher;
+  readonly apiIds: readonly string[];
+  readonly phases: readonly Phase[];
+  readonly limit: number;
+}
+
+/** What a walk found, and where it stopped; `next` absent: there are no more. */
+interface Found {
+  readonly rows: readonly KeyRow[];
+  readonly searched: number;
+  /** The cursor after a row, where a page cannot show all. */
+  readonly cursorAt: (row: KeyRow) => KeyCursor;
+  readonly next?: KeyCursor;
+}
+
+/**
+ * Keys that match, newest first or in another order. Keys that the order does not know are left out: of `expires` those
+ * that never do, of `credits` unlimited ones, of `lastUsed` unused ones.
+ * @throws KeystileError NOT_FOUND: no such API · BAD_REQUEST: an API has to be named · STORE_POWER_MISSING
+ */
+export const searchKeys = operation(
+  "searchKeys",
+  searchedKeys,
+  (context, request): Promise<SearchPage<KeyResponseData>> =>
+    context.turns.run(async () => {
+      const { store } = context;
+      if (store.powers.search !== true || store.searchKeys === undefined) throw lacking("search", "searchKeys");
+      const { order = "made", limit = DEFAULT_LIMIT } = request;
+      const cursor = cursorOf(request);
+      const apiIds = await readableApis(context, request.apiId);
+      const phases = await phasesOf(context, request);
+      if (apiIds.length === 0 || phases === undefined) return { data: [], pagination: { hasMore: false, searched: 0 } };
+      const walk: Walk = { context, matcher: createMatcher(context, request), apiIds, phases, limit };
+      const found = await (order === "made" || order === "expires"
+        ? walkInOrder(walk, order, cursor)
+        : walkAll(walk, order, cursor));
+      const data = await fillPage(context, keyListing(context), found.rows);
+      const { searched } = found;
+      const last = found.rows[data.length - 1];
+      const next = data.length < found.rows.length && last !== undefined ? found.cursorAt(last) : found.next;
+      if (next === undefined) return { data, pagination: { hasMore: false, searched } };
+      return { data, pagination: { cursor: writeKeyCursor(next), hasMore: true, searched } };
+    }),
+);
+
+/** @throws KeystileError BAD_REQUEST: it is of a list in another order */
+function cursorOf({ cursor, order = "made" }: SearchKeysRequestBody): KeyCursor | undefined {
+  const read = cursor === undefined ? undefined : readKeyCursor(cursor);
+  if (read === undefined || read.order === order) return read;
+  const message = "is of a list in another order";
+  throw badRequest([{ location: "body.cursor", message, fix: "send the same order with every page" }]);
+}
+
+/** `undefined`: the identity does not exist, so that no key is of it. */
+async function phasesOf(
+  { store, workspaceId }: Context,
+  { externalId, search = "" }: SearchKeysRequestBody,
+): Promise<readonly Phase[] | undefined> {
+  const text = search.trim() === "" ? undefined : search;
+  const name = externalId ?? text;
+  const [identity] = name === undefined ? [] : await store.readNames("identities", workspaceId, [name]);
+  const holding: Phase = { ...(text !== undefined && { text }), isDone: () => false };
+  if (externalId !== undefined) return identity && [{ ...holding, identityId: identity.id }];
+  if (identity === undefined) return [holding];
+  const { id } = identity;
+  return [
+    { identityId: id, isDone: () => false },
+    { ...holding, isDone: ({ identityId }) => identityId === id },
+  ];
+}
+
+/** Walks in the order of an index, until the page is full or the time is up. */
+async function walkInOrder(walk: Walk, order: "made" | "expires", cursor: KeyCursor | undefined): Promise<Found> {
+  const { context, matcher, phases, limit } = walk;
+  const began = performance.now();
+  const slicing = createSlicing(context.turns);
+  const rows: KeyRow[] = [];
+  const of: number[] = [];
+  let searched = 0;
+  const cursorAt = (row: KeyRow): KeyCursor =>
+    toCursor(order, of[rows.indexOf(row)] as number, row.id, order === "expires" ? row.expires : undefined);
+  for (let at = cursor?.phase ?? 0; at < phases.length; at++) {
+    const phase = phases[at] as Phase;
+    let after = cursor?.phase === at ? positionOf(cursor) : matcher.startOf(order);
+    for (;;) {
+      const slice: KeySlice = await slicing.timed(() =>
+        searchSlice(walk, phase, order === "made" ? "newest" : "expires", after, matcher.hints, {
+          among: slicing.among(),
+          limit: limit - rows.length + 1,
+        }),
+      );
+      searched += slice.looked;
+      for (const row of await matcher.filter(slice.keys, phase.text)) {
+        if (phase.isDone(row)) continue;
+        if (rows.length === limit) return { rows, searched, cursorAt, next: cursorAt(rows[limit - 1] as KeyRow) };
+        rows.push(row);
+        of.push(at);
+      }
+      after = slice.last;
+      if (after === undefined || matcher.endsAt(order, after)) break;
+      if (performance.now() - began >= MAX_MS)
+        return { rows, searched, cursorAt, next: toCursor(order, at, after.id, after.expires) };
+      await slicing.yield();
+    }
+  }
+  return { rows, searched, cursorAt };
+}
+
+/** Looks at every key, and keeps those that come first of the ones after the cursor. */
+async function walkAll(walk: Walk, order: "lastUsed" | "credits", cursor: KeyCursor | undefined): Promise<Found> {
+  const { context, matcher, phases, limit } = walk;
+  const slicing = createSlicing(context.turns);
+  const ranking = matcher.ranking(order, limit + 1, cursor && { id: cursor.id, value: cursor.value as number });
+  let searched = 0;
+  for (const phase of phases) {
+    for (let after: KeyPosition | undefined; ;) {
+      const hints = { ...matcher.hints, ...ranking.hints() };
+      const slice: KeySlice = await slicing.timed(() =>
+        searchSlice(walk, phase, "newest", after, hints, { among: slicing.among(), limit: MAX_ROWS }),
+      );
+      searched += slice.looked;
+      const rows = await matcher.filter(slice.keys, phase.text);
+      await ranking.add(rows.filter((row) => !phase.isDone(row)));
+      after = slice.last;
+      if (after === undefined) break;
+      await slicing.yield();
+    }
+  }
+  const ranked = ranking.best();
+  const rows = ranked.map(({ row }) => row);
+  const cursorAt = (row: KeyRow): KeyCursor => toCursor(order, 0, row.id, ranked.find((one) => one.row === row)?.value);
+  const shown = rows.slice(0, limit);
+  if (rows.length <= limit) return { rows: shown, searched, cursorAt };
+  return { rows: shown, searched, cursorAt, next: cursorAt(shown[limit - 1] as KeyRow) };
+}
+
+function searchSlice(
+  { context: { store, workspaceId }, apiIds }: Walk,
+  { identityId, text }: Phase,
+  order: KeySearch["order"],
+  after: KeyPosition | undefined,
+  hints: KeyHints,
+  size: Pick<KeySearch, "among" | "limit">,
+) {
+  return store.searchKeys!({
+    workspaceId,
+    apiIds,
+    ...(identityId !== undefined && { identityId }),
+    order,
+    ...(after !== undefined && { after }),
+    ...size,
+    mayMatch: { ...hints, ...(text !== undefined && { text }) },
+  });
+}
+
+function toCursor(order: KeyCursor["order"], phase: number, id: string, value?: number): KeyCursor {
+  return { order, phase, id, ...(value !== undefined && { value }) };
+}
+
+function positionOf({ order, id, value }: KeyCursor): KeyPosition {
+  return order === "expires" ? { id, expires: value as number } : { id };
+}

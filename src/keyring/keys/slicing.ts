@@ -1,0 +1,43 @@
+/**
+ * How a walk over many keys shares the event loop: the slice that it asks for grows and shrinks with what the store
+ * takes of a turn, and others get their turn after a few milliseconds.
+ */
+import type { MaybePromise } from "../../contracts/types.js";
+import type { Turns } from "../context.js";
+
+/** Keys of the first slice, and of the largest. */
+const FIRST = 256;
+const MAX = 8_192;
+/** Milliseconds of a turn after which others get theirs; a slice has at most half of it. */
+const TURN_MS = 3;
+
+export interface Slicing {
+  /** Keys that the next slice may look at. */
+  among(): number;
+  /** Runs a call of the store. */
+  timed<T>(call: () => MaybePromise<T>): Promise<T>;
+  /** Lets others have their turn, if this one has taken long enough. */
+  yield(): Promise<void>;
+}
+
+export function createSlicing(turns: Turns): Slicing {
+  let among = FIRST;
+  let began = performance.now();
+  return {
+    among: () => among,
+    async timed(call) {
+      const asked = performance.now();
+      const answer = call();
+      // What a store takes before it returns, it takes of this turn.
+      const took = performance.now() - asked;
+      if (took > TURN_MS / 2) among = Math.max(1, among >> 1);
+      else if (took < TURN_MS / 4) among = Math.min(MAX, among * 2);
+      return answer;
+    },
+    async yield() {
+      if (performance.now() - began < TURN_MS / 2) return;
+      await turns.next();
+      began = performance.now();
+    },
+  };
+}

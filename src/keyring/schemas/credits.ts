@@ -1,0 +1,79 @@
+/** Credits in requests: a balance and its refill. Contract 2.3, 8. */
+import * as v from "valibot";
+import type { KeyCreditsData, Refill } from "../../contracts/types.js";
+import { described } from "./json-schema.js";
+import { type Schema, withFix } from "./parse.js";
+import * as atom from "./primitives.js";
+import type * as R from "./requests.js";
+
+const { optional, nullable, integer, strict, body } = atom;
+
+/** `refillDay` is required with monthly, accepted with daily. */
+const refill = described(
+  v.pipe(
+    strict({
+      interval: v.picklist(["daily", "monthly"], 'must be "daily" or "monthly"'),
+      amount: integer(1),
+      refillDay: optional(integer(1, 31)),
+    }),
+    v.rawCheck(({ dataset, addIssue }) => {
+      const value = dataset.value as { readonly interval?: unknown; readonly refillDay?: unknown } | undefined;
+      if (value?.interval !== "monthly" || value.refillDay !== undefined) return;
+      const message = withFix("is required with a monthly refill", "give the day of the month, 1 to 31");
+      addIssue({
+        message,
+        path: [{ type: "object", origin: "value", input: value, key: "refillDay", value: undefined }],
+      });
+    }),
+  ),
+  { if: { properties: { interval: { const: "monthly" } } }, then: { required: ["refillDay"] } },
+) as Schema<Refill>;
+
+/** Of a new key. */
+export const credits = body<KeyCreditsData>()({ remaining: nullable(integer(0)), refill: optional(refill) });
+
+/** Whose credits a key takes: those of its identity, if that has some, or none, so that they are unlimited. */
+export const creditsFrom = v.picklist(["identity", "none"], 'must be "identity" or "none"');
+
+/** What becomes of the keys that draw on the credits of an identity that is deleted. */
+export const drawingKeys = v.picklist(["disable"], 'must be "disable"');
+
+/** Of a key or an identity that is changed. */
+export const changedCredits = body<R.UpdateKeyCreditsData>()({
+  remaining: optional(nullable(integer(0))),
+  refill: optional(nullable(refill)),
+});
+
+/**
+ * A change of a balance: a value goes with each operation but `set`.
+ * @param owner whose it is: its name in the body, and the schema of it
+ */
+const changedBalance = <T>(owner: Readonly<Record<string, Schema<string>>>) =>
+  described(
+    v.pipe(
+      strict({
+        ...owner,
+        value: optional(nullable(integer(0))),
+        operation: v.picklist(["set", "increment", "decrement"], 'must be "set", "increment" or "decrement"'),
+      }),
+      v.rawCheck(({ dataset, addIssue }) => {
+        if (!dataset.typed || typeof dataset.value.value === "number" || dataset.value.operation === "set") return;
+        const message = withFix(
+          "must be an integer for this operation",
+          'null or nothing, which is unlimited, goes only with "set"',
+        );
+        addIssue({
+          message,
+          path: [{ type: "object", origin: "value", input: dataset.value, key: "value", value: null }],
+        });
+      }),
+    ),
+    {
+      if: { properties: { operation: { enum: ["increment", "decrement"] } } },
+      then: { required: ["value"], properties: { value: { type: "integer" } } },
+    },
+  ) as Schema<unknown> as Schema<T>;
+/** Of a key. */
+export const changedKeyBalance = changedBalance<R.V2KeysUpdateCreditsRequestBody>({ keyId: atom.text(3, Infinity) });
+/** Of an identity. */
+export const changedIdentityBalance = changedBalance<R.UpdateIdentityCreditsRequestBody>({ identity: atom.nameGiven });

@@ -1,0 +1,120 @@
+/**
+ * The one way for an operation to change rows: each change that was written makes an entry of the audit trail.
+ *
+ * Why here and not in the operations: none can forget it, and a store that keeps the trail gets the entry with the
+ * change, to write both in one step.
+ */
+import type { AuditEntry } from "../contracts/audit.js";
+import { KeystileError } from "../contracts/errors.js";
+import { fieldsThat } from "../contracts/key-fields.js";
+import type { NewKey, Store, Write, WriteOutcome } from "../contracts/store.js";
+import type { MaybePromise } from "../contracts/types.js";
+import { ownOnly } from "../lib/check-options.js";
+import { isThenable } from "../lib/thenable.js";
+import { type Context, updateWithRetry } from "./context.js";
+
+/** A row to insert: its version is 0. */
+type NewRow = Extract<Write, { readonly row: unknown }>;
+
+/**
+ * @param what the row in words, for the message
+ * @throws KeystileError CONFLICT: its name is taken
+ */
+export async function insertNamed(context: Context, row: NewRow, what: string): Promise<void> {
+  await updateWithRetry(context, row.row.id, async () => ((await writeRows(context, [row], what)) ? row : undefined));
+}
+
+/**
+ * Writes rows that were read for it. False: another writer came between, so read them again (store clause 13).
+ * @param what whose name may be taken, in words, for the message
+ * @throws KeystileError CONFLICT: a name is taken; reading again would not help
+ */
+export async function writeRows(context: Context, writes: readonly Write[], what = NAME): Promise<boolean> {
+  const outcome = await write(context, writes);
+  if (outcome === "taken") throw taken(what);
+  return outcome === "written";
+}
+
+const NAME = "Another with this name or digest";
+
+/** CONFLICT: the name exists. @param what the row in words, for the message */
+export function taken(what: string): KeystileError {
+  return new KeystileError("CONFLICT", `${what} exists already`);
+}
+
+/** `write` of the store (store clause 13), and the entry of what was written. */
+export async function write(context: Context, writes: readonly Write[]): Promise<WriteOutcome> {
+  const { unaudited, audit } = context;
+  const isKept = unaudited.powers.audit === true;
+  if (audit.queue === undefined && !isKept) return unaudited.write(writes);
+  const entry = describe(context, { ...touched(writes), fields: await changedFields(unaudited, writes) });
+  const outcome = await (isKept ? unaudited.write(writes, [entry]) : unaudited.write(writes));
+  if (outcome === "written") audit.queue?.emit(entry);
+  return outcome;
+}
+
+/** `insertKeys` of the store, and one entry for all that were inserted. */
+export function insertKeys(context: Context, keys: readonly NewKey[]): MaybePromise<boolean[]> {
+  const { unaudited, audit } = context;
+  const isKept = unaudited.powers.audit === true;
+  if (audit.queue === undefined && !isKept) return unaudited.insertKeys(keys);
+  const entry = describe(context, { ids: idsOfNew(keys), fields: [], count: keys.length });
+  const emit = (inserted: boolean[]): boolean[] => {
+    const count = inserted.filter(Boolean).length;
+    if (count > 0) audit.queue?.emit({ ...entry, count });
+    return inserted;
+  };
+  const answer = isKept ? unaudited.insertKeys(keys, entry) : unaudited.insertKeys(keys);
+  return isThenable(answer) ? Promise.resolve(answer).then(emit) : emit(answer);
+}
+
+function describe(
+  { clock, workspaceId, operation, audit }: Context,
+  what: Pick<AuditEntry, "ids" | "fields" | "count">,
+): AuditEntry {
+  return { time: clock(), workspaceId, ...audit.actor, operation, ...what };
+}
+
+/** Ids per entry, so that an entry is bounded; `count` tells how many there were. */
+const MAX_IDS = 100;
+
+function touched(writes: readonly Write[]): Pick<AuditEntry, "ids" | "count"> {
+  const ids = writes.slice(0, MAX_IDS).map((write) => ("remove" in write ? write.remove : write.row.id));
+  return { ids, count: writes.length };
+}
+
+/** Of an import the migration and the API: a row for each of its keys would be as large as the import. */
+function idsOfNew(keys: readonly NewKey[]): readonly string[] {
+  const { id, apiId, migrationId } = (keys[0] as NewKey).row;
+  return migrationId === undefined ? [id] : [migrationId, apiId];
+}
+
+/** Fields that follow from others. Those of other rows that have such a name do too. */
+const INTERNAL: ReadonlySet<string> = new Set(fieldsThat({ audit: "never" }));
+const CREDITS: ReadonlySet<string> = new Set(fieldsThat({ audit: "credits" }));
+
+/**
+ * Compared with the rows that the store has: the write is made only if they still have the version that was read for
+ * it, so that these are the rows that it changes.
+ */
+async function changedFields(store: Pick<Store, "readMany">, writes: readonly Write[]): Promise<readonly string[]> {
+  const fields = new Set<string>();
+  for (const write of writes) {
+    if ("remove" in write || write.row.version === 0) continue;
+    if ("credits" in write && write.credits !== undefined) fields.add("credits");
+    const [before] = await store.readMany(write.table, [write.row.id]);
+    if (before !== undefined) addChanged(fields, before, write.row);
+  }
+  return [...fields].sort();
+}
+
+function addChanged(fields: Set<string>, before: object, after: object): void {
+  const [old, now] = [before, after].map((row) => ownOnly(row) as Record<string, unknown>) as [
+    Record<string, unknown>,
+    Record<string, unknown>,
+  ];
+  for (const name of new Set([...Object.keys(old), ...Object.keys(now)])) {
+    if (INTERNAL.has(name) || JSON.stringify(old[name]) === JSON.stringify(now[name])) continue;
+    fields.add(CREDITS.has(name) ? "credits" : name);
+  }
+}

@@ -1,0 +1,69 @@
+/** Searches and counts the keys of a store in memory, a slice at a time. Store clause 29. */
+import type { KeyCount, KeyCounts, KeyPosition, KeyRow, KeySearch, KeySlice } from "../contracts/store.js";
+import type { SortedIds } from "./sorted-ids.js";
+
+/** @param ids of the keys of a workspace */
+export function searchKeys(ids: SortedIds, rows: ReadonlyMap<string, KeyRow>, search: KeySearch): KeySlice {
+  const { apiIds, identityId, order, among, limit } = search;
+  const apis = new Set(apiIds);
+  const isLooked = ({ apiId, deleted, ...row }: KeyRow): boolean =>
+    !deleted && apis.has(apiId) && (identityId === undefined || row.identityId === identityId);
+  const most = Math.min(among, limit);
+  const walk = order === "newest" ? newest : expiring;
+  // One more, to know whether there is one.
+  const keys = walk(ids, rows, isLooked, search.after, most + 1);
+  const shown = keys.slice(0, most);
+  return { keys: shown, looked: shown.length, ...(keys.length > most && { last: positionOf(shown, order) }) };
+}
+
+/** The next rows of a walk. */
+type Walk = (
+  ids: SortedIds,
+  rows: ReadonlyMap<string, KeyRow>,
+  isLooked: (row: KeyRow) => boolean,
+  after: KeyPosition | undefined,
+  most: number,
+) => KeyRow[];
+
+const newest: Walk = (sorted, rows, isLooked, after, most) => {
+  const { ids } = sorted;
+  const found: KeyRow[] = [];
+  for (let i = after === undefined ? ids.length : sorted.after(after.id); i-- > 0 && found.length < most;) {
+    const row = rows.get(ids[i] as string) as KeyRow;
+    if (row.id !== after?.id && isLooked(row)) found.push(row);
+  }
+  return found;
+};
+
+const expiring: Walk = ({ ids }, rows, isLooked, after, most) => {
+  const from = { expires: after?.expires ?? -Infinity, id: after?.id ?? "" };
+  const found = ids.flatMap((id) => {
+    const row = rows.get(id) as KeyRow;
+    return row.expires !== undefined && isLooked(row) && byExpiry(row, from) > 0 ? [row] : [];
+  });
+  return found.sort(byExpiry).slice(0, most);
+};
+
+function byExpiry(a: Pick<KeyRow, "id" | "expires">, b: Pick<KeyRow, "id" | "expires">): number {
+  return Number(a.expires) - Number(b.expires) || (a.id < b.id ? -1 : Number(a.id > b.id));
+}
+
+function positionOf(keys: readonly KeyRow[], order: KeySearch["order"]): KeyPosition {
+  const { id, expires } = keys.at(-1) as KeyRow;
+  return order === "expires" && expires !== undefined ? { id, expires } : { id };
+}
+
+/** @param ids of the keys of a workspace */
+export function countKeys(ids: SortedIds, rows: ReadonlyMap<string, KeyRow>, count: KeyCount): KeyCounts {
+  const { apiId, after = "", among, now } = count;
+  let [total, disabled, expired] = [0, 0, 0];
+  for (let i = ids.after(after); i < ids.ids.length; i++) {
+    const row = rows.get(ids.ids[i] as string) as KeyRow;
+    if (row.apiId !== apiId || row.deleted) continue;
+    total++;
+    if (!row.enabled) disabled++;
+    else if (row.expires !== undefined && row.expires < now) expired++;
+    if (total === among) return { total, disabled, expired, last: row.id };
+  }
+  return { total, disabled, expired };
+}

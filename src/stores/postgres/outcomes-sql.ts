@@ -1,0 +1,148 @@
+/**
+ * Tables and functions of the counts of verifications. Store clause 28.
+ *
+ * Why NULL for 0: a row of a key has one or two counts that are not, and takes 93 bytes instead of 150.
+ */
+import { COUNT_COLUMNS, DAY, OTHER_TAGS, TOTALS } from "../outcome-entries.js";
+
+/** A minute is not kept: each level is one more write for every count. */
+export const KEPT_LEVELS = ["hour", "day"] as const;
+const SUMS = [...TOTALS, "balance"];
+
+const FIELDS = "bucket bigint, ws text, total bigint, key text, ext text, api text, account bigint, tags text, n jsonb";
+const SUBJECT = "workspace_id, is_total, key_id, external_id, api_id, account";
+
+const tables = (s: string): string => `
+CREATE TABLE ${s}.subjects (
+  number bigint PRIMARY KEY DEFAULT nextval('${s}.key_numbers'),
+  workspace_id text COLLATE "C" NOT NULL,
+  is_total bigint NOT NULL,
+  key_id text COLLATE "C" NOT NULL,
+  external_id text COLLATE "C" NOT NULL,
+  api_id text COLLATE "C" NOT NULL,
+  account bigint NOT NULL,
+  UNIQUE (${SUBJECT})
+);
+CREATE INDEX subjects_of_owner ON ${s}.subjects (workspace_id, external_id) WHERE external_id <> '';
+CREATE TABLE ${s}.tag_sets (
+  number bigint PRIMARY KEY DEFAULT nextval('${s}.key_numbers'),
+  workspace_id text COLLATE "C" NOT NULL,
+  tags text COLLATE "C" NOT NULL
+);
+-- A set may be longer than an index takes.
+CREATE UNIQUE INDEX tag_sets_by_hash ON ${s}.tag_sets (workspace_id, hashtextextended(tags, 0), hashtextextended(tags, 1));
+${KEPT_LEVELS.map(
+  (level) => `CREATE TABLE ${s}.outcomes_${level} (
+  bucket bigint NOT NULL,
+  subject bigint NOT NULL,
+  tag_set bigint NOT NULL,
+  ${COUNT_COLUMNS.map((name) => `${name} bigint`).join(", ")},
+  PRIMARY KEY (bucket, subject, tag_set)
+) WITH (fillfactor = 80);`,
+).join("\n")}
+CREATE TABLE ${s}.flushes (source text COLLATE "C" PRIMARY KEY, seq bigint NOT NULL, at bigint NOT NULL);
+-- external_id is NULL where the account is nobody's from then on.
+CREATE TABLE ${s}.credit_days (
+  account bigint NOT NULL,
+  seq bigint NOT NULL,
+  day bigint NOT NULL,
+  workspace_id text COLLATE "C",
+  external_id text COLLATE "C",
+  ${SUMS.map((name) => `${name} bigint NOT NULL`).join(", ")},
+  PRIMARY KEY (account, seq),
+  CHECK (credited + refilled + adjusted = spent + forfeited + balance)
+);
+CREATE INDEX credit_days_of_owner ON ${s}.credit_days (workspace_id, external_id) WHERE external_id <> '';
+CREATE INDEX credit_days_by_age ON ${s}.credit_days (day);
+`;
+
+/**
+ * Keeps totals of accounts, and names those that writes concern. Under a lock of each account, in the order of their
+ * numbers: a row ends where the owner changes, and two that number the next row at once would make one of two.
+ */
+const totals = (s: string): string => `
+CREATE FUNCTION ${s}.keep_totals_v1(numbers bigint[], today bigint) RETURNS void LANGUAGE plpgsql AS $fn$
+BEGIN
+  PERFORM pg_advisory_xact_lock(hashtextextended('${s} ' || n, 7235928)) FROM (SELECT DISTINCT unnest(numbers) AS n ORDER BY 1) x;
+  INSERT INTO ${s}.credit_days AS x
+    SELECT g.n, coalesce(l.seq + (l.day < today OR l.external_id IS DISTINCT FROM o.name)::integer, 1), greatest(today, l.day), o.ws, o.name,
+      ${TOTALS.map((name) => `coalesce(a.${name}, l.${name})`).join(", ")}, coalesce(a.remaining + a.reserved, l.balance)
+    FROM (SELECT DISTINCT unnest(numbers) AS n) g
+    LEFT JOIN LATERAL (SELECT * FROM ${s}.credit_days d WHERE d.account = g.n ORDER BY d.seq DESC LIMIT 1) l ON true
+    LEFT JOIN LATERAL (
+      SELECT k.number, i.workspace_id AS ws, coalesce(i.name, '') AS name FROM ${s}.keys k
+        LEFT JOIN ${s}.entities i ON i.kind = 'identities' AND i.id = k.identity_id
+        WHERE NOT k.deleted AND k.number = g.n
+      UNION ALL SELECT k.number, i.workspace_id, coalesce(i.name, '') FROM ${s}.keys k
+        LEFT JOIN ${s}.entities i ON i.kind = 'identities' AND i.id = k.identity_id
+        WHERE NOT k.deleted AND k.account = g.n
+      UNION ALL SELECT 0, i.workspace_id, i.name FROM ${s}.entities i WHERE i.account = g.n
+      ORDER BY 1 DESC LIMIT 1
+    ) o ON true
+    LEFT JOIN ${s}.accounts a ON a.number = g.n
+    WHERE a.number IS NOT NULL OR l.external_id IS NOT NULL
+  ON CONFLICT (account, seq) DO UPDATE SET ${SUMS.map((name) => `${name} = excluded.${name}`).join(", ")};
+END $fn$;
+
+CREATE FUNCTION ${s}.concerned_v1(writes jsonb) RETURNS bigint[] LANGUAGE sql STABLE AS $fn$
+  WITH w AS (SELECT e ->> 'table' AS kind, coalesce(e ->> 'remove', e #>> '{row,id}') AS id FROM jsonb_array_elements(writes) e)
+  SELECT array_agg(n) FROM (
+    SELECT coalesce(k.account, k.number) AS n FROM w JOIN ${s}.keys k ON k.id = w.id WHERE w.kind = 'keys'
+    UNION SELECT i.account FROM w JOIN ${s}.entities i ON i.kind = w.kind AND i.id = w.id WHERE w.kind = 'identities' AND i.account IS NOT NULL
+  ) x
+$fn$;
+`;
+
+const SAME_TAGS = (name: string, tags: string): string =>
+  `${name}.workspace_id = e.ws AND hashtextextended(${name}.tags, 0) = hashtextextended(${tags} COLLATE "C", 0)
+    AND hashtextextended(${name}.tags, 1) = hashtextextended(${tags} COLLATE "C", 1) AND ${name}.tags = ${tags}`;
+const SAME_SUBJECT = `u.workspace_id = e.ws AND u.is_total = e.total AND u.key_id = e.key AND u.external_id = e.ext
+    AND u.api_id = e.api AND u.account = e.account`;
+
+/** In the order of the keys, so that nodes that count the same rows wait for each other, and none in a circle. */
+const countLevel = (s: string, level: string): string => `
+  INSERT INTO ${s}.outcomes_${level} AS x
+    SELECT e.bucket, u.number, coalesce(t.number, r.number),
+      ${COUNT_COLUMNS.map((_, i) => `nullif(sum((e.n ->> ${i})::bigint)::bigint, 0)`).join(", ")}
+    FROM jsonb_to_recordset(f -> '${level}') AS e(${FIELDS})
+    JOIN ${s}.subjects u ON ${SAME_SUBJECT}
+    LEFT JOIN ${s}.tag_sets t ON ${SAME_TAGS("t", "e.tags")}
+    JOIN ${s}.tag_sets r ON ${SAME_TAGS("r", `'${OTHER_TAGS}'`)}
+    GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
+  ON CONFLICT (bucket, subject, tag_set) DO UPDATE SET
+    ${COUNT_COLUMNS.map((name) => `${name} = nullif(coalesce(x.${name}, 0) + coalesce(excluded.${name}, 0), 0)`).join(", ")};`;
+
+/** Each statement sees what others committed before it, and so the subjects that it waited for. */
+const count = (s: string): string => `
+CREATE FUNCTION ${s}.count_outcomes_v1(given text) RETURNS text LANGUAGE plpgsql VOLATILE AS $fn$
+DECLARE
+  f jsonb := given::jsonb;
+  id text := f ->> 'source';
+  n bigint := (f ->> 'seq')::bigint;
+  made bigint := (f ->> 'at')::bigint;
+BEGIN
+  INSERT INTO ${s}.flushes AS x (source, seq, at)
+    SELECT id, n, made WHERE n = 1 OR EXISTS (SELECT 1 FROM ${s}.flushes o WHERE o.source = id)
+  ON CONFLICT (source) DO UPDATE SET seq = excluded.seq, at = excluded.at WHERE x.seq = excluded.seq - 1;
+  IF NOT FOUND THEN
+    RETURN CASE WHEN coalesce((SELECT o.seq FROM ${s}.flushes o WHERE o.source = id), 0) >= n THEN 'repeated' ELSE 'gap' END;
+  END IF;
+  INSERT INTO ${s}.subjects (${SUBJECT})
+    SELECT DISTINCT e.ws, e.total, e.key, e.ext, e.api, e.account FROM jsonb_to_recordset(f -> 'day') AS e(${FIELDS})
+    WHERE NOT EXISTS (SELECT 1 FROM ${s}.subjects u WHERE ${SAME_SUBJECT}) ORDER BY 1, 2, 3, 4, 5, 6
+  ON CONFLICT DO NOTHING;
+  INSERT INTO ${s}.tag_sets (workspace_id, tags)
+    SELECT e.ws, e.tags FROM (
+      SELECT d.ws, d.tags, row_number() OVER (PARTITION BY d.ws ORDER BY d.tags) AS place FROM (
+        SELECT DISTINCT e.ws, e.tags FROM jsonb_to_recordset(f -> 'day') AS e(${FIELDS})
+        WHERE NOT EXISTS (SELECT 1 FROM ${s}.tag_sets t WHERE ${SAME_TAGS("t", "e.tags")})
+      ) d
+    ) e WHERE e.place + (SELECT count(*) FROM ${s}.tag_sets t WHERE t.workspace_id = e.ws) <= (f ->> 'maxTagSets')::bigint
+    UNION SELECT DISTINCT e.ws, '${OTHER_TAGS}' FROM jsonb_to_recordset(f -> 'day') AS e(${FIELDS}) ORDER BY 1, 2
+  ON CONFLICT DO NOTHING;${KEPT_LEVELS.map((level) => countLevel(s, level)).join("")}
+  PERFORM ${s}.keep_totals_v1(ARRAY(SELECT jsonb_array_elements_text(f -> 'accounts')::bigint), made / ${DAY});
+  RETURN 'counted';
+END $fn$;
+`;
+
+export const outcomeTables = (s: string): string => tables(s) + totals(s) + count(s);

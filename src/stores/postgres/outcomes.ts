@@ -1,0 +1,103 @@
+/** Counts of verifications in PostgreSQL: one statement a flush. Store clause 28. */
+import { KeystileError } from "../../contracts/errors.js";
+import { type FlushOutcome, LEVELS, type OutcomeFlush, type OutcomeLevel } from "../../contracts/outcomes.js";
+import type { Store } from "../../contracts/store.js";
+import {
+  accountsOf,
+  DAY,
+  type Dialect,
+  entriesOf,
+  type OutcomeEntry,
+  selectOutcomes,
+  toCreditDay,
+  toOutcomeRows,
+  TOTALS,
+} from "../outcome-entries.js";
+import { type Session, type Statement, writing } from "./client.js";
+import { KEPT_LEVELS } from "./outcomes-sql.js";
+import { jsonForPeople } from "./texts.js";
+
+type OutcomeMethods = Pick<Store, "countOutcomes" | "readOutcomes" | "readCreditDays" | "pruneOutcomes">;
+type Promised = { readonly [M in keyof OutcomeMethods]: (...given: Parameters<Store[M]>) => Promise<never> };
+
+const dialect = (s: string): Dialect => ({
+  table: (name) => `${s}.${name}`,
+  number: (place) => `$${place}::text::bigint`,
+  text: (place) => `$${place}::text`,
+  list: (place) => `(SELECT pg_catalog.jsonb_array_elements_text($${place}::text::jsonb))`,
+  calendar: (table, from, to) => `(SELECT g.b FROM pg_catalog.generate_series(
+    greatest(${from}, (SELECT pg_catalog.min(bucket) FROM ${table})),
+    least(${to} - 1::bigint, (SELECT pg_catalog.max(bucket) FROM ${table}))) AS g(b))`,
+  sum: (column) => `pg_catalog.sum(${column})::text`,
+  plain: (column) => `(${column})::text`,
+  count: "pg_catalog.count(*)",
+  none: "0::bigint",
+});
+
+/** @param s the schema, quoted @param lockMs milliseconds to wait for a lock */
+export function createOutcomes(session: Session, s: string, lockMs: number): Promised {
+  const count = writing(`${s}.count_outcomes_v1($1)`, lockMs);
+  const creditDays: Statement = {
+    isRead: true,
+    text: `SELECT d.account::text, d.external_id AS "externalId", (d.day * ${DAY}::bigint)::text AS day, ${[...TOTALS, "balance"].map((name) => `d.${name}::text`).join(", ")}
+      FROM ${s}.credit_days d
+      WHERE d.account IN (
+          SELECT u.account FROM ${s}.subjects u WHERE u.workspace_id = $1::text AND u.is_total = 0::bigint AND u.key_id = $2::text
+          UNION SELECT e.account FROM ${s}.credit_days e WHERE e.workspace_id = $1::text AND e.external_id = $3::text AND e.external_id <> '')
+        AND d.day < $5::text::bigint AND d.seq >= coalesce(
+          (SELECT pg_catalog.max(e.seq) FROM ${s}.credit_days e WHERE e.account = d.account AND e.day < $4::text::bigint), 0::bigint)
+      ORDER BY d.account, d.seq`,
+  };
+  const removing = (table: string, condition: string): string => `${s}.${table} d WHERE d.ctid = ANY (ARRAY(
+    SELECT d.ctid FROM ${s}.${table} d WHERE ${condition} LIMIT $2::text::bigint FOR UPDATE SKIP LOCKED))`;
+  const remove = (level: OutcomeLevel): Statement => ({
+    isRead: false,
+    text: `WITH gone AS (DELETE FROM ${removing(`outcomes_${level}`, "d.bucket < $1::text::bigint")} RETURNING 1)${
+      level === "day"
+        ? `, old AS (DELETE FROM ${removing("flushes", `d.at < $1::text::bigint * ${DAY}::bigint`)}),
+        past AS (DELETE FROM ${removing(
+          "credit_days",
+          `d.day < $1::text::bigint AND EXISTS (SELECT 1 FROM ${s}.credit_days e
+          WHERE e.account = d.account AND e.seq > d.seq AND e.day < $1::text::bigint)`,
+        )})`
+        : ""
+    } SELECT pg_catalog.count(*)::text AS removed FROM gone`,
+  });
+  return {
+    async countOutcomes({ source, seq, at, maxTagSets, cells }: OutcomeFlush) {
+      const entries = KEPT_LEVELS.map((level) => [level, entriesOf(cells, level).map(toFields)] as const);
+      const accounts = accountsOf(cells).map(String);
+      const given = { source, seq, at, maxTagSets, accounts, ...Object.fromEntries(entries) };
+      const [row] = await session.run(count, jsonForPeople(given));
+      return row?.["result"] as FlushOutcome as never;
+    },
+    async readOutcomes(query) {
+      assertKept(query.level);
+      const { text, values } = selectOutcomes(query, dialect(s));
+      return toOutcomeRows(await session.run({ isRead: true, text }, ...values.map(String)), query) as never;
+    },
+    async readCreditDays({ workspaceId, keyId = null, externalId = null, from, to }) {
+      const days = [from, to].map((time) => String(time / DAY));
+      const rows = await session.run(creditDays, workspaceId, keyId, externalId, ...days);
+      return rows.map(toCreditDay) as never;
+    },
+    async pruneOutcomes(level, before, most) {
+      if (level === "minute") return 0 as never;
+      const [row] = await session.run(remove(level), String(Math.floor(before / LEVELS[level])), String(most));
+      return Number(row?.["removed"]) as never;
+    },
+  };
+}
+
+function toFields({ bucket, of, tags, sums }: OutcomeEntry): object {
+  const { workspaceId, isTotal, keyId, externalId, apiId, account = 0 } = of;
+  return {
+    ...{ bucket, tags, ws: workspaceId, total: Number(isTotal === true), key: keyId, ext: externalId, api: apiId },
+    ...{ account: Number(account), n: sums },
+  };
+}
+
+function assertKept(level: OutcomeLevel): void {
+  if (level === "minute")
+    throw new KeystileError("STORE_POWER_MISSING", "PostgreSQL keeps counts of hours and days, and none of minutes");
+}

@@ -1,0 +1,155 @@
+/** Searches and counts keys, a slice at a time. Store clause 29. */
+import type { KeyCount, KeyCounts, KeyRow, KeySearch, KeySlice } from "../../contracts/store.js";
+import { plainPartOf } from "../codec/search-part.js";
+import type { Session, Statement } from "./client.js";
+import { type KeyText, KEY_COLUMNS } from "./keys.js";
+import { isStorable } from "./texts.js";
+
+export interface Search {
+  searchKeys(search: KeySearch): Promise<KeySlice>;
+  countKeys(count: KeyCount): Promise<KeyCounts>;
+}
+
+/** Greater than every id. */
+const AFTER_ALL = "\u{10FFFF}";
+/** A time of milliseconds as keys have it; of NULL the other. */
+export const timeOf = (parameter: string, other: string): string =>
+  `coalesce(pg_catalog.to_timestamp(${parameter}::text::double precision / 1000::double precision), '${other}'::timestamptz)`;
+
+/** How keys are walked in each order. `x` is a key and `b` the place before which all are known. */
+const ORDERS = {
+  newest: { after: "k.id < $3", by: "id DESC", until: "x.id >= b.id", start: AFTER_ALL },
+  expires: {
+    after: `k.expires IS NOT NULL AND (k.expires, k.id) > (${timeOf("$4", "-infinity")}, $3)`,
+    by: "expires, id",
+    until: "(x.expires, x.id) <= (b.expires, b.id)",
+    start: "",
+  },
+} as const;
+type Order = keyof typeof ORDERS;
+
+const APIS = "pg_catalog.jsonb_array_elements_text($2::text::jsonb)";
+
+/** $1 workspace, $2 APIs, $3 and $4 the position, $5 keys of each API, $6 of all, $7 those returned, $8 … hints. */
+function searching(schema: string, order: Order, ofIdentity: boolean): Statement {
+  const { after, by, until } = ORDERS[order];
+  const next = (condition: string) =>
+    `SELECT k.number, k.id, k.expires FROM ${schema}.keys k
+     WHERE ${condition} AND k.workspace_id = $1 AND NOT k.deleted AND ($4::text IS NULL OR true) AND ${after}
+     ORDER BY ${by} LIMIT $5::text::bigint`;
+  const streams = ofIdentity
+    ? `SELECT y.*, pg_catalog.row_number() OVER (ORDER BY ${by}) AS place
+       FROM (${next(`k.identity_id = $14 AND k.api_id IN (SELECT ${APIS})`)}) y`
+    : `SELECT y.*, pg_catalog.row_number() OVER (PARTITION BY a.api ORDER BY ${by}) AS place
+       FROM (SELECT ${APIS} AS api) a CROSS JOIN LATERAL (${next("k.api_id = a.api")}) y`;
+  return {
+    isRead: true,
+    text: `WITH streams AS MATERIALIZED (${streams}),
+      bound AS MATERIALIZED (
+        SELECT id, expires FROM streams WHERE place = $5::text::bigint ORDER BY ${by} LIMIT 1
+      ),
+      sure AS MATERIALIZED (
+        SELECT x.number, x.id, x.expires, pg_catalog.row_number() OVER (ORDER BY ${by}) AS place FROM streams x
+        WHERE NOT EXISTS (SELECT FROM bound) OR EXISTS (SELECT FROM bound b WHERE ${until})
+      ),
+      places AS MATERIALIZED (SELECT * FROM sure WHERE place <= $6::text::bigint),
+      hits AS MATERIALIZED (
+        SELECT s.place, ${KEY_COLUMNS} FROM places s JOIN ${schema}.keys k ON k.number = s.number
+        LEFT JOIN ${schema}.entities i ON i.kind = 'identities' AND i.id = k.identity_id
+        WHERE ($8::text IS NULL OR pg_catalog.strpos(
+            pg_catalog.lower((k.id || ' ' || k.start || ' ' || coalesce(k.name, '')) COLLATE "C"), $8) > 0)
+          AND ($9::text IS NULL OR k.enabled = $9::text::boolean)
+          AND ($10::text IS NULL OR k.expires < ${timeOf("$10", "infinity")})
+          AND ($11::text IS NULL OR coalesce(k.expires, 'infinity'::timestamptz) >= ${timeOf("$11", "infinity")})
+          AND ($12::text IS NULL OR k.last_used_at >= $12::text::bigint)
+          AND ($13::text IS NULL OR EXISTS (
+            SELECT FROM ${schema}.accounts a LEFT JOIN ${schema}.accounts o ON o.number = i.account
+            WHERE a.number = CASE WHEN k.draws AND NOT o.unlimited THEN o.number ELSE coalesce(k.account, k.number) END
+              AND NOT a.unlimited AND a.remaining < $13::text::bigint))
+        ORDER BY s.place LIMIT $7::text::bigint
+      ),
+      -- What is returned last is looked at last.
+      looked AS MATERIALIZED (
+        SELECT * FROM places WHERE (SELECT pg_catalog.count(*) FROM hits) < $7::text::bigint
+          OR place <= (SELECT pg_catalog.max(place) FROM hits)
+      )
+      SELECT (SELECT pg_catalog.count(*) FROM looked)::text AS looked, l.id AS last,
+        (extract(epoch FROM l.expires) * 1000::numeric)::bigint::text AS expires,
+        (EXISTS (SELECT FROM bound) OR (SELECT pg_catalog.count(*) FROM sure) > l.place)::text AS more, h.*
+      FROM (SELECT 1) one LEFT JOIN (SELECT * FROM looked ORDER BY place DESC LIMIT 1) l ON true LEFT JOIN hits h ON true
+      ORDER BY h.place`,
+  };
+}
+
+/** @param rowsOf decodes keys */
+export function createSearch(
+  session: Session,
+  schema: string,
+  rowsOf: (texts: readonly KeyText[]) => Promise<KeyRow[]>,
+): Search {
+  const statementsOf = (order: Order) => [searching(schema, order, false), searching(schema, order, true)] as const;
+  const searches = { newest: statementsOf("newest"), expires: statementsOf("expires") };
+  const counting: Statement = {
+    isRead: true,
+    text: `SELECT pg_catalog.count(*)::text AS total, pg_catalog.count(*) FILTER (WHERE NOT k.enabled)::text AS disabled,
+        pg_catalog.count(*) FILTER (WHERE k.enabled AND k.expires < ${timeOf("$5", "infinity")})::text AS expired,
+        pg_catalog.max(k.id) AS last
+      FROM (SELECT id, enabled, expires FROM ${schema}.keys
+        WHERE api_id = $2 AND workspace_id = $1 AND NOT deleted AND id > $3 ORDER BY id LIMIT $4::text::bigint) k`,
+  };
+  return {
+    async searchKeys({ workspaceId, apiIds, identityId, order, after, among, limit, mayMatch }) {
+      const given = [workspaceId, after?.id ?? "", identityId ?? "", ...apiIds];
+      if (!given.every(isStorable)) return { keys: [], looked: 0 };
+      const { text, enabled, expiresBefore, expiresFrom, usedFrom, creditsBelow } = mayMatch;
+      const each = apiIds.length > 1 && identityId === undefined ? Math.ceil(among / apiIds.length) + 1 : among;
+      const rows = (await session.run(
+        searches[order][identityId === undefined ? 0 : 1],
+        workspaceId,
+        JSON.stringify(apiIds),
+        after?.id ?? ORDERS[order].start,
+        orNull(after?.expires),
+        String(each),
+        String(among),
+        String(limit),
+        text === undefined ? null : plainPartOf(text),
+        orNull(enabled),
+        orNull(expiresBefore),
+        orNull(expiresFrom),
+        orNull(usedFrom),
+        orNull(creditsBelow),
+        ...(identityId === undefined ? [] : [identityId]),
+      )) as readonly object[] as readonly (KeyText & Walked)[];
+      const [first] = rows;
+      const keys = await rowsOf(rows.filter(({ n }) => n !== null));
+      const looked = Number(first?.looked);
+      const { last = null, expires = null, more } = first ?? {};
+      if (last === null || more !== "true") return { keys, looked };
+      return { keys, looked, last: order === "expires" ? { id: last, expires: Number(expires) } : { id: last } };
+    },
+    async countKeys({ workspaceId, apiId, after = "", among, now }) {
+      if (![workspaceId, apiId, after].every(isStorable)) return { total: 0, disabled: 0, expired: 0 };
+      const [row] = await session.run(counting, workspaceId, apiId, after, String(among), String(now));
+      const { total, disabled, expired, last } = row as Readonly<Record<string, string | null>>;
+      const isWhole = Number(total) < among || last === null;
+      return {
+        total: Number(total),
+        disabled: Number(disabled),
+        expired: Number(expired),
+        ...(!isWhole && { last: last as string }),
+      };
+    },
+  };
+}
+
+/** What each row says of the slice. */
+interface Walked {
+  readonly looked: string;
+  readonly last: string | null;
+  readonly expires: string | null;
+  readonly more: string | null;
+}
+
+function orNull(value: number | boolean | undefined): string | null {
+  return value === undefined ? null : String(value);
+}

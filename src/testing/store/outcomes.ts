@@ -1,0 +1,251 @@
+/** Counts of verifications: clause 28. */
+import { OTHER, type OutcomeCell, type OutcomeFlush, type OutcomeQuery, OUTCOMES } from "../../contracts/outcomes.js";
+import type { AuditEntry } from "../../contracts/audit.js";
+import type { KeyRow, Store } from "../../contracts/store.js";
+import { isKeystileError } from "../../contracts/errors.js";
+import { expect, faultOf } from "../expect.js";
+import type { Clause } from "./bed.js";
+import { withPower } from "./powers.js";
+import { balance, identity, insert, keyRow, readRow, refOf, WS } from "./rows.js";
+
+const HOUR = 3_600_000;
+const DAY = 24 * HOUR;
+/** The start of a day. */
+const NOON = 1_700_006_400_000 - (1_700_006_400_000 % DAY);
+
+const counts = (passed: number, limited = 0): readonly number[] =>
+  OUTCOMES.map((code) => (code === "VALID" ? passed : code === "RATE_LIMITED" ? limited : 0));
+const cell = (over: Partial<OutcomeCell> = {}): OutcomeCell => ({
+  minute: NOON,
+  workspaceId: WS,
+  apiId: "api_1",
+  keyId: keyRow(1).id,
+  externalId: "",
+  tags: [],
+  counts: counts(1),
+  spent: 0,
+  ...over,
+});
+const flush = (seq: number, cells: readonly OutcomeCell[], over: Partial<OutcomeFlush> = {}): OutcomeFlush => ({
+  source: "source-1",
+  seq,
+  at: NOON,
+  maxTagSets: 100,
+  cells,
+  ...over,
+});
+const query = (over: Partial<OutcomeQuery> = {}): OutcomeQuery => ({
+  level: "day",
+  workspaceId: WS,
+  from: NOON,
+  to: NOON + DAY,
+  by: [],
+  maxRows: 1_000,
+  ...over,
+});
+const read = async (store: Store, over: Partial<OutcomeQuery> = {}) => {
+  const found = await store.readOutcomes(query(over));
+  const rows = found.map(({ rows: _, ...sums }) => sums);
+  return rows.sort((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1));
+};
+const entryAt = (time: number): AuditEntry => ({
+  ...{ time, workspaceId: WS, actorKind: "program", operation: "updateKey", ids: [], fields: [], count: 1 },
+});
+const validOf = async (store: Store) => (await read(store)).map((row) => row.counts[0]);
+
+export function outcomesClauses(all: Clause): void {
+  const clause = withPower(all, "analytics", (store: Store) => store);
+
+  clause("clause 28: a flush is counted once, and one after a gap is not", async (open) => {
+    const store = await open();
+    expect(await store.countOutcomes(flush(2, [cell()]))).toBe("gap");
+    expect(await store.countOutcomes(flush(1, [cell()]))).toBe("counted");
+    for (const outcome of ["counted", "repeated", "repeated"])
+      expect(await store.countOutcomes(flush(2, [cell({ counts: counts(10) })]))).toBe(outcome);
+    expect(await store.countOutcomes(flush(1, [cell()]))).toBe("repeated");
+    expect(await store.countOutcomes(flush(4, [cell()]))).toBe("gap");
+    expect(await store.countOutcomes(flush(1, [cell({ counts: counts(100) })], { source: "source-2" }))).toBe(
+      "counted",
+    );
+    expect(await validOf(store)).toEqual([111]);
+  });
+
+  clause("clause 28: flushes in flight at once are each counted once", async (open) => {
+    const store = await open();
+    const sent = ["a", "b", "c", "a", "b", "c"].map((source) =>
+      store.countOutcomes(flush(1, [cell(), cell({ keyId: keyRow(2).id })], { source })),
+    );
+    const outcomes = await Promise.all(sent);
+    expect([...outcomes].sort()).toEqual(["counted", "counted", "counted", "repeated", "repeated", "repeated"]);
+    expect(await validOf(store)).toEqual([6]);
+  });
+
+  clause("clause 28: sums by time, API, key, owner and tags, within times, and of those named", async (open) => {
+    const store = await open();
+    const second = { keyId: keyRow(2).id, externalId: "日本 ' \"" };
+    await store.countOutcomes(
+      flush(1, [
+        cell({ tags: ["a", "b=1"], spent: 5 }),
+        cell({ minute: NOON + HOUR, counts: counts(2, 3) }),
+        cell({ minute: NOON + HOUR + 60_000, counts: counts(0, 1), ...second }),
+        cell({ apiId: "api_2", counts: counts(7), ...second }),
+        cell({ minute: NOON + DAY, counts: counts(1_000) }),
+        cell({ minute: NOON - 60_000, counts: counts(1_000) }),
+        cell({ workspaceId: "ws_2", counts: counts(1_000) }),
+      ]),
+    );
+    expect(await read(store)).toEqual([{ counts: counts(10, 4), spent: 5 }]);
+    expect(await read(store, { by: ["apiId"] })).toEqual([
+      { apiId: "api_1", counts: counts(3, 4), spent: 5 },
+      { apiId: "api_2", counts: counts(7), spent: 0 },
+    ]);
+    const found = await store.readOutcomes(query({ by: ["apiId"] }));
+    expect(found.map(({ rows }) => rows).sort(), "counts that each row adds up").toEqual([1, 2]);
+    expect(await read(store, { by: ["keyId", "externalId"] })).toEqual([
+      { keyId: keyRow(1).id, externalId: "", counts: counts(3, 3), spent: 5 },
+      { ...second, counts: counts(7, 1), spent: 0 },
+    ]);
+    expect(await read(store, { by: ["time"], level: "hour", apiIds: ["api_1"] })).toEqual([
+      { time: NOON, counts: counts(1), spent: 5 },
+      { time: NOON + HOUR, counts: counts(2, 4), spent: 0 },
+    ]);
+    expect(await read(store, { by: ["time", "tags"], from: 0, to: NOON + 9 * DAY, keyIds: [keyRow(1).id] })).toEqual([
+      { time: NOON - DAY, tags: [], counts: counts(1_000), spent: 0 },
+      { time: NOON, tags: ["a", "b=1"], counts: counts(1), spent: 5 },
+      { time: NOON, tags: [], counts: counts(2, 3), spent: 0 },
+      { time: NOON + DAY, tags: [], counts: counts(1_000), spent: 0 },
+    ]);
+    expect(await read(store, { externalIds: [second.externalId], apiIds: ["api_2", "api_9"] })).toEqual([
+      { counts: counts(7), spent: 0 },
+    ]);
+    expect(await read(store, { keyIds: [] })).toEqual([]);
+    const whose = ["apiId", "keyId", "externalId"] as const;
+    const parts = await Promise.all([0, 1, 2].map((at) => read(store, { by: whose, part: { of: 3, at } })));
+    const whole = await read(store, { by: whose });
+    expect(parts.flat().sort((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1))).toEqual(whole);
+    const ofApis = await Promise.all([0, 1].map((at) => read(store, { by: ["apiId"], part: { of: 2, at } })));
+    expect(ofApis.flat(), "parts of APIs").toHaveLength(2);
+    const fault = await faultOf(() => store.readOutcomes(query({ by: ["keyId"], maxRows: 3 })));
+    expect(isKeystileError(fault) && fault.code).toBe("ANALYTICS_TOO_LARGE");
+  });
+
+  clause("clause 28: tag sets beyond the bound of a workspace are counted as others", async (open) => {
+    const store = await open();
+    const cells = ["a", "b", "c", "d"].map((tag) => cell({ tags: [tag] }));
+    await store.countOutcomes(flush(1, cells.slice(0, 2), { maxTagSets: 2 }));
+    await store.countOutcomes(flush(2, cells, { maxTagSets: 2 }));
+    await store.countOutcomes(flush(3, [cell({ workspaceId: "ws_2", tags: ["d"] })], { maxTagSets: 2 }));
+    expect(await read(store, { by: ["tags"] })).toEqual([
+      { tags: [OTHER], counts: counts(2), spent: 0 },
+      { tags: ["a"], counts: counts(2), spent: 0 },
+      { tags: ["b"], counts: counts(2), spent: 0 },
+    ]);
+    expect(await read(store, { by: ["tags"], workspaceId: "ws_2" })).toEqual([
+      { tags: ["d"], counts: counts(1), spent: 0 },
+    ]);
+  });
+
+  clause("clause 28: the totals of an account by day, which outlive its key", async (open) => {
+    const store = await open();
+    const owner = identity("customer");
+    expect(await store.write([{ table: "identities", row: owner }])).toBe("written");
+    const row = keyRow(1, { hasCredits: true, identityId: owner.id });
+    await insert(store, row, balance(100));
+    const account = await refOf(store, "digest-1");
+    const days: [spent: number, at: number][] = [
+      [10, NOON],
+      [1, NOON + HOUR],
+      [5, NOON + 2 * DAY],
+      [7, NOON + 4 * DAY],
+    ];
+    for (const [i, [cost, at]] of days.entries()) {
+      await store.spendCredits(account, cost, 0, at);
+      const counted = cell({ minute: at, account, spent: cost, externalId: "customer" });
+      await store.countOutcomes(flush(i + 1, [counted, cell({ keyId: keyRow(2).id })], { at }));
+    }
+    await store.write([{ table: "keys", remove: row.id, version: 1 }]);
+    const select = { workspaceId: WS, from: NOON + DAY, to: NOON + 4 * DAY };
+    const shown = async (of: { keyId?: string; externalId?: string; from?: number; to?: number }) =>
+      (await store.readCreditDays({ ...select, ...of })).map(({ day, credited, spent, balance: left }) => [
+        (day - NOON) / DAY,
+        credited,
+        spent,
+        left,
+      ]);
+    const expected = [
+      [0, 100, 11, 89],
+      [2, 100, 16, 84],
+    ];
+    expect(await shown({ keyId: row.id })).toEqual(expected);
+    expect(await shown({ externalId: "customer" })).toEqual(expected);
+    expect(await shown({ externalId: "customer", from: NOON, to: NOON + 5 * DAY })).toEqual([
+      ...expected,
+      [4, 100, 23, 77],
+    ]);
+    expect(await shown({ keyId: keyRow(2).id })).toEqual([]);
+    expect(await store.readCreditDays({ ...select, workspaceId: "ws_2", keyId: row.id })).toEqual([]);
+  });
+
+  clause("clause 28: the totals of an account end with its owner's time, and with its key", async (open) => {
+    const store = await open();
+    const [a, b] = [identity("a"), identity("b")];
+    expect(await store.write([a, b].map((row) => ({ table: "identities" as const, row })))).toBe("written");
+    await insert(store, keyRow(1, { hasCredits: true, identityId: a.id }), balance(100));
+    const account = await refOf(store, "digest-1");
+    const spend = (cost: number) => store.spendCredits(account, cost, 0, NOON);
+    const write = async (change: Partial<KeyRow>, at: number) => {
+      const row = (await readRow(store, "keys", keyRow(1).id)) as KeyRow;
+      expect(await store.write([{ table: "keys", row: { ...row, ...change } }], [entryAt(at)])).toBe("written");
+    };
+    await store.countOutcomes(flush(1, [cell({ account, externalId: "a" })], { at: NOON }));
+    await spend(1);
+    await write({ identityId: b.id }, NOON);
+    await spend(2);
+    await write({ identityId: a.id }, NOON + DAY);
+    await spend(4);
+    await write({ deleted: true }, NOON + DAY);
+    const days = async (externalId: string) => {
+      const rows = await store.readCreditDays({ workspaceId: WS, externalId, from: 0, to: NOON + 9 * DAY });
+      return rows.map((row) => [(row.day - NOON) / DAY, row.externalId, row.spent, row.balance]);
+    };
+    const all = [
+      [0, "a", 1, 99],
+      [0, "b", 1, 99],
+      [1, "b", 3, 97],
+      [1, "a", 7, 93],
+      [1, undefined, 7, 93],
+    ];
+    expect(await days("a")).toEqual(all);
+    expect(await days("b")).toEqual(all);
+    expect(await days("c")).toEqual([]);
+    expect(await days("")).toEqual([]);
+  });
+
+  clause("clause 28: an identity's account is its own, and nobody's once it is removed", async (open) => {
+    const store = await open();
+    const row = identity("a", { hasCredits: true, generation: 1 });
+    const credits = { remaining: 10, period: 0, refill: { amount: 0, period: 0 } };
+    await store.countOutcomes(flush(1, [cell()], { at: NOON }));
+    expect(await store.write([{ table: "identities", row, credits }], [entryAt(NOON)])).toBe("written");
+    const removal = { table: "identities", remove: row.id, version: 1 } as const;
+    expect(await store.write([removal], [entryAt(NOON)])).toBe("written");
+    const rows = await store.readCreditDays({ workspaceId: WS, externalId: "a", from: 0, to: NOON + DAY });
+    expect(rows.map(({ externalId, balance: left }) => [externalId, left])).toEqual([
+      ["a", 10],
+      [undefined, 10],
+    ]);
+  });
+
+  clause("clause 28: old counts are removed, at most so many at once", async (open) => {
+    const store = await open();
+    const cells = [0, 1, 2, 3].map((day) => cell({ minute: NOON + day * DAY, apiId: "", keyId: "" }));
+    const late = flush(1, cells, { at: NOON + 3 * DAY });
+    await store.countOutcomes(late);
+    // Of each day the counts of the subject, and those of all.
+    for (const removed of [3, 1, 0]) expect(await store.pruneOutcomes("day", NOON + 2 * DAY, 3)).toBe(removed);
+    const left = await read(store, { by: ["time"], from: 0, to: NOON + 9 * DAY });
+    expect(left.map(({ time }) => ((time ?? 0) - NOON) / DAY)).toEqual([2, 3]);
+    expect(await read(store, { by: ["time"], level: "hour", from: 0, to: NOON + 9 * DAY })).toHaveLength(4);
+    expect(await store.countOutcomes(late)).toBe("repeated");
+  });
+}

@@ -1,0 +1,112 @@
+/**
+ * Reservations: a call whose price is known afterwards takes the most that it may cost, and settles what it did. Store
+ * clause 27.
+ *
+ * Why a handle's id names the account: any process can settle by it in one step, without looking for it first. Of a
+ * call that took nothing it names none, and there is nothing to settle in the store.
+ */
+import type { KeyRef } from "../contracts/store.js";
+import type { RefusedKey, UnknownKey, V2KeysVerifyKeyRequestBody, VerifiedKey } from "../contracts/types.js";
+import { integer, isPlainObject, ownProperty } from "../lib/check-options.js";
+import { requirePower } from "../lib/guards/powers.js";
+import { newId } from "../lib/hash.js";
+import { type Reserving, type VerifyContext, type VerifyDeps, verifyKey } from "./verify-key.js";
+
+/** What the program knows about a call that reserves, besides its body. */
+export interface ReserveContext extends VerifyContext {
+  /**
+   * Milliseconds after which the credits return unless they were settled, 1_000…86_400_000; default 300_000, five
+   * minutes.
+   */
+  readonly timeout?: number | undefined;
+}
+
+/** What became of a reservation. */
+export type ReservationSettlement =
+  | {
+      readonly settled: true;
+      /** Credits that were kept; 0 of a call that took none, as with unlimited credits. */
+      readonly spent: number;
+    }
+  | {
+      readonly settled: false;
+      /**
+       * Nothing was changed. `settled`: it was settled before. `expired`: it had returned to the balance. `voided`: the
+       * balance was set meanwhile. `unknown`: there is none under this id, its balance is gone, or an hour has passed
+       * since its time-out.
+       */
+      readonly reason: "settled" | "expired" | "voided" | "unknown";
+    };
+
+/** Credits that were taken for a call, until it is known what it costs. */
+export interface Reservation {
+  /** For `verifier.settle`, in this process or another. Whoever has it can settle it. */
+  readonly id: string;
+  /**
+   * Keeps so many of the credits as spent and returns the others. May be repeated after an error.
+   * @param spent an integer from 0 to what was reserved
+   * @throws (rejects) RangeError: `spent` is not, and the reservation stays open · KeystileError STORE_… ·
+   *   VERIFIER_CLOSED
+   */
+  commit(spent: number): Promise<ReservationSettlement>;
+  /** Returns all of the credits: `commit(0)`. */
+  release(): Promise<ReservationSettlement>;
+}
+
+/** Result of `reserve`: that of `verify`, and of a VALID how to settle what it took. */
+export type ReservationResult<Meta> = (VerifiedKey<Meta> & Reservation) | RefusedKey<Meta> | UnknownKey;
+
+/** A handle in text: the reservation, and whose account it is of, unless it took nothing. */
+const HANDLE = /^(res_[a-zA-Z0-9_-]{1,60})(?:\.(?:n(-?\d{1,15})|s(.+)))?$/s;
+const TIMEOUT = 300_000;
+const timeoutCheck = integer(1_000, 86_400_000);
+const MAX_HANDLE = 1_024;
+
+export type Settle = (id: string, spent: number) => Promise<ReservationSettlement>;
+
+/** @throws as `Verifier.reserve` */
+export async function reserveKey(
+  deps: VerifyDeps,
+  request: V2KeysVerifyKeyRequestBody,
+  context: ReserveContext | undefined,
+  settle: Settle,
+): Promise<ReservationResult<unknown>> {
+  requirePower(deps.sources.store, "reservations", "verifier.reserve");
+  const reserving: Reserving = { timeout: timeoutOf(context), id: undefined, ref: undefined };
+  const result = await verifyKey(deps, request, context, undefined, reserving);
+  if (!result.valid) return result;
+  const { ref, id: stored = newId("res") } = reserving;
+  const id = ref === undefined || result.credits === undefined ? stored : `${stored}.${textOf(ref)}`;
+  const commit = (spent: number) => settle(id, spent);
+  return Object.assign(result, { id, commit, release: () => commit(0) });
+}
+
+function timeoutOf(context: ReserveContext | undefined): number {
+  const timeout = isPlainObject(context) ? ownProperty(context, "timeout") : undefined;
+  if (timeout !== undefined) timeoutCheck(timeout, "context.timeout");
+  return timeout ?? TIMEOUT;
+}
+
+/** @throws as `Verifier.settle` */
+export async function settleReservation(
+  { sources: { store }, clock }: VerifyDeps,
+  handle: string,
+  spent: number,
+): Promise<ReservationSettlement> {
+  if (typeof handle !== "string") throw new TypeError("id must be the id of a reservation");
+  if (!Number.isSafeInteger(spent) || spent < 0) throw new RangeError("spent must be an integer from 0 to 2^53 - 1");
+  const [, id, number, text] = (handle.length > MAX_HANDLE ? null : HANDLE.exec(handle)) ?? [];
+  if (id === undefined) return { settled: false, reason: "unknown" };
+  const ref = number === undefined ? text : Number(number);
+  if (ref === undefined) return { settled: true, spent: 0 };
+  requirePower(store, "reservations", "verifier.settle");
+  const outcome = await store.settleCredits(ref, { id, spent, now: clock() });
+  if (outcome.settled) return { settled: true, spent };
+  const { reason } = outcome;
+  if (reason === "exceeds") throw new RangeError("spent must be at most what was reserved; the reservation stays open");
+  return { settled: false, reason };
+}
+
+function textOf(ref: KeyRef): string {
+  return typeof ref === "number" ? `n${ref}` : `s${ref}`;
+}

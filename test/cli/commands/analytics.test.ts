@@ -1,0 +1,51 @@
+/** `keystile analytics`, on a database file. */
+import { join } from "node:path";
+import { beforeAll, describe, expect, it } from "vitest";
+import { createKeyring } from "../../../src/keyring/keyring.js";
+import { sqliteStore } from "../../../src/stores/sqlite/index.js";
+import { createVerifier } from "../../../src/verify/verifier.js";
+import { folder, run } from "../support.js";
+
+const db = join(folder(), "keys.db");
+const today = new Date().toISOString().slice(0, 10);
+
+describe("analytics", () => {
+  beforeAll(async () => {
+    const store = sqliteStore(db);
+    const keyring = createKeyring(store);
+    const { apiId } = await keyring.createApi({ name: "documents" });
+    const { key } = await keyring.createKey({ apiId, externalId: "a|b", credits: { remaining: 5 } });
+    const verifier = createVerifier(store, { analytics: true });
+    for (const cost of [2, 2, 2]) await verifier.verify({ key, credits: { cost } });
+    await verifier.close();
+    await store.close();
+  });
+  const analytics = (...argv: string[]) => run(["analytics", "--db", db, ...argv]);
+
+  it("draws a chart, writes tables and JSON", async () => {
+    const chart = await analytics("--since", "2d");
+    expect(chart).toMatchObject({ code: 0, stderr: "" });
+    expect(chart.stdout).toBe(
+      `${today}  USAGE_EXCEEDED  ${"█".repeat(20)} 1\n${today}  VALID           ${"█".repeat(40)} 2  4 credits\n`,
+    );
+    const csv = await analytics("--by", "outcome", "--order", "count", "--output", "csv");
+    expect(csv.stdout).toBe("outcome,count,spent\r\nVALID,2,4\r\nUSAGE_EXCEEDED,1,0\r\n");
+    const json = await analytics("--by", "externalId", "--output", "json");
+    expect(JSON.parse(json.stdout)).toEqual([{ externalId: "a|b", count: 3, spent: 4 }]);
+    const ndjson = await analytics("--by", "month", "--limit", "1", "--output", "ndjson");
+    expect(JSON.parse(ndjson.stdout)).toMatchObject({ count: 3 });
+    expect((await analytics("--by", "externalId")).stdout).toMatch(/^a\|b {2}█+ 3 {2}4 credits\n$/);
+    expect(await analytics("--workspace", "other")).toMatchObject({
+      code: 0,
+      stdout: "",
+      stderr: "nothing was counted\n",
+    });
+  });
+
+  it("says what is wrong", async () => {
+    expect(await analytics("--since", "week")).toMatchObject({ code: 2 });
+    const { code, stderr } = await analytics("--by", "week");
+    expect(code).toBe(2);
+    expect(stderr).toContain("query.by");
+  });
+});

@@ -1,0 +1,320 @@
+import { createHash } from "node:crypto";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import Database from "better-sqlite3";
+import { generateAPIKey } from "prefixed-api-key";
+import { describe, expect, it } from "vitest";
+import { createKeyring } from "../../../src/keyring/keyring.js";
+import { sqliteStore } from "../../../src/stores/sqlite/index.js";
+import { createVerifier } from "../../../src/verify/verifier.js";
+import { folder, run } from "../support.js";
+
+const FOLDER = folder();
+const DAY = 86_400_000;
+let files = 0;
+
+/** A database file with an API, and the command line that imports into it. */
+async function database() {
+  const db = join(FOLDER, `${++files}.db`);
+  const store = sqliteStore(db);
+  const { apiId } = await createKeyring(store).createApi({ name: "documents" });
+  await store.close();
+  return {
+    db,
+    import: (...more: readonly string[]) => run(["import", "--db", db, "--api-id", apiId, ...more]),
+    create: (algorithm: string, id: string) =>
+      run(["migrations", "create", "--db", db, "--algorithm", algorithm, "--id", id]),
+    /** @param act with a keyring and a verifier of the file */
+    async open<T>(
+      act: (keyring: ReturnType<typeof createKeyring>, verifier: ReturnType<typeof createVerifier>) => Promise<T>,
+    ): Promise<T> {
+      const store = sqliteStore(db);
+      const verifier = createVerifier(store);
+      try {
+        return await act(createKeyring(store), verifier);
+      } finally {
+        await verifier.close();
+        await store.close();
+      }
+    },
+  };
+}
+
+/** The table as @better-auth/api-key 1.7.5 makes it in SQLite. */
+const TABLE = `CREATE TABLE "apikey" ("id" text not null primary key, "configId" text not null, "name" text, "start" text,
+  "referenceId" text not null, "prefix" text, "key" text not null, "refillInterval" integer, "refillAmount" integer,
+  "lastRefillAt" date, "enabled" integer, "rateLimitEnabled" integer, "rateLimitTimeWindow" integer,
+  "rateLimitMax" integer, "requestCount" integer, "remaining" integer, "lastRequest" date, "expiresAt" date,
+  "createdAt" date not null, "updatedAt" date not null, "permissions" text, "metadata" text)`;
+
+/** Its `defaultKeyHasher`. */
+const hashOf = (key: string) => createHash("sha256").update(key).digest("base64url");
+const keyOf = (i: number) => `acme_zPZOpChjhvsAPVEHJtveVvtyqzciQQPJprUOozzRWqYRKlNrndxIkSFZAKpb${i}`;
+const NOW = Date.now();
+const iso = (time: number) => new Date(time).toISOString();
+
+/** A row as the plugin writes it. */
+const rowOf = (i: number, more: Record<string, unknown> = {}) => ({
+  id: `id${i}`,
+  configId: "default",
+  referenceId: "user_1",
+  start: "acme_z",
+  prefix: "acme_",
+  key: hashOf(keyOf(i)),
+  enabled: 1,
+  rateLimitEnabled: 1,
+  rateLimitTimeWindow: 60_000,
+  rateLimitMax: 5,
+  requestCount: 0,
+  createdAt: iso(NOW - 10 * DAY),
+  updatedAt: iso(NOW),
+  metadata: "null",
+  ...more,
+});
+
+const ROWS = [
+  rowOf(0, {
+    name: "first",
+    remaining: 10,
+    refillAmount: 100,
+    refillInterval: DAY,
+    lastRefillAt: iso(NOW - 1_000),
+    expiresAt: iso(NOW + DAY),
+    permissions: '{"documents":["read","write"],"reports":["*"]}',
+    metadata: '{"plan":"pro"}',
+  }),
+  rowOf(1, { enabled: 0, rateLimitEnabled: 0 }),
+  rowOf(2, {
+    remaining: 1,
+    refillAmount: 5,
+    refillInterval: 3_600_000,
+    lastRefillAt: iso(NOW),
+    prefix: "sk-",
+    start: null,
+  }),
+  rowOf(3, { remaining: 0, refillAmount: 50, refillInterval: 30 * DAY, createdAt: iso(NOW - 31 * DAY) }),
+  rowOf(4, { rateLimitTimeWindow: 100 }),
+  rowOf(5, { key: keyOf(5) }),
+];
+
+function betterAuthFile(rows: readonly object[], mode = "delete"): string {
+  const path = join(FOLDER, `auth-${++files}.db`);
+  const database = new Database(path);
+  database.pragma(`journal_mode = ${mode}`);
+  database.exec(TABLE);
+  for (const row of rows) {
+    const names = Object.keys(row);
+    database
+      .prepare(`INSERT INTO apikey ("${names.join('", "')}") VALUES (${names.map(() => "?").join()})`)
+      .run(...(Object.values(row) as string[]));
+  }
+  database.close();
+  return path;
+}
+
+const FROM = ["--from", "better-auth"];
+
+describe("import --from better-auth", () => {
+  it("keys verify as they are, with limits, credits, permissions and meta; what does not carry over is counted", async () => {
+    const { open, ...file } = await database();
+    const { code, stdout, stderr } = await file.import(...FROM, "--source", betterAuthFile(ROWS));
+    expect([code, JSON.parse(stdout)]).toEqual([1, { migrated: 4, failed: 2 }]);
+    expect(stderr).toContain("row 5: INVALID_KEY: ratelimits[0].duration: must be an integer from 1000");
+    expect(stderr).toContain("row 6: INVALID_HASH: ");
+    expect(stderr).toMatch(/ 1 {2}refillInterval: neither a day nor a month/);
+    expect(stderr).toMatch(/ 1 {2}permissions: one has a \*/);
+    for (const { key } of ROWS) expect(stdout + stderr).not.toContain(key);
+    await open(async (keyring, verifier) => {
+      const verify = (i: number, permissions?: string) =>
+        verifier.verify({ key: keyOf(i), ...(permissions !== undefined && { permissions }) });
+      expect(await verify(0, "documents.read AND documents.write")).toMatchObject({
+        code: "VALID",
+        name: "first",
+        credits: 9,
+        expires: NOW + DAY,
+        meta: { plan: "pro" },
+        identity: { externalId: "user_1" },
+        ratelimits: [{ name: "requests", limit: 5, duration: 60_000, remaining: 4 }],
+      });
+      expect((await verify(0, "reports.read")).code).toBe("INSUFFICIENT_PERMISSIONS");
+      expect((await verify(1)).code).toBe("DISABLED");
+      // Its refill was due.
+      expect(await verify(3)).toMatchObject({ code: "VALID", credits: 49 });
+      expect([await verify(2), await verify(2)]).toMatchObject([{ credits: 0 }, { code: "USAGE_EXCEEDED" }]);
+      const keys = (await keyring.searchKeys({})).data;
+      const withRefill = keys.find(({ credits }) => credits?.refill?.interval === "monthly");
+      expect(withRefill?.credits?.refill).toMatchObject({
+        amount: 50,
+        refillDay: new Date(NOW - 31 * DAY).getUTCDate(),
+      });
+      expect(keys.map(({ start }) => start).sort()).toEqual(["...", "acme_z...", "acme_z...", "acme_z..."]);
+      expect(keys.every(({ createdAt }) => createdAt < NOW - DAY)).toBe(true);
+    });
+  });
+
+  it.each(["delete", "wal"])("--dry-run tells by count and field, and makes and changes no file: %s", async (mode) => {
+    const source = betterAuthFile(ROWS, mode);
+    const { db, ...file } = await database();
+    const before = [readdirSync(FOLDER), readFileSync(db, "latin1"), readFileSync(source, "latin1")];
+    const argv = [...FROM, "--source", source, "--dry-run"];
+    const { code, stdout, stderr } = await file.import(...argv, "--failures", join(FOLDER, "never"));
+    expect([code, stderr]).toEqual([1, expect.stringContaining("row 6: INVALID_HASH: ")]);
+    expect(stdout).toMatch(/^4 keys would go in, 2 would fail; nothing was written\n/);
+    expect(stdout).toMatch(
+      / 6 {2}key → hash\n[^]* 1 {2}metadata → meta\n[^]* does not carry over\n[^]* 6 {2}requestCount: /,
+    );
+    const asJson = JSON.parse((await file.import(...argv, "--output", "json")).stdout) as object;
+    expect(asJson).toMatchObject({ ready: 4, failed: 2, carried: { hash: 6, credits: 3 } });
+    expect([readdirSync(FOLDER), readFileSync(db, "latin1"), readFileSync(source, "latin1")]).toEqual(before);
+    for (const { key } of ROWS) expect(stdout + stderr).not.toContain(key);
+  });
+
+  it.each([
+    ["ndjson", ROWS.map((row) => JSON.stringify(row)).join("\n")],
+    ["json", JSON.stringify(ROWS.map(({ requestCount: _, ...row }) => ({ ...row, enabled: row.enabled === 1 })))],
+    [
+      "csv",
+      toCsv(
+        ROWS.map(({ referenceId, rateLimitMax, ...row }) => ({
+          reference_id: referenceId,
+          rate_limit_max: rateLimitMax,
+          ...row,
+        })),
+      ),
+    ],
+  ])("the table as %s, with columns in snake case too, and run again", async (form, text) => {
+    const path = join(FOLDER, `${++files}.${form}`);
+    writeFileSync(path, text);
+    const { open, ...file } = await database();
+    expect((await file.import(...FROM, "--keys", `@${path}`)).stdout).toContain('"migrated": 4');
+    const again = await file.import(...FROM, "--keys", `@${path}`);
+    expect([again.code, again.stderr]).toEqual([1, expect.stringContaining("0 migrated, 6 failed")]);
+    const answer = await open((_, verifier) => verifier.verify({ key: keyOf(0), permissions: "documents.read" }));
+    expect(answer).toMatchObject({ code: "VALID", credits: 9, ratelimits: [{ limit: 5 }] });
+  });
+
+  it("a million rows are paged: of 2,500 each goes in once", async () => {
+    const { open, ...file } = await database();
+    const rows = Array.from({ length: 2_500 }, (_, i) => rowOf(i));
+    const { stdout } = await file.import(...FROM, "--source", betterAuthFile(rows));
+    expect(JSON.parse(stdout)).toEqual({ migrated: 2_500, failed: 0 });
+    expect((await open((_, verifier) => verifier.verify({ key: keyOf(2_499) }))).code).toBe("VALID");
+  });
+
+  it("refuses a migration of another algorithm, by which no key would be found", async () => {
+    const file = await database();
+    await file.create("sha512", "old");
+    const { code, stderr } = await file.import(...FROM, "--source", betterAuthFile(ROWS), "--migration-id", "old");
+    expect([code, stderr]).toEqual([2, "error: --migration-id: is of sha512; these keys are of sha256\n"]);
+  });
+
+  it.each([
+    [[], "--keys or --source: give one of them"],
+    [["--keys", "[]", "--source", "x"], "--keys or --source: give one of them"],
+    [["--keys", "[]"], "--migration-id: is required"],
+    [["--source", "x"], "--source: is for --from better-auth"],
+    [[...FROM, "--source", join(FOLDER, "absent.db")], "unable to open database file"],
+    [[...FROM, "--source", import.meta.filename], "file is not a database"],
+    [["--from", "csv", "--keys", "a,b", "--migration-id", "old"], "CSV comes as @file or -"],
+  ])("refuses %j", async (argv, message) => {
+    const { code, stderr } = await (await database()).import(...argv);
+    expect([code, stderr]).toEqual([2, expect.stringContaining(message)]);
+  });
+
+  it("refuses a file without the table", async () => {
+    const { db, ...file } = await database();
+    const { code, stderr } = await file.import(...FROM, "--source", db);
+    expect([code, stderr]).toEqual([2, expect.stringContaining("no such table: apikey")]);
+  });
+});
+
+/** Every cell quoted, NULL as an empty one. */
+function toCsv(rows: readonly object[]): string {
+  const names = [...new Set(rows.flatMap((row) => Object.keys(row)))];
+  const cell = (value?: string | number | null) =>
+    value === undefined || value === null ? "" : `"${String(value).replaceAll('"', '""')}"`;
+  const lines = rows.map((row) => names.map((name) => cell((row as Record<string, string>)[name])).join(","));
+  return [names.join(","), ...lines].join("\r\n");
+}
+
+describe("import --dry-run", () => {
+  it("of keys in this package's own form refuses what the import refuses", async () => {
+    const keys = JSON.stringify([
+      { hash: hashOf("a") },
+      { hash: hashOf("b"), name: null },
+      { hash: hashOf("c"), name: "" },
+    ]);
+    const file = await database();
+    await file.create("sha256", "old");
+    const argv = ["--migration-id", "old", "--keys", keys];
+    const dry = await file.import(...argv, "--dry-run", "--output", "json");
+    const { stdout } = await file.import(...argv);
+    expect(JSON.parse(dry.stdout)).toMatchObject({ ready: 1, failed: 2, carried: { hash: 3 } });
+    expect(JSON.parse(stdout)).toEqual({ migrated: 1, failed: 2 });
+  });
+});
+
+describe("import --from csv", () => {
+  it("takes columns named like fields, dotted where nested, and says line and field of what is wrong", async () => {
+    const { open, ...file } = await database();
+    await file.create("sha256", "old");
+    const path = join(FOLDER, "keys.csv");
+    const text = [
+      "hash,name,enabled,expires,permissions,credits.remaining,credits.refill.interval,credits.refill.amount,meta.plan,meta.a.b,ratelimits.0.name,ratelimits.0.limit,ratelimits.0.duration,ratelimits.0.autoApply",
+      `${hashOf("old_1")},"Ann, first",true,2089-01-01T00:00:00Z,"documents.read, documents.write",10,daily,5,pro,1,requests,5,60000,true`,
+      `${hashOf("old_2")},,,,,ten,,,,,,,,`,
+      `${hashOf("old_3")},"a"b,,,,,,,,,,,,`,
+      `${hashOf("old_4")},,,,,null,,,,,,,,`,
+    ];
+    writeFileSync(path, text.join("\n"));
+    const argv = ["--from", "csv", "--migration-id", "old", "--keys", `@${path}`];
+    const dry = await file.import(...argv, "--dry-run");
+    expect([dry.code, dry.stdout]).toEqual([1, expect.stringContaining("2 keys would go in, 2 would fail")]);
+    const { code, stdout, stderr } = await file.import(...argv);
+    expect([code, JSON.parse(stdout)]).toEqual([1, { migrated: 2, failed: 2 }]);
+    expect(stderr).toContain("line 3: INVALID_KEY: credits.remaining: must be an integer");
+    expect(stderr).toMatch(/line 4: INVALID_KEY: column \d+: there is text after the closing quotation mark/);
+    await open(async (keyring, verifier) => {
+      expect(await verifier.verify({ key: "old_1", permissions: "documents.write" })).toMatchObject({
+        code: "VALID",
+        name: "Ann, first",
+        expires: Date.UTC(2089, 0, 1),
+        credits: 9,
+        meta: { plan: "pro", a: { b: "1" } },
+        ratelimits: [{ name: "requests", limit: 5, remaining: 4 }],
+      });
+      expect((await keyring.searchKeys({})).data.some(({ credits }) => credits?.refill?.amount === 5)).toBe(true);
+    });
+  });
+
+  it.each(["colour", "credits.left", "__proto__", "meta.", "ratelimits.100.name", "hash.length"])(
+    "column %j is refused, since no row could use it",
+    async (name) => {
+      const file = await database();
+      await file.create("sha256", "old");
+      const path = join(FOLDER, `${++files}.csv`);
+      writeFileSync(path, `hash,${name}\n${hashOf("old_1")},x\n`);
+      const { code, stderr } = await file.import("--from", "csv", "--migration-id", "old", "--keys", `@${path}`);
+      expect([code, stderr]).toEqual([2, expect.stringContaining(`--keys: ${name}: is no field of an import`)]);
+    },
+  );
+});
+
+describe("import --from prefixed-api-key", () => {
+  it("takes what generateAPIKey returned, without its secrets; the key verifies, with its migration the first time", async () => {
+    const { open, ...file } = await database();
+    const { token = "", longToken = "", longTokenHash, shortToken } = await generateAPIKey({ keyPrefix: "acme" });
+    const given = { keyPrefix: "acme", longTokenHash, shortToken, token, longToken, name: "first", color: "red" };
+    const path = join(FOLDER, "prefixed.ndjson");
+    writeFileSync(path, `${JSON.stringify(given)}\n`);
+    const { code, stdout, stderr } = await file.import("--from", "prefixed-api-key", "--keys", `@${path}`);
+    expect([code, JSON.parse(stdout)]).toEqual([0, { migrated: 1, failed: 0 }]);
+    for (const name of ["token: a secret", "longToken: a secret", "color: no field"]) expect(stderr).toContain(name);
+    expect(stderr).not.toContain(longToken);
+    await open(async (keyring, verifier) => {
+      expect((await keyring.searchKeys({})).data).toMatchObject([{ name: "first", start: `acme_${shortToken}...` }]);
+      expect((await verifier.verify({ key: token, migrationId: "prefixed-api-key" })).code).toBe("VALID");
+      expect((await verifier.verify({ key: token })).code).toBe("VALID");
+    });
+  });
+});

@@ -1,0 +1,576 @@
+/** What the pages do: every action, as callers with and without the permission, with names that nobody would choose. */
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { MENU } from "../../src/console/view/layout.js";
+import { PAGES } from "../../src/console/pages/find-page.js";
+import { allPermissions } from "../../src/cli/database/database.js";
+import { createAnalytics, createKeyring, createVerifier } from "../../src/index.js";
+import { sqliteStore } from "../../src/stores/sqlite/index.js";
+import { runs } from "../runs.js";
+import { type Client, client, hiddenOf } from "./client.js";
+import { HOSTILE, NOW, seed, type Seeded } from "./support.js";
+
+async function signedIn(options: Parameters<typeof client>[1] = {}) {
+  const seeded = await seed();
+  const browser = client(seeded.store, options);
+  await browser.signIn(seeded.rootKey);
+  const keyring = createKeyring(seeded.store, { clock: () => NOW });
+  const key = (name: string): string => `/keys/${seeded.keys[name]}`;
+  const keyId = (name: string): string => seeded.keys[name] ?? "";
+  return { ...seeded, browser, keyring, key, keyId };
+}
+
+/** Every page with the ids of a store in it. */
+const pathsOf = ({ keys }: Seeded): string[] =>
+  PAGES.map(({ path }) => {
+    const id = path.startsWith("/owners") ? "acme" : path.startsWith("/keys") ? (keys["Mobile app"] ?? "") : "x_1";
+    return path.replace(":id", id);
+  });
+
+describe("console: keys", () => {
+  it("are found by name, state, owner and API, and shown with what is left", async () => {
+    const { browser, apiId } = await signedIn();
+    const { text } = await browser.get("/keys");
+    for (const shown of ["Mobile app", "acme", "Documents", "1,250,000", "in 12 d", "Disabled"])
+      expect(text).toContain(shown);
+    expect((await browser.get("/keys?search=mobile")).text).not.toContain("Billing worker");
+    expect((await browser.get("/keys?state=disabled")).text).toContain("Old laptop");
+    expect((await browser.get("/keys?externalId=globex")).text).not.toContain("Mobile app");
+    expect((await browser.get(`/keys?apiId=${apiId}`)).text).not.toContain("Nightly export");
+    expect((await browser.get("/keys?order=expires")).text).not.toContain("Billing worker");
+    expect((await browser.get("/keys?order=nonsense")).status).toBe(400);
+    expect((await browser.get("/keys?search=nothing-like-it")).text).toContain("No key is found.");
+  });
+
+  it("are listed in pages, which lead on and back", async () => {
+    const { browser, keyring, apiId } = await signedIn();
+    for (let i = 0; i < 60; i++) await keyring.createKey({ apiId, name: `many ${i}` });
+    const { text } = await browser.get("/keys?search=many");
+    const next = /href="([^"]*cursor=[^"]*)"/.exec(text)?.[1]?.replaceAll("&amp;", "&") ?? "";
+    const second = await browser.get(next);
+    const names = (page: string) => new Set([...page.matchAll(/many \d+/g)].map(([name]) => name));
+    expect([names(text).size, names(second.text).size]).toEqual([50, 10]);
+    expect(new Set([...names(text), ...names(second.text)]).size).toBe(60);
+    expect(second.text).toContain('href="/keys?search=many"');
+  });
+
+  it("a new one is shown once, with all that the form says", async () => {
+    const { browser, store, apiId, keyring } = await signedIn();
+    const shown = await browser.submit("/keys/new", "/keys/new", {
+      ...{ apiId, prefix: "sk_live", name: "New one", externalId: "auth0|7", expires: "2027-01-02T03:04" },
+      ...{ permissions: "documents.read\r\n\r\n documents.write ", roles: "reader", meta: '{"plan": "pro"}' },
+      ...{ ratelimits: "requests 1,000/60 auto\nslow ones 5/1.5", ipAllowlist: "203.0.113.0/24" },
+      ...{ remaining: "1,000", interval: "monthly", amount: "500", refillDay: "31" },
+    });
+    const key = /id="ks-secret" value="([^"]*)"/.exec(shown.text)?.[1] ?? "";
+    expect([shown.status, key]).toEqual([200, expect.stringMatching(/^sk_live_/)]);
+    expect(await keyring.whoami({ key })).toMatchObject({
+      ...{ name: "New one", expires: Date.UTC(2027, 0, 2, 3, 4), permissions: ["documents.read", "documents.write"] },
+      ...{
+        roles: ["reader"],
+        meta: { plan: "pro" },
+        ipAllowlist: ["203.0.113.0/24"],
+        identity: { externalId: "auth0|7" },
+      },
+      credits: { remaining: 1_000, refill: { interval: "monthly", amount: 500, refillDay: 31 } },
+      ratelimits: expect.arrayContaining([
+        expect.objectContaining({ name: "requests", limit: 1_000, duration: 60_000, autoApply: true }),
+        expect.objectContaining({ name: "slow ones", limit: 5, duration: 1_500 }),
+      ]) as unknown,
+    });
+    expect(shown.headers.get("cache-control")).toBe("no-store");
+    const verifier = createVerifier(store, { clock: () => NOW });
+    expect((await verifier.verify({ key })).code).toBe("FORBIDDEN");
+    await verifier.close();
+    const [, keyId = ""] = /href="\/keys\/(key_[^"]*)"/.exec(shown.text) ?? [];
+    for (const path of [`/keys/${keyId}`, "/keys", "/audit"]) expect((await browser.get(path)).text).not.toContain(key);
+  });
+
+  it("what is wrong with a form stands beside the field, and what was typed stays", async () => {
+    const { browser, apiId } = await signedIn();
+    const fields = { apiId, name: "kept", ratelimits: "no numbers", expires: "soon", meta: "{", remaining: "many" };
+    const meta = await browser.submit("/keys/new", "/keys/new", fields);
+    expect([meta.status, meta.text]).toEqual([400, expect.stringContaining('id="ks-meta-problem"')]);
+    const { status, text } = await browser.submit("/keys/new", "/keys/new", { ...fields, meta: "" });
+    expect(status).toBe(400);
+    for (const name of ["ratelimits", "expires", "remaining"]) expect(text).toContain(`id="ks-${name}-problem"`);
+    for (const value of ['value="kept"', "no numbers</textarea>", 'value="many"']) expect(text).toContain(value);
+    expect(text).not.toContain('id="ks-name-problem"');
+  });
+
+  it("are disabled and enabled, and given credits", async () => {
+    const { browser, keyring, key, keyId } = await signedIn();
+    const shown = () => keyring.getKey({ keyId: keyId("Mobile app") });
+    const path = key("Mobile app");
+    const done = await browser.submit(path, `${path}/disable`);
+    expect(done.headers.get("location")).toBe(`${path}?notice=disabled`);
+    expect((await browser.get(done.headers.get("location") ?? "")).text).toContain("The key is disabled.");
+    expect((await shown()).enabled).toBe(false);
+    await browser.submit(path, `${path}/enable`);
+    expect((await shown()).enabled).toBe(true);
+    for (const [operation, value, left] of [
+      ["increment", "1,000", 1_037],
+      ["decrement", "37", 1_000],
+      ["set", "5", 5],
+    ] as const) {
+      expect((await browser.submit(path, `${path}/credits`, { operation, value })).status).toBe(303);
+      expect((await shown()).credits?.remaining).toBe(left);
+    }
+    expect((await browser.submit(path, `${path}/credits`, { operation: "increment", value: "x" })).status).toBe(400);
+  });
+
+  it("an edit changes what was changed, and nothing that another changed meanwhile", async () => {
+    const { browser, keyring, key, keyId, store } = await signedIn();
+    const path = `${key("Mobile app")}/edit`;
+    const before = await keyring.getKey({ keyId: keyId("Mobile app") });
+    const as = (text: string) => valuesOf(text);
+    const form = (await browser.get(path)).text;
+    const send = (text: string, fields: Record<string, string>) =>
+      browser.post(path, { ...hiddenOf(text, path), ...as(text), ...fields });
+    expect((await send(form, {})).status).toBe(303);
+    expect(await keyring.getKey({ keyId: before.keyId })).toEqual(before);
+    const again = (await browser.get(path)).text;
+    expect((await send(again, { name: "Phone", meta: "" })).status).toBe(303);
+    const { name, meta, permissions, ratelimits } = await keyring.getKey({ keyId: before.keyId });
+    expect([name, meta, permissions, ratelimits]).toEqual(["Phone", undefined, before.permissions, before.ratelimits]);
+    const late = (await browser.get(path)).text;
+    await keyring.updateCredits({ keyId: before.keyId, operation: "set", value: 1 });
+    await createKeyring(store, { clock: () => NOW + 1 }).updateKey({ keyId: before.keyId, permissions: [] });
+    const refused = await send(late, { name: "Watch" });
+    expect([refused.status, refused.text]).toEqual([400, expect.stringContaining("changed meanwhile")]);
+    expect(await keyring.getKey({ keyId: before.keyId })).toMatchObject({ name: "Phone" });
+  });
+
+  it("a rotation shows the new key once, and both verify for as long as was asked", async () => {
+    const { browser, store, key, keyId, texts, keyring } = await signedIn();
+    const path = `${key("Billing worker")}/rotate`;
+    const { text } = await browser.submit(path, path, { expiration: "3600000" });
+    const fresh = /id="ks-secret" value="([^"]*)"/.exec(text)?.[1] ?? "";
+    let now = NOW;
+    const verifier = createVerifier(store, { clock: () => now });
+    const codes = async () => [
+      (await verifier.verify({ key: fresh })).code,
+      (await verifier.verify({ key: texts["Billing worker"] ?? "" })).code,
+    ];
+    expect(await codes()).toEqual(["VALID", "VALID"]);
+    now += 3_600_001;
+    expect(await codes()).toEqual(["VALID", "EXPIRED"]);
+    await verifier.close();
+    const { rerolledTo = "" } = await keyring.getKey({ keyId: keyId("Billing worker") });
+    expect((await browser.get(key("Billing worker"))).text).toContain(rerolledTo);
+    expect((await browser.get(`/keys/${rerolledTo}`)).text).toContain(keyId("Billing worker"));
+  });
+
+  it("a key is revoked once its owner is typed, or without one its start", async () => {
+    const { browser, keyring, key, keyId } = await signedIn();
+    for (const [name, right] of [
+      ["Mobile app", "acme"],
+      ["nameless", (await keyring.getKey({ keyId: keyId("nameless") })).start],
+    ] as const) {
+      const path = `${key(name)}/revoke`;
+      for (const typed of ["", "acme ", "globex", name])
+        expect([typed, (await browser.submit(path, path, { typed })).status]).toEqual([typed, 400]);
+      expect((await browser.submit(path, path, { typed: right })).headers.get("location")).toBe("/keys?notice=revoked");
+      await expect(keyring.getKey({ keyId: keyId(name) })).rejects.toMatchObject({ code: "NOT_FOUND" });
+      expect((await browser.get(key(name))).status).toBe(404);
+    }
+  });
+});
+
+/** The visible fields of the largest form of a page. */
+function valuesOf(text: string): Record<string, string> {
+  const decode = (value = ""): string =>
+    value
+      .replaceAll("&lt;", "<")
+      .replaceAll("&gt;", ">")
+      .replaceAll("&quot;", '"')
+      .replaceAll("&#39;", "'")
+      .replaceAll("&amp;", "&");
+  const inputs = [...text.matchAll(/<input type="[^"]*"[^>]*? name="([^"]*)"[^>]*? value="([^"]*)"/g)];
+  const areas = [...text.matchAll(/<textarea [^>]*name="([^"]*)"[^>]*>\n?([^<]*)<\/textarea>/g)];
+  return Object.fromEntries([...inputs, ...areas].map(([, name = "", value]) => [name, decode(value)]));
+}
+
+describe("console: what verify would return", () => {
+  it("says the first check that fails, what each finds, and where a query is wrong", async () => {
+    const { browser, key } = await signedIn();
+    const { text } = await browser.get(`${key("Mobile app")}?query=documents.read+AND+exports.run&address=203.0.113.9`);
+    expect(text).toContain(">INSUFFICIENT_PERMISSIONS<");
+    expect(text).toContain("<strong>Permissions</strong>");
+    expect(text).toMatch(/documents\.read<\/bdi><\/code> <span class="ks-badge ks-good">has/);
+    expect(text).toMatch(/exports\.run<\/bdi><\/code> <span class="ks-badge ks-bad">lacks/);
+    const wrong = (await browser.get(`${key("Mobile app")}?query=${encodeURIComponent("a AND OR b")}`)).text;
+    expect(wrong).toContain(`<bdi>a AND OR b</bdi>\n${" ".repeat(6)}^`);
+    const cost = await browser.get(`${key("Mobile app")}?cost=x`);
+    expect([cost.status, cost.text]).toEqual([200, expect.stringContaining('role="alert"')]);
+  });
+
+  it("is the code that verify returns, for any key and any request", async () => {
+    const store = sqliteStore(":memory:");
+    const keyring = createKeyring(store, { clock: () => NOW });
+    const { apiId } = await keyring.createApi({ name: "documents" });
+    const { key: rootKey } = await keyring.createRootKey({ permissions: allPermissions() });
+    const verifier = createVerifier(store, { clock: () => NOW, storeTimeout: 5_000 });
+    const browser = client(store, { verifier });
+    await browser.signIn(rootKey);
+    const name = fc.constantFrom("a", "a.b", "b", "c.d");
+    const query = fc
+      .array(name, { minLength: 1, maxLength: 3 })
+      .chain((names) => fc.constantFrom(" AND ", " OR ").map((word) => names.join(word)));
+    const given = fc.record({
+      enabled: fc.boolean(),
+      expires: fc.constantFrom(undefined, NOW - 1, NOW, NOW + 1),
+      permissions: fc.uniqueArray(fc.constantFrom("a", "a.*", "b", "*"), { maxLength: 3 }),
+      remaining: fc.constantFrom(undefined, 0, 1, 5),
+      limit: fc.constantFrom(undefined, 1, 3),
+      allow: fc.boolean(),
+      query: fc.option(query, { nil: undefined }),
+      cost: fc.constantFrom(undefined, 0, 1, 2, 5),
+      address: fc.constantFrom(undefined, "203.0.113.1", "198.51.100.1"),
+      used: fc.integer({ min: 0, max: 2 }),
+    });
+    await fc.assert(
+      fc.asyncProperty(
+        given,
+        async ({ enabled, expires, permissions, remaining, limit, allow, query: text, cost, address, used }) => {
+          const { keyId, key } = await keyring.createKey({
+            ...{ apiId, enabled, permissions },
+            ...(remaining !== undefined && { credits: { remaining } }),
+            ...(limit !== undefined && {
+              ratelimits: [{ name: "requests", limit, duration: 60_000, autoApply: true }],
+            }),
+            ...(allow && { ipAllowlist: ["203.0.113.0/24"] }),
+          });
+          if (expires !== undefined) await keyring.updateKey({ keyId, expires });
+          const context = address === undefined ? {} : { clientAddress: address };
+          for (let i = 0; i < used; i++) await verifier.verify({ key }, context);
+          const asked = new URLSearchParams({
+            query: text ?? "",
+            cost: cost === undefined ? "" : String(cost),
+            address: address ?? "",
+          });
+          const page = await browser.get(`/keys/${keyId}?${asked.toString()}`);
+          const shown = /<p class="ks-verdict"><span class="ks-badge ks-\w+">(\w+)</.exec(page.text)?.[1];
+          const request = {
+            key,
+            ...(text !== undefined && { permissions: text }),
+            ...(cost !== undefined && { credits: { cost } }),
+          };
+          expect(shown).toBe((await verifier.verify(request, context)).code);
+        },
+      ),
+      { numRuns: runs(1_000) },
+    );
+    await verifier.close();
+  });
+});
+
+describe("console: usage", () => {
+  const DAY = 86_400_000;
+  /** A month of counted calls: acme's keys spend, one of nobody's is refused. */
+  async function used(options: Parameters<typeof signedIn>[0] = {}) {
+    const seeded = await signedIn(options);
+    for (const [at, times] of [
+      [NOW - 30 * DAY, 2],
+      [NOW - 1_000, 3],
+    ] as const) {
+      const verifier = createVerifier(seeded.store, { clock: () => at, analytics: true });
+      const call = (name: string, permissions: string) =>
+        verifier.verify(
+          { key: seeded.texts[name] ?? "", permissions, tags: ["plan=pro"] },
+          { clientAddress: "203.0.113.1" },
+        );
+      for (let i = 0; i < times; i++) {
+        await call("Mobile app", "documents.read");
+        await call("Nightly export", "exports.run");
+        await call("Nightly export", "admin");
+        await call("Partner integration", "documents.read");
+      }
+      await verifier.close();
+    }
+    return seeded;
+  }
+  /** What a table says of a line: the cells after its first. */
+  const sum = (text: string, line: string): string | undefined =>
+    new RegExp(`<dt>${line}</dt><dd>(?:<strong>)?([^<]*)<`).exec(text)?.[1];
+  const cells = (text: string, line: string): string[] => {
+    const row = text.split('<tr role="row">').find((one) => one.replace(/<[^>]*>/g, "").startsWith(line)) ?? "";
+    return [...(row.split("</tr>")[0] ?? "").matchAll(/<div>(.*?)<\/div>/g)]
+      .slice(1)
+      .map(([, cell = ""]) => cell.replace(/<[^>]*>/g, ""));
+  };
+
+  it("a statement says what a month began and ended with, what was refused, and who changed what", async () => {
+    const { browser, keyring, keyId, key } = await used();
+    await keyring.updateCredits({ keyId: keyId("Mobile app"), operation: "increment", value: 500 });
+    const { text } = await browser.get("/owners/acme/statement");
+    expect(text).toContain("<h1>Statement of November 2026</h1>");
+    const lines = ["Opening", "Refills", "Adjustments", "Spent", "Forfeited", "Now"];
+    const sums = (shown: string) =>
+      lines.map((line) => Number(sum(shown, line)?.replace("−", "-").replace(/[+,]/g, "")));
+    const [opening = NaN, refills = NaN, adjustments = NaN, spent = NaN, forfeited = NaN, closing = NaN] = sums(text);
+    expect([spent, adjustments, opening + refills + adjustments + spent + forfeited]).toEqual([-6, 500, closing]);
+    expect(cells(text, "INSUFFICIENT_PERMISSIONS")).toEqual(["3"]);
+    expect(text).toContain("updateCredits");
+    const before = /href="([^"]*)">Previous month/.exec(text)?.[1] ?? "";
+    expect(before).toBe("/owners/acme/statement?month=2026-10");
+    const october = (await browser.get(before)).text;
+    expect(sum(october, "Spent")).toBe("−4");
+    expect(sum(october, "Closing")).toBe(opening.toLocaleString("en-US"));
+    expect(october).toContain('href="/owners/acme/statement?month=2026-11">Next month');
+    expect(text).not.toContain("Next month");
+    const own = (await browser.get(`${key("Mobile app")}/statement`)).text;
+    expect([sum(own, "Spent"), own.includes("Mobile app")]).toEqual(["−3", true]);
+    for (const page of ["/owners/acme", key("Mobile app")])
+      expect((await browser.get(page)).text).toContain(`href="${page}/statement"`);
+    expect((await browser.get("/owners/acme/statement?month=2026-13")).status).toBe(400);
+    expect((await browser.get("/owners/nobody/statement")).status).toBe(404);
+  });
+
+  it("is for who may read it: of the keys of an API, or of all; changes for who may read the trail", async () => {
+    const { store, apiId, keyring, key } = await used();
+    const as = async (...permissions: string[]) => {
+      const { key: rootKey } = await keyring.createRootKey({ permissions });
+      const browser = client(store, { clientAddress: () => undefined });
+      await browser.signIn(rootKey);
+      return browser;
+    };
+    const reading = ["api.*.read_key", "api.*.read_api", "identity.*.read_identity"];
+    const none = await as(...reading);
+    const one = await as(...reading, `api.${apiId}.read_analytics`);
+    const all = await as(...reading, "api.*.read_analytics");
+    const mobile = `${key("Mobile app")}/statement`;
+    const nightly = `${key("Nightly export")}/statement`;
+    const statuses = async (browser: Client) => [
+      (await browser.get(mobile)).status,
+      (await browser.get(nightly)).status,
+      (await browser.get("/owners/acme/statement")).status,
+    ];
+    expect(await statuses(none)).toEqual([403, 403, 403]);
+    expect(await statuses(one)).toEqual([200, 403, 403]);
+    expect(await statuses(all)).toEqual([200, 200, 200]);
+    expect((await none.get(key("Mobile app"))).text).not.toContain("/statement");
+    expect((await one.get("/owners/acme")).text).not.toContain("/statement");
+    expect((await one.get(key("Mobile app"))).text).toContain("Last 30 days");
+    expect((await all.get("/owners/acme/statement")).text).not.toContain("Changes");
+  });
+
+  it("the overview says who used and who spent most, by their names", async () => {
+    const { browser, keyring, keyId } = await used();
+    const first = (text: string, column: string) =>
+      /<td[^>]*><div>(.*?)<\/div>/.exec(text.split(`>Most used: ${column}<`)[1] ?? "")?.[1]?.replace(/<[^>]*>/g, "");
+    const { text } = await browser.get("/");
+    expect([first(text, "Owner"), first(text, "Tag"), cells(text, "plan=pro")]).toEqual([
+      "acme",
+      "plan=pro",
+      ["12", "6"],
+    ]);
+    expect(first(text, "Key")).toBe("Nightly export");
+    const spent = (await browser.get("/?top=spent")).text;
+    expect(spent).toContain("Who spent most");
+    expect(first(spent, "Owner")).toBe("acme");
+    await keyring.deleteKey({ keyId: keyId("Nightly export") });
+    expect((await browser.get("/")).text).toContain(keyId("Nightly export"));
+  });
+
+  it("is not added up where that would take too long, and of no other workspace", async () => {
+    const { store, browser, rootKey } = await used();
+    expect((await browser.get("/")).text).toContain("At most");
+    const small = client(store, { analytics: createAnalytics(store, { maxRows: 1 }) });
+    await small.signIn(rootKey);
+    const { status, text } = await small.get("/");
+    expect([status, text.match(/Too many to add up/g)?.length]).toEqual([200, 4]);
+    const { key } = await createKeyring(store, { workspaceId: "ws_other" }).createRootKey({
+      permissions: ["api.*.read_analytics"],
+    });
+    const other = client(store, { analytics: createAnalytics(store), clientAddress: () => undefined });
+    await other.signIn(key);
+    expect((await other.get("/")).text).toContain("No verifications were counted");
+  });
+
+  it("what is left of credits and limits is a bar where there is a whole", async () => {
+    const { store, rootKey, keys, texts } = await seed();
+    const verifier = createVerifier(store, { clock: () => NOW });
+    await verifier.verify({ key: texts["Nightly export"] ?? "", credits: { cost: 4_000 } });
+    const browser = client(store, { verifier });
+    await browser.signIn(rootKey);
+    const { text } = await browser.get(`/keys/${keys["Mobile app"]}`);
+    expect(text).toMatch(/37 of 100<\/span><svg class="ks-good"/);
+    expect(text).toContain("100 every day, next");
+    expect(cells(text, "requests")).toEqual(["100 per min", "every call", "this key", "100 left"]);
+    const owner = (await browser.get("/owners/acme")).text;
+    expect(owner).toMatch(/200 of 5,000<\/span><svg class="ks-warn"/);
+    expect(cells(owner, "requests")).toEqual(["1,000 per min", "every call", "all its keys", "999 left"]);
+    const blind = client(store, { clientAddress: () => undefined });
+    await blind.signIn(rootKey);
+    expect((await blind.get("/owners/acme")).text).toContain("not known here");
+    // A limit that the console does not see may refuse what it calls VALID.
+    const own = (await blind.get(`/keys/${keys["Partner integration"]}`)).text;
+    expect(own).toContain("This call would pass. Nothing was taken.");
+    const limited = (await blind.get(`/keys/${keys["Mobile app"]}?address=203.0.113.1`)).text;
+    expect(limited).toContain("This call would pass, unless a rate limit refuses it.");
+    expect(cells(limited, "Rate limits")).toEqual(["not known", "Counted by the verifiers, not known here: requests"]);
+    await verifier.close();
+  });
+});
+
+describe("console: owners, roles, limits", () => {
+  it("owners are made, changed and deleted", async () => {
+    const { browser, keyring } = await signedIn();
+    await browser.submit("/owners/new", "/owners/new", { externalId: "umbrella", ratelimits: "requests 10/1 auto" });
+    const limits = async (identity: string) => (await keyring.getIdentity({ identity })).ratelimits;
+    expect(await limits("umbrella")).toMatchObject([{ name: "requests", limit: 10, duration: 1_000, autoApply: true }]);
+    await browser.submit("/owners/umbrella/edit", "/owners/umbrella/edit", { ratelimits: "" });
+    expect(await limits("umbrella")).toBeUndefined();
+    await browser.submit("/owners/acme", "/owners/acme/credits", { operation: "increment", value: "800" });
+    expect((await browser.get("/owners/acme")).text).toContain("5,000");
+    expect((await browser.submit("/owners/acme/edit", "/owners/acme/delete", { typed: "acm" })).status).toBe(400);
+    await browser.submit("/owners/acme/edit", "/owners/acme/delete", { typed: "acme" });
+    await expect(keyring.getIdentity({ identity: "acme" })).rejects.toMatchObject({ code: "NOT_FOUND" });
+  });
+
+  it("roles and overrides too", async () => {
+    const { browser, keyring } = await signedIn();
+    const { headers } = await browser.submit("/roles/new", "/roles/new", { name: "admin", permissions: "a\nb" });
+    const path = (headers.get("location") ?? "").replace(/\?.*/, "");
+    await browser.submit(path, path, { permissions: "c" });
+    expect((await keyring.getRole({ role: "admin" })).permissions).toMatchObject([{ slug: "c" }]);
+    await browser.submit(path, `${path}/delete`, { typed: "admin" });
+    await expect(keyring.getRole({ role: "admin" })).rejects.toMatchObject({ code: "NOT_FOUND" });
+    expect((await browser.get("/limits")).text).toContain("No namespace yet");
+  });
+
+  it("an import is tried before it is made, with its problems counted", async () => {
+    const { browser, keyring, apiId } = await signedIn();
+    const { migrationId } = await keyring.createMigration({ id: "mig_2019", algorithm: "sha256" });
+    const hash = (digit: string) => digit.repeat(64);
+    const keys = JSON.stringify([{ hash: hash("a"), name: "" }, { hash: hash("b"), name: "" }, { hash: hash("c") }]);
+    const fields = { migrationId, apiId, keys };
+    const dry = await browser.submit("/import", "/import", { ...fields, dry: "on" });
+    expect(dry.text).toMatch(/name .*<\/div><\/td><td[^>]*><div>2</s);
+    expect(
+      (await browser.submit("/import", "/import", { ...fields, keys: JSON.stringify([{ hash: hash("c") }]) })).text,
+    ).toContain("1 key imported, 0 failed.");
+    const again = await browser.submit("/import", "/import", {
+      ...fields,
+      keys: JSON.stringify([{ hash: hash("c") }, { hash: hash("d") }, { hash: "short" }, { hash: "other" }]),
+    });
+    expect(again.text).toContain("1 key imported, 3 failed.");
+    expect(again.text).toMatch(/INVALID_HASH<\/div><\/td><td[^>]*><div>2</);
+    expect((await browser.get("/keys")).text.match(/<tr role="row">/g)).toHaveLength(10);
+    expect((await browser.submit("/import", "/import", { ...fields, keys: "[" })).status).toBe(400);
+  });
+
+  it("a permission query is explained", async () => {
+    const { browser } = await signedIn();
+    const { text } = await browser.get("/query?query=a.b+AND+c+OR+d&granted=a.*,d");
+    expect(text).toContain(">satisfied<");
+    expect(text).toContain("((a.b AND c) OR d)");
+    expect((await browser.get("/query?query=a+AND")).text).toContain("\n     ^");
+  });
+});
+
+describe("console: callers", () => {
+  const post = (browser: Client, path: string) => browser.submit("/", path, { csrf: "" });
+
+  it("a page of each kind is seen by whoever may, and a 403 for others, who get no link to it", async () => {
+    const seeded = await seed();
+    const keyring = createKeyring(seeded.store, { clock: () => NOW });
+    const { key } = await keyring.createRootKey({ permissions: ["ratelimit.*.limit"] });
+    const [all, none] = [client(seeded.store), client(seeded.store, { clientAddress: () => undefined })];
+    await all.signIn(seeded.rootKey);
+    await none.signIn(key);
+    const home = (await none.get("/")).text;
+    const token = hiddenOf(home, "/sign-out")["csrf"] ?? "";
+    for (const path of pathsOf(seeded)) {
+      const page = PAGES.find((one) => new RegExp(`^${one.path.replace(":id", "[^/]+")}$`).test(path));
+      const seen = await none.get(path);
+      const isOpen = page?.needs === undefined;
+      expect([path, seen.status]).toEqual([path, isOpen ? 200 : 403]);
+      if (page?.act !== undefined)
+        expect([path, (await none.post(path, { csrf: token, once: path })).status]).toEqual([path, 403]);
+    }
+    for (const { path, needs } of MENU.flat()) {
+      expect([path, home.includes(`href="${path}"`)]).toEqual([path, needs === undefined]);
+      expect([path, (await all.get("/")).text.includes(`href="${path}"`)]).toEqual([path, true]);
+    }
+    expect((await post(none, "/keys/new")).status).toBe(403);
+  });
+
+  it("sees keys of the APIs alone that it may read", async () => {
+    const seeded = await seed();
+    const keyring = createKeyring(seeded.store, { clock: () => NOW });
+    const { key } = await keyring.createRootKey({
+      permissions: [`api.${seeded.apiId}.read_key`, `api.${seeded.apiId}.read_api`],
+    });
+    const browser = client(seeded.store);
+    await browser.signIn(key);
+    const { text } = await browser.get("/keys");
+    expect([text.includes("Mobile app"), text.includes("Nightly export")]).toEqual([true, false]);
+    expect((await browser.get(`/keys/${seeded.keys["Nightly export"]}`)).status).toBe(404);
+    const own = await browser.get(`/keys/${seeded.keys["Mobile app"]}`);
+    for (const action of ["edit", "rotate", "revoke", "disable"]) expect(own.text).not.toContain(`/${action}"`);
+  });
+
+  it("of a console that only reads, nobody changes anything", async () => {
+    const seeded = await seed();
+    const only = client(seeded.store, { readOnly: true });
+    await only.signIn(seeded.rootKey);
+    const path = `/keys/${seeded.keys["Mobile app"]}`;
+    const { text } = await only.get(path);
+    expect(text).toContain("read only");
+    for (const action of ["edit", "rotate", "revoke", "disable", "credits"])
+      expect(text).not.toContain(`${path}/${action}`);
+    const token = hiddenOf(text, "/sign-out")["csrf"] ?? "";
+    for (const one of PAGES.filter(({ act }) => act !== undefined)) {
+      const sent = await only.post(one.path.replace(":id", seeded.keys["Mobile app"] ?? ""), {
+        csrf: token,
+        once: one.path,
+      });
+      expect([one.path, sent.status]).toEqual([one.path, 403]);
+    }
+    expect((await only.submit("/", "/sign-out")).status).toBe(303);
+  });
+
+  it("the actor of a change is the root key that signed in", async () => {
+    const { browser, key } = await signedIn();
+    await browser.submit(key("Trial"), `${key("Trial")}/disable`);
+    const { text } = await browser.get("/audit?operation=updateKey");
+    expect(text).toMatch(/rk_\w+<\/bdi> <span class="ks-muted">rootKey/);
+  });
+});
+
+describe("console: names that nobody would choose", () => {
+  it("are shown as text, wherever they stand", async () => {
+    const { browser, keyring, apiId } = await signedIn();
+    for (const name of HOSTILE) {
+      const { keyId } = await keyring.createKey({ apiId, name, externalId: name, meta: { [name.slice(0, 60)]: name } });
+      await keyring.createRole({ name: [...name].slice(0, 100).join(""), description: name });
+      for (const path of [
+        `/keys/${keyId}`,
+        `/keys/${keyId}/edit`,
+        `/keys/${keyId}/revoke`,
+        `/owners/${encodeURIComponent(name)}`,
+      ]) {
+        const { text, status } = await browser.get(path);
+        expect([path, status]).toEqual([path, 200]);
+        expect(text).not.toMatch(/<(script|img|svg onload|style|base|a href=\/\/|b)\b(?! (viewBox|defer src="\/))/i);
+        expect(text).not.toMatch(/[\u202A-\u202E\u2066-\u2069\u200B\uFEFF](?![^<]*")(?![^<]*<\/textarea>)/);
+      }
+    }
+    for (const path of ["/keys", "/owners", "/roles", "/audit"]) expect((await browser.get(path)).status).toBe(200);
+  });
+
+  it("go through the forms unchanged", async () => {
+    const { browser, keyring, apiId } = await signedIn();
+    for (const name of HOSTILE) {
+      const { keyId } = await keyring.createKey({ apiId, name, externalId: name, meta: { name } });
+      const before = await keyring.getKey({ keyId });
+      const path = `/keys/${keyId}/edit`;
+      const { text } = await browser.get(path);
+      const sent = await browser.post(path, { ...hiddenOf(text, path), ...valuesOf(text) });
+      expect([name, sent.status]).toEqual([name, 303]);
+      expect(await keyring.getKey({ keyId })).toEqual(before);
+    }
+  });
+});

@@ -1,0 +1,117 @@
+/** examples/saas in a real browser: sign up, make, use, rename, rotate and revoke keys; usage, and the e-mail. */
+import { spawn } from "node:child_process";
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { type Browser, chromium, type Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { createKeyring } from "../../src/index.js";
+import { sqliteStore } from "../../src/stores/sqlite/index.js";
+
+const CHROMIUM = process.env["CHROMIUM"] ?? "/usr/bin/chromium";
+const ALONE = "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking --disable-sync";
+const ROOT = process.cwd();
+
+describe.skipIf(!existsSync(CHROMIUM))("examples/saas in a browser", () => {
+  const folder = mkdtempSync(join(tmpdir(), "keystile-saas-"));
+  const mails = join(folder, "mails.txt");
+  let browser: Browser;
+  let url = "";
+  let stop: () => Promise<unknown>;
+  beforeAll(async () => {
+    const program = join(ROOT, "examples", "saas", "server.ts");
+    const tsx = join(ROOT, "node_modules", "tsx", "dist", "cli.mjs");
+    const argv = [tsx, "--tsconfig", join(ROOT, "examples", "tsconfig.json"), program, join(folder, "saas.db"), mails];
+    const child = spawn(process.execPath, argv, { stdio: ["ignore", "pipe", "inherit"] });
+    const ended = new Promise((resolve) => child.once("exit", resolve));
+    stop = () => (child.kill(), ended);
+    for await (const line of createInterface(child.stdout)) {
+      url = line;
+      break;
+    }
+    browser = await chromium.launch({ executablePath: CHROMIUM, args: ALONE.split(" ") });
+  });
+  afterAll(async () => {
+    await browser.close();
+    await stop();
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  const signUp = async (email: string): Promise<Page> => {
+    const page = await (await browser.newContext()).newPage();
+    await page.goto(url);
+    await page.fill("[name=email]", email);
+    await page.click("text=sign up");
+    return page;
+  };
+  const call = (key: string, times: number) =>
+    Promise.all(
+      Array.from({ length: times }, async () => {
+        const { status } = await fetch(`${url}/reports`, { headers: { authorization: `Bearer ${key}` } });
+        return status;
+      }),
+    );
+
+  it("a plan is the customer's, whatever keys they make", async () => {
+    const page = await signUp("ann@example.com");
+    expect(await page.textContent("#left")).toBe("1000");
+    await page.fill("[placeholder=Name]", "<b>laptop</b>");
+    await page.click("text=create");
+    const first = (await page.textContent("#made"))!;
+    expect(first).toMatch(/^rep_/);
+    expect(await page.inputValue("[aria-label=Name]")).toBe("<b>laptop</b>");
+    // 100 a minute, over both keys.
+    expect((await call(first, 60)).filter((status) => status === 200)).toHaveLength(60);
+    await page.click("text=create");
+    const second = (await page.textContent("#made"))!;
+    const statuses = await call(second, 60);
+    expect(statuses.filter((status) => status === 200).length).toBeLessThanOrEqual(42);
+    expect(statuses).toContain(429);
+    await page.goto(url);
+    const left = Number(await page.textContent("#left"));
+    expect(left).toBe(940 - statuses.filter((status) => status === 200).length);
+    // Counted every five seconds.
+    await vi.waitFor(
+      async () => {
+        await page.goto(url);
+        expect(await page.textContent("#usage")).toContain(String(1_000 - left));
+      },
+      { timeout: 15_000, interval: 500 },
+    );
+    await page.click("text=revoke >> nth=0");
+    await page.click("text=revoke >> nth=0");
+    expect(await page.locator("text=revoke").count()).toBe(0);
+    expect(await call(second, 1)).toEqual([401]);
+    expect(Number(await page.textContent("#left"))).toBe(left);
+  });
+
+  it("renames and rotates; another customer sees none of it", async () => {
+    const page = await signUp("ben@example.com");
+    expect(await page.locator("text=rotate").count()).toBe(0);
+    await page.click("text=create");
+    await page.fill("[aria-label=Name]", "server");
+    await page.click("text=rename");
+    expect(await page.inputValue("[aria-label=Name]")).toBe("server");
+    await page.click("text=rotate");
+    const made = (await page.textContent("#made"))!;
+    expect(await call(made, 1)).toEqual([200]);
+  });
+
+  it("a mail comes as the credits run low, once", async () => {
+    const page = await signUp("cem@example.com");
+    await page.click("text=create");
+    const key = (await page.textContent("#made"))!;
+    const store = sqliteStore(join(folder, "saas.db"));
+    await createKeyring(store).updateIdentityCredits({ identity: "cem@example.com", operation: "set", value: 103 });
+    expect(await call(key, 2)).toEqual([200, 200]);
+    expect(existsSync(mails)).toBe(false);
+    expect(await call(key, 3)).toEqual([200, 200, 200]);
+    await vi.waitFor(() => expect(readFileSync(mails, "utf8").split("\n")[0]).toBe("To: cem@example.com"), {
+      timeout: 15_000,
+      interval: 200,
+    });
+    expect(readFileSync(mails, "utf8").match(/To:/g)).toHaveLength(1);
+    await store.close();
+  });
+});

@@ -1,0 +1,23 @@
+// The suites of stores and limiters on files, with whatever driver a path is opened with.
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, describe, it } from "node:test";
+import { sqliteLimiter, sqliteStore } from "keystile/sqlite";
+import { limiterSuite, sharedStoreSuite, storeSuite } from "keystile/testing";
+
+const folder = mkdtempSync(join(tmpdir(), "keystile-suites-"));
+after(() => rmSync(folder, { recursive: true }));
+let files = 0;
+const newPath = () => join(folder, `${++files}.db`);
+const options = { durability: "process" };
+
+storeSuite({ describe, it }, "a path", () => sqliteStore(newPath(), options));
+storeSuite({ describe, it }, "a path, with a writer thread", () =>
+  sqliteStore(newPath(), { ...options, writer: "thread" }),
+);
+sharedStoreSuite({ describe, it }, "a path, opened twice", () => {
+  const path = newPath();
+  return [sqliteStore(path, options), sqliteStore(path, options)];
+});
+limiterSuite({ describe, it }, "a path", () => sqliteLimiter({ path: newPath() }));

@@ -1,0 +1,26 @@
+import { describe, expect, it } from "vitest";
+import type { AuditEntry, AuditSlice } from "../../src/contracts/audit.js";
+import { createMemoryAudit } from "../../src/stores/memory-audit.js";
+
+const entry = (n: number): AuditEntry => ({
+  ...{ time: n, workspaceId: "ws_1", actorKind: "program", operation: "createKey", ids: [`key_${n}`], fields: [] },
+  count: 1,
+});
+
+describe("createMemoryAudit", () => {
+  it("keeps the latest 10,000 entries, and their numbers", () => {
+    const audit = createMemoryAudit();
+    for (let n = 1; n <= 10_003; n++) audit.record(entry(n));
+    const found: number[] = [];
+    for (let before: number | undefined; ;) {
+      const query = { workspaceId: "ws_1", among: 1_000, limit: 300, ...(before !== undefined && { before }) };
+      const slice = audit.readAudit(query) as AuditSlice;
+      found.push(...slice.entries.map(({ number }) => number));
+      if (slice.next === undefined) break;
+      before = slice.next;
+    }
+    expect(found).toEqual(Array.from({ length: 10_000 }, (_, i) => 10_003 - i));
+    const read = (id: string) => audit.readAudit({ workspaceId: "ws_1", ids: [id], among: 20_000, limit: 5 });
+    expect([read("key_3"), read("key_4")]).toEqual([{ entries: [] }, { entries: [{ ...entry(4), number: 4 }] }]);
+  });
+});

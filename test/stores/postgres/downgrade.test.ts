@@ -1,0 +1,94 @@
+/** The way back from tables of a later keystile, as the script that an administrator runs. */
+import pg from "pg";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { createKeyring } from "../../../src/keyring/keyring.js";
+import { postgresStore } from "../../../src/stores/postgres/index.js";
+import { downgradeScript, SCHEMA_VERSION, scriptOf, type Step, STEPS } from "../../../src/stores/postgres/schema.js";
+import { createVerifier } from "../../../src/verify/verifier.js";
+import { noPostgres, startPostgres, type TestPostgres } from "../../servers/postgres.js";
+
+const LATER: readonly Step[] = [
+  {
+    up: (s) => `CREATE TABLE ${s}.later (a integer NOT NULL);`,
+    down: (s) => `DROP TABLE ${s}.later;`,
+    refuses: { "later rows": (s) => `SELECT count(*) FROM ${s}.later` },
+  },
+  {
+    up: () => "SELECT 1",
+    down: () => "SELECT 1",
+    refuses: { "keys with hours": (s) => `SELECT count(*) FROM ${s}.keys WHERE body::json ->> 'hours' IS NOT NULL` },
+  },
+];
+const ALL = [...STEPS, ...LATER];
+const SCRIPT = downgradeScript("keystile", SCHEMA_VERSION, ALL);
+
+describe("downgradeScript", () => {
+  it("there is none to before 0.1.0, nor for what is no name of a schema", () => {
+    expect(() => downgradeScript("keystile", 4)).toThrow(new RangeError("there is no way back from version 6"));
+    expect(() => downgradeScript("my schema", SCHEMA_VERSION)).toThrow(TypeError);
+  });
+
+  it("every step behind one with a way back has one too", () => {
+    const first = STEPS.findIndex((step) => typeof step !== "function");
+    expect(STEPS.slice(first).filter((step) => typeof step === "function")).toEqual([]);
+  });
+});
+
+describe.skipIf(noPostgres !== undefined)("downgradeScript: on a server", () => {
+  let server: TestPostgres;
+  let pool: pg.Pool;
+  let key: string;
+  beforeAll(async () => {
+    server = await startPostgres();
+    pool = new pg.Pool({ connectionString: await server.newDatabase(), max: 4 });
+    await pool.query(scriptOf("keystile", ALL));
+    await pool.query(`UPDATE keystile.meta SET version = ${SCHEMA_VERSION}`);
+    const store = postgresStore(pool);
+    const keyring = createKeyring(store);
+    const { apiId } = await keyring.createApi({ name: "docs" });
+    ({ key } = await keyring.createKey({ apiId, credits: { remaining: 100 } }));
+    await store.close();
+    await pool.query(`UPDATE keystile.meta SET version = ${SCHEMA_VERSION + 2}`);
+  }, 60_000);
+  afterAll(async () => {
+    await pool.end();
+    await server.close();
+  });
+
+  const version = async () =>
+    (await pool.query<{ version: number }>("SELECT version FROM keystile.meta")).rows[0]?.version;
+
+  it("refuses, and changes nothing, while there are rows that the version before would lose or misread", async () => {
+    await pool.query("UPDATE keystile.keys SET body = jsonb_set(body::jsonb, '{hours}', '1')::text");
+    await expect(pool.query(SCRIPT)).rejects.toMatchObject({
+      code: "KS010",
+      message: `there are 1 keys with hours, which version ${SCHEMA_VERSION + 1} does not know`,
+    });
+    await pool.query("UPDATE keystile.keys SET body = (body::jsonb - 'hours')::text");
+    await pool.query("INSERT INTO keystile.later VALUES (1)");
+    await expect(pool.query(SCRIPT)).rejects.toMatchObject({ code: "KS010" });
+    expect(await version()).toBe(SCHEMA_VERSION + 2);
+    await pool.query("DELETE FROM keystile.later");
+  });
+
+  it("this keystile works on what it leaves, and the later one upgrades it again", async () => {
+    for (let again = 0; again < 2; again++) await pool.query(SCRIPT);
+    expect(await version()).toBe(SCHEMA_VERSION);
+    const store = postgresStore(pool);
+    const verifier = createVerifier(store);
+    expect(await verifier.verify({ key })).toMatchObject({ code: "VALID", credits: 99 });
+    await verifier.close();
+    await store.close();
+    await pool.query(scriptOf("keystile", ALL));
+    expect(await version()).toBe(SCHEMA_VERSION + 2);
+  });
+
+  it("the last step of today, back and forth", async () => {
+    await pool.query(downgradeScript("keystile", SCHEMA_VERSION - 1, ALL));
+    const columns = async () =>
+      (await pool.query("SELECT * FROM keystile.key_overview")).fields.map(({ name }) => name);
+    expect(await columns()).not.toContain("rerolled_to");
+    await pool.query(scriptOf("keystile", ALL));
+    expect(await columns()).toContain("rerolled_to");
+  });
+});

@@ -1,0 +1,202 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { KeystileError } from "../../src/contracts/errors.js";
+import type { OutcomeFlush } from "../../src/contracts/outcomes.js";
+import type { Store } from "../../src/contracts/store.js";
+import { createVerifier, memoryStore } from "../../src/index.js";
+import { createKeyring } from "../../src/keyring/keyring.js";
+import { trust } from "../../src/lib/guards/trusted.js";
+import type { AnalyticsOptions } from "../../src/verify/outcome-flush.js";
+
+const NOON = Date.UTC(2026, 2, 10, 12);
+const busy = () => new KeystileError("STORE_BUSY", "made by the test");
+
+/** A store whose `countOutcomes` goes wrong as the test says, before or after it has counted. */
+async function world(
+  options: AnalyticsOptions = {},
+  fate: (n: number) => "before" | "after" | undefined = () => undefined,
+) {
+  const store = memoryStore();
+  const sent: OutcomeFlush[] = [];
+  let calls = 0;
+  const failing: Store = trust({
+    ...store,
+    pruneOutcomes: (...given) => store.pruneOutcomes(...given),
+    async countOutcomes(flush) {
+      sent.push(flush);
+      const end = fate(calls++);
+      if (end === "before") throw busy();
+      const outcome = await store.countOutcomes(flush);
+      if (end === "after") throw new Error("the connection was lost");
+      return outcome;
+    },
+  });
+  const keyring = createKeyring(store);
+  const { apiId } = await keyring.createApi({ name: "documents" });
+  const { key, keyId } = await keyring.createKey({ apiId, externalId: "customer", credits: { remaining: 10 } });
+  const flushed: OutcomeFlush[] = [];
+  const verifier = createVerifier(failing, {
+    clock: () => NOON,
+    analytics: { onFlush: (flush) => flushed.push(flush), ...options },
+  });
+  const counted = async () =>
+    (
+      await store.readOutcomes({
+        ...{ level: "day", workspaceId: "ws_default", from: NOON - 43_200_000, to: NOON + 86_400_000 / 2 },
+        ...{ by: ["keyId"], maxRows: 10_000 },
+      })
+    )
+      .flatMap(({ keyId: id, counts }) => counts.flatMap((count, i) => (count > 0 ? [[id, i, count]] : [])))
+      .sort();
+  return { store, verifier, key, keyId, sent, flushed, counted };
+}
+
+beforeEach(() => void vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "performance"] }));
+afterEach(() => void vi.useRealTimers());
+
+describe("counting of verifications", () => {
+  it("is off unless it is asked for, and needs the power", async () => {
+    const { store, key } = await world();
+    const count = vi.fn(store.countOutcomes);
+    const off = createVerifier(trust({ ...store, countOutcomes: count }));
+    await off.verify({ key });
+    await off.close();
+    expect(count).not.toHaveBeenCalled();
+    const without = { ...store, powers: { ...store.powers, analytics: false } };
+    expect(() => createVerifier(without, { analytics: true })).toThrow(
+      expect.objectContaining({ code: "STORE_POWER_MISSING" }),
+    );
+    expect(() => createVerifier(store, { analytics: { interval: 10 } })).toThrow(/options\.analytics\.interval/);
+    expect(() => createVerifier(store, { analytics: { keep: { day: 1 } } })).toThrow(/options\.analytics\.keep\.day/);
+  });
+
+  it("writes after an interval what was counted, with the credits that were taken, and nothing while idle", async () => {
+    const { verifier, key, keyId, sent, flushed, counted } = await world({ interval: 1_000 });
+    for (const cost of [3, 3, 9]) await verifier.verify({ key, credits: { cost }, tags: ["plan=pro", `k=${key}`] });
+    await verifier.verify({ key: "unknown" });
+    expect(sent).toEqual([]);
+    await vi.advanceTimersByTimeAsync(1_000);
+    expect(await counted()).toEqual([
+      ["", 1, 1],
+      [keyId, 0, 2],
+      [keyId, 7, 1],
+    ]);
+    const [cell] = flushed[0]!.cells;
+    expect(cell).toMatchObject({ externalId: "customer", spent: 6, tags: ["k=[key]", "plan=pro"], minute: NOON });
+    await vi.advanceTimersByTimeAsync(600_000);
+    expect(sent).toHaveLength(1);
+    await verifier.close();
+    expect(sent).toHaveLength(1);
+  });
+
+  it("sends a piece again as it was until it is known to be counted, and none counts twice", async () => {
+    const fates = ["before", "after", "before", undefined] as const;
+    const { verifier, key, keyId, sent, flushed, counted } = await world({ interval: 250 }, (n) => fates[n]);
+    await verifier.verify({ key });
+    await vi.advanceTimersByTimeAsync(250);
+    await verifier.verify({ key });
+    await vi.advanceTimersByTimeAsync(20_000);
+    expect(sent.map(({ seq }) => seq)).toEqual([1, 1, 1, 1, 2]);
+    for (const again of sent.slice(1, 4)) expect(again).toBe(sent[0]);
+    expect(flushed.map(({ seq }) => seq)).toEqual([1, 2]);
+    expect(await counted()).toEqual([[keyId, 0, 2]]);
+    await verifier.close();
+  });
+
+  it("a store that forgot the process counts the piece under a new one", async () => {
+    const { store, verifier, key, keyId, sent, counted } = await world({ interval: 250 });
+    await verifier.verify({ key });
+    await vi.advanceTimersByTimeAsync(250);
+    // As a backup of before the first piece does.
+    const count = store.countOutcomes;
+    let isGap = true;
+    vi.spyOn(store, "countOutcomes").mockImplementation((flush) => {
+      if (!isGap) return count(flush);
+      isGap = false;
+      return "gap";
+    });
+    await verifier.verify({ key });
+    await vi.advanceTimersByTimeAsync(1_000);
+    expect(sent.map(({ seq }) => seq)).toEqual([1, 2, 1]);
+    expect(new Set(sent.map(({ source }) => source)).size).toBe(2);
+    expect(await counted()).toEqual([[keyId, 0, 2]]);
+    await verifier.close();
+  });
+
+  it("closing writes what is left; what the store does not take is counted as lost", async () => {
+    const { verifier, key, counted, keyId } = await world();
+    await verifier.verify({ key });
+    await verifier.close();
+    expect(await counted()).toEqual([[keyId, 0, 1]]);
+    const failing = await world({}, () => "before");
+    await failing.verifier.verify({ key: failing.key });
+    const closing = failing.verifier.close();
+    await vi.advanceTimersByTimeAsync(10_000);
+    await closing;
+    expect(failing.verifier.counters().outcomesUncounted).toBe(1);
+    expect(failing.flushed).toEqual([]);
+  });
+
+  it("writes early when three quarters are used, in pieces of 50, and folds what does not fit meanwhile", async () => {
+    let isBusy = true;
+    const { store, verifier, key, sent, counted } = await world({ cells: 400 }, () => (isBusy ? "before" : undefined));
+    const send = async (from: number, to: number) => {
+      for (let i = from; i < to; i++) await verifier.verify({ key, credits: { cost: 0 }, tags: [`t${i}`] });
+    };
+    await send(0, 305);
+    expect(sent.map(({ cells }) => cells.length)).toEqual([50]);
+    await send(305, 1_000);
+    const { outcomesFolded } = verifier.counters();
+    expect(outcomesFolded).toBeGreaterThan(250);
+    isBusy = false;
+    await vi.advanceTimersByTimeAsync(120_000);
+    expect((await counted()).reduce((sum, [, , count]) => sum + (count as number), 0)).toBe(1_000);
+    const [{ counts } = { counts: [] }] = await store.readOutcomes({
+      ...{ level: "hour", workspaceId: "ws_default", from: NOON, to: NOON + 3_600_000 },
+      ...{ by: [], keyIds: ["(other)"], maxRows: 10 },
+    });
+    expect(counts[0]).toBe(outcomesFolded);
+    await verifier.close();
+  });
+
+  it("keys that are not found are counted by the caller's workspace, however many there are", async () => {
+    const { store, verifier } = await world({ cells: 100, interval: 1_000 });
+    const caller = (n: number) => ({ workspaceId: `ws_${n}`, may: () => true, mayAny: () => true });
+    for (let again = 0; again < 2; again++)
+      for (let n = 0; n < 150; n++) await verifier.verify({ key: "unknown" }, { caller: caller(n) });
+    await verifier.close();
+    let count = 0;
+    for (const workspaceId of [...Array.from({ length: 150 }, (_, n) => `ws_${n}`), "(other)"]) {
+      const period = { from: NOON - 43_200_000, to: NOON + 43_200_000 };
+      const rows = await store.readOutcomes({ ...period, level: "day", workspaceId, by: [], maxRows: 10 });
+      for (const { counts } of rows) count += counts[1] ?? 0;
+    }
+    expect(count).toBe(300);
+  });
+
+  it("a store that was closed is not asked again", async () => {
+    const { store, verifier, key, sent } = await world({ interval: 250 });
+    vi.spyOn(store, "countOutcomes").mockImplementation(() => {
+      throw new KeystileError("STORE_CLOSED", "made by the test");
+    });
+    await verifier.verify({ key });
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(sent).toHaveLength(1);
+    expect(verifier.counters().outcomesUncounted).toBe(1);
+    await verifier.close();
+  });
+
+  it("removes old counts now and then", async () => {
+    const { store, verifier, key } = await world({ interval: 250 });
+    const prune = vi.spyOn(store, "pruneOutcomes");
+    await verifier.verify({ key });
+    await vi.advanceTimersByTimeAsync(250);
+    await verifier.verify({ key });
+    await vi.advanceTimersByTimeAsync(250);
+    expect(prune.mock.calls.map(([level, before]) => [level, (NOON - before) / 86_400_000])).toEqual([
+      ["minute", 1],
+      ["hour", 14],
+      ["day", 400],
+    ]);
+    await verifier.close();
+  });
+});

@@ -1,0 +1,106 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { OTHER, type OutcomeCell, OUTCOMES } from "../../src/contracts/outcomes.js";
+import { type Counted, OutcomeMeter } from "../../src/verify/outcome-meter.js";
+import { runs } from "../runs.js";
+
+const key = (n: number, over: Partial<Counted> = {}): Counted => ({
+  cell: -1,
+  workspaceId: "ws_1",
+  apiId: "api_1",
+  keyId: `key_${n}`,
+  ...over,
+});
+const MINUTE = 60_000;
+const total = (cells: readonly OutcomeCell[]) =>
+  cells.reduce((sum, { counts }) => sum + counts.reduce((all, count) => all + count, 0), 0);
+const idOf = ({ minute, workspaceId, apiId, keyId, externalId, tags }: OutcomeCell) =>
+  JSON.stringify([minute, workspaceId, apiId, keyId, externalId, tags]);
+
+describe("OutcomeMeter", () => {
+  it("counts by key, minute, outcome and set of tags, whatever the order of the tags", () => {
+    const meter = new OutcomeMeter({ cells: 100, tagSets: 10 });
+    const one = key(1, { identity: { externalId: "owner" }, account: 7 });
+    meter.count(one, "VALID", 3, 0, []);
+    meter.count(one, "VALID", 2, MINUTE - 1, []);
+    meter.count(one, "RATE_LIMITED", 0, MINUTE, []);
+    for (const tags of [["b", "a"], ["a", "b"], ["b", "a", "b"], ["ab"]]) meter.count(one, "VALID", 0, 0, tags);
+    const cell = (minute: number, tags: readonly string[], valid: number, limited: number, spent: number) => ({
+      ...{ minute, workspaceId: "ws_1", apiId: "api_1", keyId: "key_1", externalId: "owner", account: 7, tags },
+      ...{ counts: OUTCOMES.map((code) => (code === "VALID" ? valid : code === "RATE_LIMITED" ? limited : 0)), spent },
+    });
+    const cells = [...meter.cells()].sort((a, b) => (idOf(a) < idOf(b) ? -1 : 1));
+    expect(cells).toEqual(
+      [cell(0, [], 2, 0, 5), cell(0, ["a", "b"], 3, 0, 0), cell(0, ["ab"], 1, 0, 0), cell(MINUTE, [], 0, 1, 0)].sort(
+        (a, b) => (idOf(a) < idOf(b) ? -1 : 1),
+      ),
+    );
+    expect(meter.folded).toBe(0);
+  });
+
+  it("a place in a table that was put aside counts for nothing", () => {
+    const keys = Array.from({ length: 50 }, (_, n) => key(n));
+    const bounds = { cells: 100, tagSets: 10 };
+    for (const order of [keys, [...keys].reverse(), keys.slice(20)]) {
+      const meter = new OutcomeMeter(bounds);
+      for (const one of order) meter.count(one, "VALID", 0, 0, []);
+      expect([...meter.cells()].map(({ keyId }) => keyId)).toEqual(order.map(({ keyId }) => keyId));
+    }
+  });
+
+  it("a flood of keys, tags and APIs stays within its bounds, and every call is counted", () => {
+    const meter = new OutcomeMeter({ cells: 200, tagSets: 20 });
+    for (let i = 0; i < 10_000; i++)
+      meter.count(key(i, { apiId: `api_${i % 3_000}`, workspaceId: `ws_${i % 2_000}` }), "VALID", 1, 0, [`t${i}`]);
+    const cells = [...meter.cells()];
+    expect(meter.size).toBeLessThanOrEqual(200 + 1_000);
+    expect(total(cells)).toBe(10_000);
+    expect(cells.reduce((sum, { spent }) => sum + spent, 0)).toBe(10_000);
+    expect(meter.folded).toBeGreaterThan(9_000);
+    expect(cells.some(({ keyId, tags }) => keyId === OTHER && tags[0] === OTHER)).toBe(true);
+  });
+
+  it("sets of tags beyond the bound of a workspace are others, under the key", () => {
+    const meter = new OutcomeMeter({ cells: 1_000, tagSets: 5 });
+    const one = key(1);
+    for (let i = 0; i < 100; i++) meter.count(one, "VALID", 0, 0, [`t${i}`]);
+    const cells = [...meter.cells()];
+    expect(cells.map(({ tags }) => tags[0])).toEqual(["t0", "t1", "t2", "t3", "t4", OTHER]);
+    expect(cells.every(({ keyId }) => keyId === "key_1")).toBe(true);
+    expect(total(cells)).toBe(100);
+  });
+
+  it("counts as a map of texts does", () => {
+    const call = fc.record({
+      n: fc.nat(5),
+      code: fc.constantFrom(...OUTCOMES),
+      minute: fc.nat(2),
+      tags: fc.uniqueArray(fc.constantFrom("a", "b", "c"), { maxLength: 3 }),
+      spent: fc.nat(9),
+    });
+    fc.assert(
+      fc.property(fc.array(call, { maxLength: 200 }), (calls) => {
+        const meter = new OutcomeMeter({ cells: 10_000, tagSets: 100 });
+        const keys = Array.from({ length: 6 }, (_, n) => key(n));
+        const naive = new Map<string, number>();
+        const add = (id: string, by: number) => void (by > 0 && naive.set(id, (naive.get(id) ?? 0) + by));
+        for (const { n, code, minute, tags, spent } of calls) {
+          meter.count(keys[n]!, code, spent, minute * MINUTE, tags);
+          const id = JSON.stringify([minute * MINUTE, `key_${n}`, [...tags].sort()]);
+          add(`${id} ${code}`, 1);
+          add(`${id} spent`, spent);
+        }
+        const counted = new Map<string, number>();
+        for (const { minute, keyId, tags, counts, spent } of meter.cells()) {
+          const id = JSON.stringify([minute, keyId, tags]);
+          // A clock that goes back and forth makes a key several rows of one minute.
+          const put = (of: string, by: number) => void (by > 0 && counted.set(of, (counted.get(of) ?? 0) + by));
+          for (const [i, count] of counts.entries()) put(`${id} ${OUTCOMES[i]}`, count);
+          put(`${id} spent`, spent);
+        }
+        expect(counted).toEqual(naive);
+      }),
+      { numRuns: runs(200) },
+    );
+  });
+});

@@ -1,0 +1,237 @@
+/** Reservations: calls that take the most they may cost, and settle what they did. */
+import { describe, expect, it } from "vitest";
+import {
+  createKeyring,
+  createVerifier,
+  memoryStore,
+  type OutcomeEvent,
+  type Store,
+  type VerifierOptions,
+} from "../../src/index.js";
+import { sqliteStore } from "../../src/stores/sqlite/index.js";
+import { temporaryPaths } from "../stores/sqlite/support.js";
+
+const path = temporaryPaths();
+const NOON = Date.UTC(2026, 2, 10, 12);
+const MINUTE = 60_000;
+const DAY = 86_400_000;
+const BEDS: readonly (readonly [name: string, open: () => Store, credits: VerifierOptions["credits"]])[] = [
+  ["memory", memoryStore, { mode: "exact" }],
+  ["sqlite", () => sqliteStore(path()), { mode: "exact" }],
+  ["sqlite, leased", () => sqliteStore(path()), { mode: "leased", size: 100, step: 50, firstStep: 50 }],
+];
+
+async function world(store: Store, options: VerifierOptions = {}) {
+  const time = { now: NOON };
+  const clock = () => time.now;
+  const keyring = createKeyring(store, { clock });
+  const { apiId } = await keyring.createApi({ name: "models" });
+  const create = (remaining?: number, more = {}) =>
+    keyring.createKey({ apiId, ...(remaining !== undefined && { credits: { remaining } }), ...more });
+  const events: OutcomeEvent[] = [];
+  const verifier = createVerifier(store, { clock, onOutcome: (event) => events.push(event), ...options });
+  /** Reserves, and is VALID. */
+  const hold = async (key: string, cost: number, context = {}) => {
+    const call = await verifier.reserve({ key, credits: { cost } }, context);
+    if (!call.valid) throw new Error(`refused: ${call.code}`);
+    return call;
+  };
+  const creditsOf = async (keyId: string) => (await keyring.getKey({ keyId })).credits;
+  return { time, keyring, create, verifier, hold, creditsOf, events };
+}
+
+const late = (reason: string) => ({ settled: false, reason });
+
+describe.each(BEDS)("reserve: %s", (_, open, credits) => {
+  it("takes the cost, shows it as reserved, and settles once with what was spent", async () => {
+    const { create, hold, creditsOf, verifier } = await world(open(), { credits });
+    const { key, keyId } = await create(100);
+    const call = await hold(key, 70);
+    expect(call).toMatchObject({ valid: true, code: "VALID", keyId, credits: 30 });
+    expect(await creditsOf(keyId)).toMatchObject({ remaining: 30, reserved: 70 });
+    expect(await verifier.reserve({ key, credits: { cost: 31 } })).toMatchObject({
+      code: "USAGE_EXCEEDED",
+      credits: 30,
+    });
+    expect(await call.commit(12)).toEqual({ settled: true, spent: 12 });
+    for (const again of [() => call.commit(12), call.release, () => verifier.settle(call.id, 70)])
+      expect(await again()).toEqual(late("settled"));
+    expect(await creditsOf(keyId)).toMatchObject({ remaining: 88 });
+    expect(await (await hold(key, 88)).release()).toEqual({ settled: true, spent: 0 });
+    expect(await creditsOf(keyId)).toMatchObject({ remaining: 88 });
+    expect(verifier.counters().settlementsLate).toBe(0);
+    await verifier.close();
+  });
+
+  it("unsettled it returns at its time-out, before the next spend; a late settlement takes nothing, and is counted", async () => {
+    const { time, create, hold, verifier, creditsOf } = await world(open(), { credits });
+    const { key, keyId } = await create(100);
+    const [short, usual, long] = [
+      await hold(key, 10, { timeout: 1_000 }),
+      await hold(key, 20),
+      await hold(key, 30, { timeout: DAY }),
+    ];
+    const left = async () => ((await verifier.verify({ key, credits: { cost: 0 } })) as { credits?: number }).credits;
+    expect(await left()).toBe(40);
+    time.now += 1_000;
+    expect(await left()).toBe(50);
+    time.now = NOON + 5 * MINUTE - 1;
+    expect(await left()).toBe(50);
+    time.now++;
+    expect(await verifier.verify({ key, credits: { cost: 70 } })).toMatchObject({ valid: true, credits: 0 });
+    expect(await short.commit(10)).toEqual(late("expired"));
+    expect(await usual.release()).toEqual(late("expired"));
+    time.now = NOON + DAY - 1;
+    expect(await long.commit(5)).toEqual({ settled: true, spent: 5 });
+    expect(verifier.counters().settlementsLate).toBe(2);
+    await verifier.close();
+    expect(await creditsOf(keyId)).toMatchObject({ remaining: 25 });
+  });
+
+  it("a reservation of nothing is settled with nothing, with an idempotency key too", async () => {
+    const { create, hold, verifier, creditsOf } = await world(open(), { credits });
+    const { key, keyId } = await create(100);
+    for (const once of [{}, { idempotencyKey: "none" }])
+      expect(await (await hold(key, 0, once)).commit(0)).toEqual({ settled: true, spent: 0 });
+    await verifier.close();
+    expect(await creditsOf(keyId)).toMatchObject({ remaining: 100 });
+  });
+
+  it("setting the balance voids it", async () => {
+    const { create, hold, keyring, verifier, creditsOf } = await world(open(), { credits });
+    const { key, keyId } = await create(100);
+    const call = await hold(key, 60);
+    await keyring.updateCredits({ keyId, operation: "set", value: 10 });
+    expect(await call.commit(60)).toEqual(late("voided"));
+    expect(verifier.counters().settlementsLate).toBe(1);
+    expect(await creditsOf(keyId)).toMatchObject({ remaining: 10 });
+    await verifier.close();
+  });
+
+  it("takes of an identity's credits, and is settled by its id through another verifier", async () => {
+    const store = open();
+    const { create, hold, keyring, verifier } = await world(store, { credits });
+    await keyring.createIdentity({ externalId: "customer", credits: { remaining: 100 } });
+    const { key } = await create(undefined, { externalId: "customer" });
+    const { id } = await hold(key, 60);
+    await verifier.close();
+    const other = createVerifier(store, { clock: () => NOON });
+    await expect(verifier.settle(id, 1)).rejects.toMatchObject({ code: "VERIFIER_CLOSED" });
+    await expect(verifier.reserve({ key })).rejects.toMatchObject({ code: "VERIFIER_CLOSED" });
+    expect(await other.settle(id, 25)).toEqual({ settled: true, spent: 25 });
+    expect(await other.verify({ key, credits: { cost: 0 } })).toMatchObject({ credits: 75 });
+    await other.close();
+  });
+
+  it("all other checks run in the same call, and a refusal has no handle", async () => {
+    const { create, verifier, keyring, creditsOf } = await world(open(), { credits });
+    const ratelimits = [{ name: "requests", limit: 1, duration: MINUTE, autoApply: true }];
+    const { key, keyId } = await create(100, { ratelimits });
+    const refused = await verifier.reserve({ key, credits: { cost: 1 }, permissions: "docs.read" });
+    expect(refused).toMatchObject({ valid: false, code: "INSUFFICIENT_PERMISSIONS" });
+    expect(refused).not.toHaveProperty("id");
+    expect(await verifier.reserve({ key, credits: { cost: 5 } })).toMatchObject({ code: "VALID", credits: 95 });
+    expect(await verifier.reserve({ key, credits: { cost: 5 } })).toMatchObject({ code: "RATE_LIMITED", credits: 95 });
+    await keyring.updateKey({ keyId, enabled: false });
+    expect(await verifier.reserve({ key })).toMatchObject({ code: "DISABLED" });
+    expect(await verifier.reserve({ key: "unknown" })).toEqual({ valid: false, code: "NOT_FOUND" });
+    expect(await creditsOf(keyId)).toMatchObject({ remaining: 95 });
+    await verifier.close();
+  });
+
+  it("with an idempotency key a repeat gets the same reservation; a spend under it is a mismatch", async () => {
+    const { time, create, hold, verifier, creditsOf } = await world(open(), { credits, idempotency: { ttl: 1_000 } });
+    const { key, keyId } = await create(100);
+    const once = { idempotencyKey: "job-1" };
+    const [one, two] = [await hold(key, 40, once), await hold(key, 40, once)];
+    expect([two.id, two.credits]).toEqual([one.id, 60]);
+    await expect(verifier.verify({ key, credits: { cost: 40 } }, once)).rejects.toMatchObject({
+      code: "IDEMPOTENCY_MISMATCH",
+    });
+    expect(await two.commit(15)).toEqual({ settled: true, spent: 15 });
+    expect(await one.commit(15)).toEqual(late("settled"));
+    // The record of the call is over, its reservation is not.
+    await hold(key, 10, { idempotencyKey: "job-2" });
+    time.now += 1_000;
+    await expect(hold(key, 10, { idempotencyKey: "job-2" })).rejects.toMatchObject({ code: "IDEMPOTENCY_IN_FLIGHT" });
+    expect(await creditsOf(keyId)).toMatchObject({ remaining: 75 });
+    await verifier.close();
+  });
+});
+
+describe("reserve", () => {
+  it("leased: what this node has in hand is returned where the balance alone is too low", async () => {
+    const credits = { mode: "leased", size: 100, step: 50, firstStep: 50 } as const;
+    const { create, hold, verifier } = await world(sqliteStore(path()), { credits });
+    const { key } = await create(100);
+    expect(await verifier.verify({ key })).toMatchObject({ credits: 99 });
+    const call = await hold(key, 99);
+    expect(call.credits).toBe(0);
+    expect(await verifier.reserve({ key, credits: { cost: 1 } })).toMatchObject({ code: "USAGE_EXCEEDED" });
+    expect(await call.commit(98)).toEqual({ settled: true, spent: 98 });
+    expect(await verifier.verify({ key })).toMatchObject({ valid: true, credits: 0 });
+    await verifier.close();
+  });
+
+  it("of unlimited credits, and of a cost of 0, takes nothing", async () => {
+    const { create, hold, verifier, creditsOf, keyring } = await world(memoryStore());
+    const free = await create();
+    const counted = await create(10);
+    for (const call of [await hold(free.key, 50), await hold(counted.key, 0)])
+      for (let i = 0; i < 2; i++) expect(await call.commit(0)).toEqual({ settled: true, spent: 0 });
+    expect(await (await hold(free.key, 5, { idempotencyKey: "a" })).commit(3)).toEqual({ settled: true, spent: 0 });
+    await keyring.updateCredits({ keyId: counted.keyId, operation: "set", value: null });
+    expect(await (await hold(counted.key, 5)).commit(3)).toEqual({ settled: true, spent: 0 });
+    expect(await creditsOf(counted.keyId)).toBeUndefined();
+    await verifier.close();
+  });
+
+  it("more than 1,000 that are open are RESERVATIONS_FULL, and take nothing", async () => {
+    const { create, hold, verifier, creditsOf } = await world(memoryStore());
+    const { key, keyId } = await create(2_000);
+    const calls = await Promise.all(Array.from({ length: 1_000 }, () => hold(key, 1)));
+    await expect(hold(key, 1)).rejects.toMatchObject({ code: "RESERVATIONS_FULL", status: 503 });
+    expect(await creditsOf(keyId)).toMatchObject({ remaining: 1_000, reserved: 1_000 });
+    await calls[0]!.release();
+    await hold(key, 1);
+    await verifier.close();
+  });
+
+  it("more than was reserved is a RangeError, and it stays open; ids that are none are unknown", async () => {
+    const { create, hold, verifier } = await world(memoryStore());
+    const { key, keyId } = await create(100);
+    const call = await hold(key, 40);
+    for (const spent of [41, -1, 1.5, NaN, 2 ** 53]) await expect(call.commit(spent)).rejects.toThrow(RangeError);
+    for (const id of ["", "res_", `res_1.n${"9".repeat(20)}`, "node_1.1", `x${call.id}`, `res_1.s${"k".repeat(2_000)}`])
+      expect(await verifier.settle(id, 0)).toEqual(late("unknown"));
+    for (const id of [`res_other.s${keyId}`, "res_1.n7", "res_1.skey_gone"])
+      expect(await verifier.settle(id, 0)).toEqual(late("unknown"));
+    await expect(verifier.settle(7 as never, 0)).rejects.toThrow(TypeError);
+    expect(await call.commit(40)).toEqual({ settled: true, spent: 40 });
+    await verifier.close();
+  });
+
+  it("an option of the context that is none, or a time-out out of bounds, ends the call before anything is taken", async () => {
+    const { create, verifier, creditsOf } = await world(memoryStore());
+    const { key, keyId } = await create(100);
+    for (const timeout of [999, DAY + 1, 1.5, "1000"])
+      await expect(verifier.reserve({ key }, { timeout: timeout as number })).rejects.toThrow("context.timeout");
+    for (const context of [{ timeOut: 5 }, null, 7])
+      await expect(verifier.reserve({ key }, context as never)).rejects.toThrow(TypeError);
+    await expect(verifier.verify({ key }, { timeout: 1_000 } as never)).rejects.toThrow("timeout");
+    await expect(verifier.reserve({ key: "" })).rejects.toMatchObject({ code: "BAD_REQUEST" });
+    expect(await creditsOf(keyId)).toMatchObject({ remaining: 100 });
+    await verifier.close();
+  });
+
+  it("the outcome event says what was reserved, and that nothing is spent yet", async () => {
+    const { create, hold, verifier, events } = await world(memoryStore());
+    await hold((await create(100)).key, 40);
+    await hold((await create()).key, 40);
+    await verifier.close();
+    expect(events.map(({ spent, reserved }) => [spent, reserved])).toEqual([
+      [0, 40],
+      [0, undefined],
+    ]);
+  });
+});
