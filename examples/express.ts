@@ -1,12 +1,12 @@
 import type { AddressInfo } from "node:net";
 import express from "express";
-import { apiKey } from "keystile/express";
+import { apiKey, verifiedKey } from "keystile/express";
 import { tell, verifier } from "./keys.js";
 
 const app = express();
 
 app.get("/documents", apiKey(verifier, { permissions: "documents.read" }), (req, res) => {
-  res.json({ documents: [], keyId: req.apiKey?.keyId });
+  res.json({ documents: [], keyId: verifiedKey(req).keyId });
 });
 
 const server = app.listen(Number(process.env["PORT"] ?? 0), "127.0.0.1", () =>

@@ -1,5 +1,5 @@
 import fastify from "fastify";
-import { apiKey } from "keystile/fastify";
+import { apiKey, verifiedKey } from "keystile/fastify";
 import { tell, verifier } from "./keys.js";
 
 const app = fastify();
@@ -9,7 +9,7 @@ await app.register(apiKey(verifier));
 
 app.get("/documents", { config: { apiKey: { permissions: "documents.read" } } }, (request) => ({
   documents: [],
-  keyId: request.apiKey?.keyId,
+  keyId: verifiedKey(request).keyId,
 }));
 
 app.get("/health", { config: { apiKey: false } }, () => "fine");

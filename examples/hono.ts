@@ -1,7 +1,7 @@
 import { serve } from "@hono/node-server";
 import { getConnInfo } from "@hono/node-server/conninfo";
 import { Hono } from "hono";
-import { apiKey } from "keystile/hono";
+import { apiKey, verifiedKey } from "keystile/hono";
 import { tell, verifier } from "./keys.js";
 
 const app = new Hono();
@@ -13,7 +13,7 @@ app.get(
     // For keys with an allow-list.
     clientAddress: (c) => getConnInfo(c).remote.address,
   }),
-  (c) => c.json({ documents: [], keyId: c.var.apiKey?.keyId }),
+  (c) => c.json({ documents: [], keyId: verifiedKey(c.var).keyId }),
 );
 
 serve({ fetch: app.fetch, port: Number(process.env["PORT"] ?? 0), hostname: "127.0.0.1" }, ({ port }) =>

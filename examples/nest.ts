@@ -1,7 +1,7 @@
 import "reflect-metadata";
 import { Controller, Get, Module, Req } from "@nestjs/common";
 import { NestFactory } from "@nestjs/core";
-import { ApiKeyModule, NoApiKey, type NestRequest, RequireApiKey } from "keystile/nest";
+import { ApiKeyModule, NoApiKey, type NestRequest, RequireApiKey, verifiedKey } from "keystile/nest";
 import { tell, verifier } from "./keys.js";
 
 @Controller()
@@ -9,7 +9,7 @@ class DocumentsController {
   @Get("documents")
   @RequireApiKey({ permissions: "documents.read" })
   list(@Req() request: NestRequest) {
-    return { documents: [], keyId: request.apiKey?.keyId };
+    return { documents: [], keyId: verifiedKey(request).keyId };
   }
 
   @Get("health")
