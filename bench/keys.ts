@@ -3,7 +3,6 @@ import { hash } from "node:crypto";
 import type { KeyRow, NewKey } from "../src/contracts/store.js";
 import type { RatelimitResponse, V2KeysVerifyKeyRequestBody } from "../src/contracts/types.js";
 import { scaled } from "./harness.js";
-import { randomFrom } from "./quickstart/seed.js";
 
 export const WORKSPACE = "ws_default";
 export const API = "api_bench";
@@ -123,5 +122,16 @@ export function endless<T>(items: readonly T[]): () => T {
     const item = items[at] as T;
     at = at + 1 === items.length ? 0 : at + 1;
     return item;
+  };
+}
+
+/** Unsigned 32-bit numbers that look random, always the same (mulberry32). For samples, never for real keys. */
+export function randomFrom(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let x = Math.imul(state ^ (state >>> 15), 1 | state);
+    x = (x + Math.imul(x ^ (x >>> 7), 61 | x)) ^ x;
+    return (x ^ (x >>> 14)) >>> 0;
   };
 }

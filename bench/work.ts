@@ -35,13 +35,22 @@ export function hashSide(): Side {
 }
 
 /** Awaits one verification after the other, as a program does, of keys at random below `keys`. */
-export function verifySide(verifier: Verifier, keys: number, side: Omit<Side, "run">, most?: number): Side {
+export function verifySide(
+  verifier: Pick<Verifier, "verify">,
+  keys: number,
+  side: Omit<Side, "run">,
+  most?: number,
+): Side {
   const { next, ready } = requestsFor(keys, most);
   return { ...side, ready, run: (operations) => verifyEach(verifier, next, operations) };
 }
 
 /** @returns how many were VALID, with their one limit in the answer */
-export async function verifyEach(verifier: Verifier, next: () => Request, operations: number): Promise<number> {
+export async function verifyEach(
+  verifier: Pick<Verifier, "verify">,
+  next: () => Request,
+  operations: number,
+): Promise<number> {
   let right = 0;
   for (let i = 0; i < operations; i++) {
     const { code, ratelimits } = await verifier.verify(next());

@@ -1,5 +1,5 @@
 /** What every program measured here must do, and what each says that it checks. */
-import { randomFrom } from "../quickstart/seed.js";
+import { randomFrom } from "../keys.js";
 import { PERMISSIONS } from "../keys.js";
 
 /** What each key gets. */

@@ -2,8 +2,8 @@
 import { RateLimiter } from "limiter";
 import { RateLimiterMemory } from "rate-limiter-flexible";
 import type { LimitVerdict } from "../../src/index.js";
-import { hintFor } from "../../src/ratelimit/memory/bucket-hint.js";
-import { hintedLimiter } from "../../src/ratelimit/memory/limiter.js";
+import { toApplied } from "../../src/ratelimit/applied-limits.js";
+import { memoryLimiter } from "../../src/ratelimit/memory/limiter.js";
 import { type Contestant, type Gate, lettersOf } from "./contestant.js";
 
 const namesOf = (keys: number): string[] => Array.from({ length: keys }, (_, n) => `key_${lettersOf(n, 22)}`);
@@ -12,10 +12,10 @@ const passes = ({ exceeded }: LimitVerdict): boolean => !exceeded;
 
 /** As anyone would call it: a name, a limit. */
 export const keystileByName: Contestant<LimitVerdict> = {
-  name: "keystile, hintedLimiter",
+  name: "keystile, memoryLimiter",
   checks: { limit: "exact token buckets; several at once, all or none; bounded memory" },
   async open(keys, { limit, duration }) {
-    const limiter = hintedLimiter();
+    const limiter = memoryLimiter();
     const names = namesOf(keys);
     const verify = (n: number): LimitVerdict =>
       limiter.take([{ bucket: names[n]!, limit, duration, cost: 1 }], Date.now())[0]!;
@@ -23,15 +23,15 @@ export const keystileByName: Contestant<LimitVerdict> = {
   },
 };
 
-/** As its verifier calls it: a place is kept with the key, and the limiter notes in it where the bucket lies. */
+/** As its verifier calls it: a check is kept with the key, and the limiter notes in it where the bucket is. */
 export const keystileByCheck: Contestant<LimitVerdict> = {
   ...keystileByName,
-  name: "keystile, hintedLimiter, places kept",
+  name: "keystile, memoryLimiter, checks kept",
   async open(keys, { limit, duration }) {
-    const limiter = hintedLimiter();
-    const places = namesOf(keys).map((bucket) => hintFor(bucket));
-    const size = { limit, duration };
-    return { verify: (n) => limiter.takeOne(places[n]!, size, Date.now()), passes, close: () => limiter.close() };
+    const limiter = memoryLimiter();
+    const kind = { name: "requests", limit, duration, autoApply: true };
+    const checks = namesOf(keys).map((key) => toApplied(key, "", key, kind, ""));
+    return { verify: (n) => limiter.take([checks[n]!], Date.now())[0]!, passes, close: () => limiter.close() };
   },
 };
 
