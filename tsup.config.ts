@@ -20,7 +20,7 @@ const LIBRARY = {
   "sqlite-writer": "src/stores/sqlite/writer/worker.ts",
 };
 
-/** Entries that nobody imports: with them a program is bundled without the parts that it does not use. */
+/** Entries that nobody imports: a program bundled from ES modules goes without the parts that it does not use. */
 const PARTS = {
   verifier: "src/verify/verifier.ts",
   keyring: "src/keyring/keyring.ts",
@@ -63,7 +63,7 @@ export default defineConfig([
   {
     ...COMMON,
     format: "cjs",
-    entry: { ...LIBRARY, ...PARTS },
+    entry: LIBRARY,
     dts: { entry: LIBRARY },
     // It comes as ESM alone, which Node before 20.19 cannot require.
     noExternal: ["jose"],
