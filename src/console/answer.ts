@@ -179,8 +179,9 @@ async function send(
   const view: View = { ...given, form };
   const { page: found, id } = pageFor(view);
   const { act } = found;
+  if (view.isReadOnly && found.isRead !== true)
+    throw new KeystileError("CALLER_FORBIDDEN", "this console changes nothing");
   if (act === undefined) throw new KeystileError("METHOD_NOT_ALLOWED", "this page has no form");
-  if (view.isReadOnly) throw new KeystileError("CALLER_FORBIDDEN", "this console changes nothing");
   try {
     const done = await context.sent.once(`${view.token} ${form.get(ONCE)}`, () => act(view, id));
     if (!("to" in done)) return toPage({ ...view, form: new URLSearchParams() }, done, 200);

@@ -21,6 +21,7 @@ export interface Answers {
   "keys.explainKey": Explanation;
   "keys.getKeys": A.GetKeysResponseData;
   "keys.searchKeys": A.SearchPage<A.KeyResponseData>;
+  "keys.whoami": A.KeyResponseData;
   "keys.updateKey": A.EmptyResponse;
   "keys.updateCredits": A.KeyCredits;
   "keys.deleteKey": A.EmptyResponse;

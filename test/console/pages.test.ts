@@ -42,6 +42,23 @@ describe("console: keys", () => {
     expect((await browser.get("/keys?search=nothing-like-it")).text).toContain("No key is found.");
   });
 
+  it("are found by their texts, which no page and no address repeats", async () => {
+    const { browser, texts, key, store, keyring, apiId } = await signedIn();
+    const text = texts["Mobile app"] ?? "";
+    expect((await browser.get("/keys")).text).toContain('href="/keys/find"');
+    const found = await browser.submit("/keys/find", "/keys/find", { key: text });
+    expect([found.status, found.headers.get("location")]).toEqual([303, `${key("Mobile app")}?notice=found`]);
+    for (const wrong of ["", `${text}x`]) {
+      const answer = await browser.submit("/keys/find", "/keys/find", { key: wrong });
+      expect([answer.status, answer.text.includes(text)]).toEqual([wrong === "" ? 400 : 404, false]);
+    }
+    const other = (await keyring.listApis({})).data.find((api) => api.id !== apiId)?.id;
+    const { key: rootKey } = await keyring.createRootKey({ permissions: [`api.${other}.read_key`] });
+    const stranger = client(store);
+    await stranger.signIn(rootKey);
+    expect((await stranger.submit("/keys/find", "/keys/find", { key: text })).status).toBe(404);
+  });
+
   it("are listed in pages, which lead on and back", async () => {
     const { browser, keyring, apiId } = await signedIn();
     for (let i = 0; i < 60; i++) await keyring.createKey({ apiId, name: `many ${i}` });
@@ -522,13 +539,15 @@ describe("console: callers", () => {
     for (const action of ["edit", "rotate", "revoke", "disable", "credits"])
       expect(text).not.toContain(`${path}/${action}`);
     const token = hiddenOf(text, "/sign-out")["csrf"] ?? "";
-    for (const one of PAGES.filter(({ act }) => act !== undefined)) {
+    for (const one of PAGES.filter(({ act, isRead }) => act !== undefined && isRead !== true)) {
       const sent = await only.post(one.path.replace(":id", seeded.keys["Mobile app"] ?? ""), {
         csrf: token,
         once: one.path,
       });
       expect([one.path, sent.status]).toEqual([one.path, 403]);
     }
+    const found = await only.submit("/keys/find", "/keys/find", { key: seeded.texts["Mobile app"] ?? "" });
+    expect([found.status, found.headers.get("location")]).toEqual([303, `${path}?notice=found`]);
     expect((await only.submit("/", "/sign-out")).status).toBe(303);
   });
 

@@ -13,7 +13,7 @@ import { rolePages } from "./roles.js";
 import { rootKeyPages } from "./root-keys.js";
 import { statementPages } from "./statement.js";
 
-/** In order: the first that fits. `/keys/new` is before `/keys/:id`. */
+/** In order: the first that fits. `/keys/find` and `/keys/new` are before `/keys/:id`. */
 export const PAGES: readonly Page[] = [
   ...overviewPages,
   ...keyListPages,

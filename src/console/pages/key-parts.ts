@@ -36,8 +36,8 @@ export async function apiField(view: View): Promise<Field> {
   return { name: "apiId", label: "API", type: "select", options, value: view.query.get("apiId") ?? "" };
 }
 
-/** The state of a key by its own fields: what `verify` says of it besides is on its page. */
-export function stateOf({ enabled, expires, credits }: KeyResponseData, now: number): Html {
+/** The state of a key, or root key, by its own fields: what `verify` says of it besides is on its page. */
+export function stateOf({ enabled, expires, credits }: Partial<KeyResponseData>, now: number): Html {
   if (!enabled) return badge("bad", "Disabled");
   if (expires !== undefined && now > expires) return badge("bad", "Expired");
   return credits?.remaining === 0 ? badge("warn", "No credits") : badge("good", "Active");

@@ -1,13 +1,16 @@
-/** The list of keys: searched, ordered and filtered, over all APIs that the caller may read; and making a key. */
+/**
+ * The list of keys: searched, ordered and filtered, over all APIs that the caller may read; finding a key by
+ * its text, which is in no address; and making one.
+ */
 import type { KeyResponseData } from "../../keyring/schemas/responses.js";
 import { time } from "../view/format.js";
 import { button, type Field, form, type Options } from "../view/form.js";
-import type { Html, Part } from "../view/html.js";
+import { html, type Html, type Part } from "../view/html.js";
 import { asked, type List, listed, searched, searchField } from "../view/lists.js";
 import { code } from "../view/parts.js";
 import type { Content, Done, Page, View } from "../view/view.js";
 import { changesOf, CREDIT_FIELDS, creditsOf, fieldsOf } from "./key-fields.js";
-import { apiField, apiOptions, creditsLeft, keyLink, ownerLink, stateOf } from "./key-parts.js";
+import { apiField, apiOptions, creditsLeft, keyLink, ownerLink, stateOf, toKey } from "./key-parts.js";
 import { secret } from "./key.js";
 
 const PAGE = 50;
@@ -41,7 +44,8 @@ async function list(view: View): Promise<Content> {
   ];
   return {
     title: "Keys",
-    actions: view.may("keys.createKey") && button(view, "/keys/new", "Create key", "primary"),
+    actions: html`${view.may("keys.whoami") && button(view, "/keys/find", "Find by its text")}
+      ${view.may("keys.createKey") && button(view, "/keys/new", "Create key", "primary")}`,
     body: searched(view, fields, await keyList(view, filters)),
   };
 }
@@ -70,6 +74,17 @@ function row(view: View, key: KeyResponseData, apis: ReadonlyMap<string, string>
   return [keyLink(view, key), stateOf(key, now), ownerLink(view, key), api, creditsLeft(key), ...times];
 }
 
+async function showFind(view: View): Promise<Content> {
+  const fields: readonly Field[] = [{ name: "key", label: "The whole key", type: "password", isRequired: true }];
+  const about = "Of a key that leaked, or that a customer sent. It is in no address, and kept nowhere.";
+  return { title: "Find a key by its text", about, body: form(view, { fields, submit: "Find", cancel: "/keys" }) };
+}
+
+async function find(view: View): Promise<Done> {
+  const { keyId } = await view.ask("keys.whoami", { key: view.form.get("key") ?? "" });
+  return { to: toKey(keyId), notice: "found" };
+}
+
 async function showNew(view: View): Promise<Content> {
   const first: readonly Field[] = [
     await apiField(view),
@@ -89,8 +104,9 @@ async function create(view: View): Promise<Done> {
   return secret(view, "The key is created", made);
 }
 
-/** The list, and the form that makes a key. */
+/** The list, and the forms that find and make a key. */
 export const keyListPages: readonly Page[] = [
   { path: "/keys", needs: "keys.searchKeys", show: list },
+  { path: "/keys/find", needs: "keys.whoami", isRead: true, show: showFind, act: find },
   { path: "/keys/new", needs: "keys.createKey", show: showNew, act: create },
 ];

@@ -2,10 +2,11 @@
 import type { RootKeyData } from "../../keyring/schemas/responses.js";
 import { count, time } from "../view/format.js";
 import { button, requireTyped, typedForm } from "../view/form.js";
-import { html, type Html, type Part } from "../view/html.js";
+import { html, type Part } from "../view/html.js";
 import { asked, listed } from "../view/lists.js";
-import { badge, code, name, some } from "../view/parts.js";
+import { code, name, some } from "../view/parts.js";
 import type { Content, Done, Page, View } from "../view/view.js";
+import { stateOf } from "./key-parts.js";
 
 const COLUMNS = ["Root key", "State", "Permissions", "Expires", "Created", "Action"];
 
@@ -30,11 +31,6 @@ function row(view: View, rootKey: RootKeyData): Part[] {
     time(createdAt, view.now),
     view.may("rootKeys.deleteRootKey") && button(view, `/root-keys/${encodeURIComponent(rootKeyId)}`, "Delete"),
   ];
-}
-
-function stateOf({ enabled, expires }: RootKeyData, now: number): Html {
-  if (!enabled) return badge("bad", "Disabled");
-  return expires !== undefined && now > expires ? badge("bad", "Expired") : badge("good", "Active");
 }
 
 async function show(view: View, rootKeyId: string): Promise<Content> {

@@ -91,7 +91,7 @@ export function field(view: View, { name, label, hint, type = "text", ...rest }:
     ${rest.isRequired === true && html` required`}`;
   const notes = html`${hint !== undefined && html`<p class="ks-hint" id="${id}-hint">${hint}</p>`}
     ${problem && html`<p class="ks-problem" id="${id}-problem">${toSentence(problem)}</p>`}`;
-  const value = view.form.get(name) ?? rest.value ?? "";
+  const value = type === "password" ? "" : (view.form.get(name) ?? rest.value ?? "");
   const title = html`<label for="${id}">${label}</label>`;
   if (type !== "checkbox")
     return html`<div class="ks-field">${title}${control(type, state, value, rest)}${notes}</div>`;

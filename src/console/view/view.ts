@@ -75,6 +75,7 @@ export const NOTICES = {
   created: "It is created.",
   deleted: "It is deleted.",
   credits: "The credits are changed.",
+  found: "This is the key.",
 } as const;
 export type NoticeName = keyof typeof NOTICES;
 
@@ -86,6 +87,8 @@ export interface Page {
   readonly needs?: OperationName;
   /** The page; after a form that failed, with what was sent. */
   show(view: View, id: string): Promise<Content>;
+  /** Its form only asks for what belongs in no address. */
+  readonly isRead?: true;
   /** What its form does. Absent: it has none. */
   act?(view: View, id: string): Promise<Done>;
 }
