@@ -1,6 +1,5 @@
 /** The packed tarball, installed into an empty folder as a stranger gets it, beside the programs that try it. */
 import { execFile } from "node:child_process";
-import { readdirSync, statSync } from "node:fs";
 import { cp, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -25,10 +24,9 @@ export function tool(...path: string[]): string {
   return join(ROOT, "node_modules", ...path);
 }
 
-/** Builds, packs and installs, without optional packages. */
+/** Packs and installs what is built, without optional packages. */
 export async function createStranger(): Promise<Stranger> {
   const folder = await mkdtemp(join(tmpdir(), "keystile-package-"));
-  if (!isBuilt()) await runIn(ROOT, "npm", ["run", "build"]);
   const packed = await runIn(ROOT, "npm", ["pack", "--ignore-scripts", "--json", "--pack-destination", folder]);
   const tarball = join(folder, (JSON.parse(packed) as { filename: string }[])[0]!.filename);
   await cp(join(ROOT, "test", "package", "programs"), folder, { recursive: true });
@@ -36,16 +34,6 @@ export async function createStranger(): Promise<Stranger> {
   const run = (command: string, args: readonly string[]) => runIn(folder, command, args);
   await run("npm", ["install", "--omit=optional", "--prefer-offline", "--no-audit", "--no-fund", tarball]);
   return { folder, tarball, run, remove: () => rm(folder, { recursive: true, force: true }) };
-}
-
-/** Whether dist was made of the sources as they are: each file of tests needs it, and one makes it. */
-function isBuilt(): boolean {
-  const changed = (path: string): number => statSync(join(ROOT, path), { throwIfNoEntry: false })?.mtimeMs ?? 0;
-  const below = (folder: string) => readdirSync(join(ROOT, folder), { recursive: true, encoding: "utf8" });
-  const sources = ["src", "grammar"].flatMap((folder) => below(folder).map((file) => join(folder, file)));
-  // Declarations are written last.
-  const built = Math.min(changed("dist/index.d.ts"), changed("dist/index.d.cts"));
-  return [...sources, "package.json", "tsup.config.ts", "tsup.finish.ts"].every((file) => changed(file) < built);
 }
 
 async function runIn(folder: string, command: string, args: readonly string[]): Promise<string> {
