@@ -4,7 +4,7 @@ import type { ApiRow, IdentityRow, KeyRow } from "../../contracts/store.js";
 import { ownProperty } from "../../lib/check-options.js";
 import { isObject } from "../../lib/copy-json.js";
 import type { Mutable } from "../../lib/mutable.js";
-import { type Check, checkOf, invalid, readGrants, readIdentityBody, readName } from "./read-body.js";
+import { type Check, checkOf, invalid, readGrants, readIdentityBody, readName, unknownName } from "./read-body.js";
 
 /** A key joined with its identity, if any: what a find reads. Numbers are as the driver returns them. */
 export interface KeyRaw {
@@ -141,7 +141,10 @@ export function decodeKey(raw: KeyRaw, api: ApiRow, version: number, digest: str
   return row;
 }
 
-/** Unknown names are ignored. */
+/**
+ * A name that is not known is refused: it may be a restriction that a later version added, whose keys must not pass
+ * here, and the next change would lose it.
+ */
 function decodeBody(text: string, row: object): void {
   const body: unknown = JSON.parse(text);
   if (!isObject(body)) throw invalid("a key");
@@ -149,7 +152,7 @@ function decodeBody(text: string, row: object): void {
   // Over the body and not the table of fields: most keys have fewer than half of them.
   for (const name of Object.keys(body)) {
     const known = BY_NAME.get(name);
-    if (known === undefined) continue;
+    if (known === undefined) throw unknownName("a key", name);
     const value = body[name];
     if (!known.isValid(value)) throw invalid("a key");
     if (known.isRequired) missing--;

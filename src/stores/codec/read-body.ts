@@ -21,7 +21,10 @@ export type IdentityBody = Omit<IdentityRow, "id" | "version" | "workspaceId" | 
 
 /** @throws KeystileError STORE_INVALID, or SyntaxError */
 export function readIdentityBody(text: string): IdentityBody {
-  return readEntityBody("identities", text) as unknown as IdentityBody;
+  const body = readEntityBody("identities", text);
+  for (const name of Object.keys(body))
+    if (name !== "ratelimits" && !Object.hasOwn(IDENTITY, name)) throw unknownName("an identity", name);
+  return body as unknown as IdentityBody;
 }
 
 /** Validation of a body by table; `undefined`: it decides nothing about access. */
@@ -140,5 +143,13 @@ export function invalid(what: string): KeystileError {
   return new KeystileError(
     "STORE_INVALID",
     `the store has a row of ${what} that cannot be read; restore it from a backup`,
+  );
+}
+
+/** The error for a row with a property that only a later version knows. */
+export function unknownName(what: string, name: string): KeystileError {
+  return new KeystileError(
+    "STORE_INVALID",
+    `the store has a row of ${what} with ${JSON.stringify(name.slice(0, 64))}, which this version does not know; run the later one that wrote it`,
   );
 }

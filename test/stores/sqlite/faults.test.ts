@@ -423,6 +423,8 @@ describe("sqliteStore: a file that another tool has changed", () => {
       `{"start":"sk","createdAt":0,"ratelimits":[{"id":"rl_1","name":"${"n".repeat(3_000)}","limit":5,"duration":1000,"autoApply":true}]}`,
     ],
     ['{"start":"sk","createdAt":0'],
+    // Of a later version: a restriction, for all that this one knows.
+    ['{"start":"sk","createdAt":0,"hours":{"from":8,"to":17}}'],
   ])("A035: a key whose row says %.200s is refused, not let in without what the row lacks", async (body) => {
     const place = path();
     const store = await withApi(sqliteStore(place));
@@ -493,6 +495,24 @@ describe("sqliteStore: a file that another tool has changed", () => {
       await store.close();
     },
   );
+
+  it("A035: an identity with what this version does not know lets none of its keys in", async () => {
+    const place = path();
+    const made = sqliteStore(place);
+    const keyring = createKeyring(made);
+    const { apiId } = await keyring.createApi({ name: "documents" });
+    const { key } = await keyring.createKey({ apiId, externalId: "user_1" });
+    await made.close();
+    inspect(place, (db) => {
+      db.prepare("UPDATE keystile_identities SET body = json_set(body, '$.suspended', json('true'))").run();
+    });
+    const store = sqliteStore(place);
+    await expect(createVerifier(store).verify({ key })).rejects.toMatchObject({
+      code: "STORE_INVALID",
+      message: expect.stringContaining('"suspended", which this version does not know') as string,
+    });
+    await store.close();
+  });
 
   it.each(["identities", "roles"])(
     "A035: a row of %s whose name another tool took away is refused, and its limits with it",
