@@ -162,7 +162,7 @@ export function forOwner(keyring: Keyring, externalId: string, options: OwnerOpt
       const known: KnownRows = { permissions: new Map(), roles: new Map(), identities: new Map() };
       const toResponses = async (rows: readonly KeyRow[]) => {
         const responses = await toKeyResponses(context, rows, now, known);
-        return identityMeta ? responses : responses.map(withoutIdentityMeta);
+        return responses.map((key) => toSeen(key, identityMeta));
       };
       const listing = { table: "keys", filter: {}, refersTo, toResponses } as const;
       const data = await context.turns.run(() => fillPage(context, listing, shown));
@@ -309,8 +309,17 @@ async function countLiving(context: Context, apiId: string, identityId: string, 
   return living;
 }
 
-function withoutIdentityMeta(key: KeyResponseData): KeyResponseData {
-  if (key.identity?.meta === undefined) return key;
-  const { meta: _, ...identity } = key.identity;
-  return { ...key, identity };
+/** What an owner sees of a key: of what responses have anew, the compiler asks whether customers are to see it. */
+const SEEN = {
+  ...{ keyId: true, apiId: true, start: true, name: true, meta: true, enabled: true, ipAllowlist: true },
+  ...{ createdAt: true, updatedAt: true, lastUsedAt: true, expires: true, rerolledFrom: true, rerolledTo: true },
+  ...{ permissions: true, roles: true, ratelimits: true, credits: true, creditsFrom: true, identity: true },
+} satisfies Record<keyof KeyResponseData, boolean>;
+
+function toSeen(key: KeyResponseData, identityMeta: boolean): KeyResponseData {
+  const shown = Object.entries(key).filter(([name]) => SEEN[name as keyof KeyResponseData]);
+  const seen = Object.fromEntries(shown) as unknown as KeyResponseData;
+  if (identityMeta || seen.identity?.meta === undefined) return seen;
+  const { meta: _, ...identity } = seen.identity;
+  return { ...seen, identity };
 }
