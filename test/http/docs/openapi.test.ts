@@ -18,6 +18,20 @@ import { faultsOf, world } from "../support.js";
 
 const document = JSON.parse(toOpenApi());
 
+/** Every text in a schema by its path, below `root`. */
+function textsIn(schema: JsonSchema, root = ""): Map<string, JsonSchema> {
+  const found = new Map<string, JsonSchema>();
+  const visit = (given: JsonSchema, path: string): void => {
+    const one: JsonSchema =
+      given.$ref === undefined ? given : document.components.schemas[given.$ref.split("/").at(-1)!];
+    for (const [name, part] of Object.entries(one.properties ?? {})) visit(part, `${path}.${name}`);
+    if (one.items) visit(one.items, `${path}[]`);
+    if ([one.type].flat().includes("string") && path.startsWith(root)) found.set(path.slice(root.length), one);
+  };
+  visit(schema, "");
+  return found;
+}
+
 describe("openapi: the document", () => {
   it("no name of a property is taken for a secret, so each can be named where it is wrong", () => {
     const namesIn = (value: unknown): string[] => {
@@ -28,6 +42,26 @@ describe("openapi: the document", () => {
     const names = namesIn(document);
     expect(names).toContain("revalidateKeysCache");
     expect(names.filter((name) => !PLAIN_NAME.test(name))).toEqual([]);
+  });
+
+  it.each([
+    ["keys.createKey", "keys.getKey"],
+    ["keys.updateKey", "keys.getKey"],
+    ["identities.createIdentity", "identities.getIdentity"],
+    ["apis.createApi", "apis.getApi"],
+    ["permissions.createRole", "permissions.getRole"],
+    ["permissions.createPermission", "permissions.getPermission"],
+  ])("%s takes no text that %s could not show", (changing, showing) => {
+    const { requestBody } = document.paths[`/v2/${changing}`].post;
+    const { responses } = document.paths[`/v2/${showing}`].post;
+    const taken = textsIn(requestBody.content["application/json"].schema);
+    const shown = textsIn(responses["200"].content["application/json"].schema, ".data");
+    const both = [...taken.keys()].filter((path) => shown.has(path));
+    expect(both).not.toEqual([]);
+    for (const path of both) {
+      const [given = Infinity, answer = Infinity] = [taken.get(path)?.maxLength, shown.get(path)?.maxLength];
+      expect([path, given <= answer]).toEqual([path, true]);
+    }
   });
 
   it("is valid OpenAPI 3.1", async () => {
