@@ -159,10 +159,9 @@ it("explain tells what each check found, also of several with one code", async (
   for (const [i, { part }] of FIELDS.entries()) {
     const { passes, refusal, checks } = await keystile.explain(verifier, { key: textOf(i + 1) });
     expect([passes, refusal]).toEqual([false, "FORBIDDEN"]);
-    expect(checks.filter(({ code }) => code === "FORBIDDEN")).toEqual([
-      { code: "FORBIDDEN", passes: true, parentDisabled: false, addressAllowed: true },
-      ...Object.keys(PARTS).map((of) => ({ code: "FORBIDDEN", passes: of !== part, new: of })),
-    ]);
+    expect(checks.filter((check) => "new" in check)).toEqual(
+      Object.keys(PARTS).map((of) => ({ code: "FORBIDDEN", passes: of !== part, new: of })),
+    );
   }
   await verifier.close();
 });

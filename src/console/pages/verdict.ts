@@ -11,16 +11,6 @@ import type { View } from "../view/view.js";
 import { toNumber } from "./key-fields.js";
 import { toKey } from "./key-parts.js";
 
-/** What each check looks at, by its code. */
-const TITLES: Readonly<Record<ExplainedCheck["code"], string>> = {
-  DISABLED: "Enabled",
-  EXPIRED: "Not expired",
-  FORBIDDEN: "API and address",
-  INSUFFICIENT_PERMISSIONS: "Permissions",
-  RATE_LIMITED: "Rate limits",
-  USAGE_EXCEEDED: "Credits",
-};
-
 /** What is explained: what a call would get, or what is wrong with what was asked of it. */
 export type Found = Explanation | KeystileError;
 
@@ -66,7 +56,7 @@ function asRefused(error: unknown): KeystileError {
 function explained(view: View, { passes, refusal, checks }: Explanation): Html {
   const first = checks.findIndex((check) => !check.passes);
   const rows = checks.map((check, i): Part[] => {
-    const [title, found] = [TITLES[check.code], finding(check, view)];
+    const [title, found] = finding(check, view);
     const result = isUnknown(check, view)
       ? badge("plain", "not known")
       : resultOf(check.passes, first >= 0 && i > first);
@@ -93,22 +83,24 @@ function resultOf(passes: boolean, isAfter: boolean): Html {
 
 type Check<Code extends ExplainedCheck["code"]> = Extract<ExplainedCheck, { readonly code: Code }>;
 
-function finding(check: ExplainedCheck, { now, seesLimits }: View): Part {
+/** What a check looks at, and what it found. */
+function finding(check: ExplainedCheck, { now, seesLimits }: View): readonly [title: string, found: Part] {
   switch (check.code) {
     case "DISABLED":
-      return check.passes ? "The key is enabled." : "The key is disabled.";
+      return ["Enabled", check.passes ? "The key is enabled." : "The key is disabled."];
     case "EXPIRED":
-      if (check.expires === undefined) return "It never expires.";
-      return html`${check.passes ? "It expires" : "It expired"} ${time(check.expires, now)}.`;
-    case "FORBIDDEN":
-      if (check.parentDisabled) return "Its API or workspace is disabled.";
-      return check.addressAllowed ? "It may be used from there." : "The allow-lists do not have this address.";
+      if (check.expires === undefined) return ["Not expired", "It never expires."];
+      return ["Not expired", html`${check.passes ? "It expires" : "It expired"} ${time(check.expires, now)}.`];
+    case "FORBIDDEN": {
+      const from = check.addressAllowed ? "It may be used from there." : "The allow-lists do not have this address.";
+      return ["API and address", check.parentDisabled ? "Its API or workspace is disabled." : from];
+    }
     case "INSUFFICIENT_PERMISSIONS":
-      return names(check);
+      return ["Permissions", names(check)];
     case "RATE_LIMITED":
-      return limits(check, seesLimits);
+      return ["Rate limits", limits(check, seesLimits)];
     case "USAGE_EXCEEDED":
-      return credits(check);
+      return ["Credits", credits(check)];
   }
 }
 
