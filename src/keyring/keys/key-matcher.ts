@@ -15,7 +15,7 @@ export interface Ranked {
 
 /** The keys that come first in an order that has no index. */
 export interface Ranking {
-  /** What a key has that could still be among them. */
+  /** What a key has that matches, and could still be among them. */
   hints(): KeyHints;
   add(rows: readonly KeyRow[]): Promise<void>;
   best(): readonly Ranked[];
@@ -30,8 +30,16 @@ export interface Matcher {
   startOf(order: "made" | "expires"): KeyPosition | undefined;
   /** Whether no key after this one can match. */
   endsAt(order: "made" | "expires", last: KeyPosition): boolean;
-  /** @param after only keys that come after this one */
-  ranking(order: "lastUsed" | "credits", size: number, after: { id: string; value: number } | undefined): Ranking;
+  /**
+   * @param after only keys that come after this one
+   * @param isOneWalk keys are added newest first, so that of those that rank alike the first ones stay
+   */
+  ranking(
+    order: "lastUsed" | "credits",
+    size: number,
+    after: { readonly id: string; readonly value: number } | undefined,
+    isOneWalk: boolean,
+  ): Ranking;
 }
 
 /** @param request of a search; the time is that of the call */
@@ -65,7 +73,15 @@ export function createMatcher(context: Context, request: SearchKeysRequestBody):
       order === "expires" && hints.expiresFrom !== undefined ? { id: "", expires: hints.expiresFrom } : undefined,
     endsAt: (order, { expires = 0 }) =>
       order === "expires" && hints.expiresBefore !== undefined && expires >= hints.expiresBefore,
-    ranking: (order, size, after) => createRanking(RANKS[order](context, now), size, after),
+    ranking(order, size, after, isOneWalk) {
+      const rank = RANKS[order](context, now);
+      return createRanking(
+        { ...rank, hintsOf: (below) => ({ ...hints, ...rank.hintsOf(below, hints) }) },
+        size,
+        after,
+        isOneWalk,
+      );
+    },
   };
 }
 
@@ -84,33 +100,34 @@ function hintsOf({ state, expiresBefore = Infinity, creditsBelow = Infinity }: S
 /** How an order ranks keys: lower values come first. */
 interface Rank {
   readonly valuesOf: (rows: readonly KeyRow[]) => Promise<readonly (number | null | undefined)[]>;
-  /** What a key has whose value may be at most this. */
-  readonly hintsOf: (value: number) => KeyHints;
+  /** What a key has whose value may be below this. @param hints what every key has that matches */
+  readonly hintsOf: (below: number, hints: KeyHints) => KeyHints;
 }
 
 const RANKS = {
   credits: (context: Context, now: number): Rank => ({
     valuesOf: (rows) => balancesOf(context, rows, now),
-    hintsOf: (value) => ({ creditsBelow: value === Infinity ? Number.MAX_SAFE_INTEGER : value + 1 }),
+    hintsOf: (below, { creditsBelow = Number.MAX_SAFE_INTEGER }) => ({ creditsBelow: Math.min(below, creditsBelow) }),
   }),
   // The latest first.
   lastUsed: (): Rank => ({
     valuesOf: (rows) =>
       Promise.resolve(rows.map(({ lastUsedAt }) => (lastUsedAt === undefined ? undefined : -lastUsedAt))),
-    hintsOf: (value) => ({ usedFrom: value === Infinity ? -Number.MAX_SAFE_INTEGER : -value }),
+    hintsOf: (below) => ({ usedFrom: Math.max(-Number.MAX_SAFE_INTEGER, 1 - below) }),
   }),
 } as const;
 
 function createRanking(
-  { valuesOf, hintsOf }: Rank,
+  { valuesOf, hintsOf }: Omit<Rank, "hintsOf"> & { readonly hintsOf: (below: number) => KeyHints },
   size: number,
   after: { readonly id: string; readonly value: number } | undefined,
+  isOneWalk: boolean,
 ): Ranking {
   let best: Ranked[] = [];
   const isAfter = ({ row, value }: Ranked): boolean =>
-    after === undefined || value > after.value || (value === after.value && row.id > after.id);
+    after === undefined || value > after.value || (value === after.value && row.id < after.id);
   return {
-    hints: () => hintsOf(best.length < size ? Infinity : (best.at(-1) as Ranked).value),
+    hints: () => hintsOf(best.length < size ? Infinity : (best.at(-1) as Ranked).value + (isOneWalk ? 0 : 1)),
     async add(rows) {
       if (rows.length === 0) return;
       const values = await valuesOf(rows);
@@ -125,7 +142,7 @@ function createRanking(
 }
 
 function byRank(a: Ranked, b: Ranked): number {
-  return a.value - b.value || (a.row.id < b.row.id ? -1 : 1);
+  return a.value - b.value || (a.row.id > b.row.id ? -1 : 1);
 }
 
 /**

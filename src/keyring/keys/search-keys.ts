@@ -149,13 +149,13 @@ async function walkInOrder(walk: Walk, order: "made" | "expires", cursor: KeyCur
 async function walkAll(walk: Walk, order: "lastUsed" | "credits", cursor: KeyCursor | undefined): Promise<Found> {
   const { context, matcher, phases, limit } = walk;
   const slicing = createSlicing(context.turns);
-  const ranking = matcher.ranking(order, limit + 1, cursor && { id: cursor.id, value: cursor.value as number });
+  const after = cursor && { id: cursor.id, value: cursor.value as number };
+  const ranking = matcher.ranking(order, limit + 1, after, phases.length === 1);
   let searched = 0;
   for (const phase of phases) {
     for (let after: KeyPosition | undefined; ;) {
-      const hints = { ...matcher.hints, ...ranking.hints() };
       const slice: KeySlice = await slicing.timed(() =>
-        searchSlice(walk, phase, "newest", after, hints, { among: slicing.among(), limit: MAX_ROWS }),
+        searchSlice(walk, phase, "newest", after, ranking.hints(), { among: slicing.among(), limit: MAX_ROWS }),
       );
       searched += slice.looked;
       const rows = await matcher.filter(slice.keys, phase.text);

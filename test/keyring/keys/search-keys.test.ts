@@ -118,7 +118,9 @@ function naive(made: readonly Made[], request: SearchKeysRequestBody): string[] 
   );
   const first = (key: Made) => Number(isIndexed && externalId === undefined && isOwner(key));
   return found
-    .sort((a, b) => first(b) - first(a) || rank[order](a)! - rank[order](b)! || (a.keyId < b.keyId ? -1 : 1))
+    .sort(
+      (a, b) => first(b) - first(a) || rank[order](a)! - rank[order](b)! || (a.keyId < b.keyId === isIndexed ? -1 : 1),
+    )
     .map(({ keyId }) => keyId);
 }
 
@@ -299,5 +301,34 @@ describe("searchKeys: bounds", () => {
     const { apiId } = await keyring.createApi({ name: "docs" });
     await expect(keyring.countKeys({ apiId })).rejects.toMatchObject({ code: "STORE_POWER_MISSING" });
     await expect(keyring.listAudit()).rejects.toMatchObject({ code: "STORE_POWER_MISSING" });
+  });
+
+  it("an order without an index asks the store for what can still come first, not for every key", async () => {
+    const store = sqliteStore(":memory:");
+    let returned = 0;
+    const counted: Store = {
+      ...store,
+      async searchKeys(search) {
+        const slice = await store.searchKeys!(search);
+        returned += slice.keys.length;
+        return slice;
+      },
+    };
+    const keyring = createKeyring(counted, { clock: () => NOW });
+    const { apiId } = await keyring.createApi({ name: "many" });
+    const made = [];
+    for (let n = 0; n < 900; n++) made.push((await keyring.createKey({ apiId, credits: { remaining: 100 } })).keyId);
+    for (const keyId of made) await store.recordUses([{ keyId, usedAt: 60_000 }]);
+    for (const [body, most] of [
+      [{ order: "credits", creditsBelow: 50 }, 0],
+      // A slice is returned before the best of it are known.
+      [{ order: "credits", limit: 5 }, 100],
+      [{ order: "lastUsed", limit: 5 }, 100],
+    ] as const) {
+      returned = 0;
+      const { data, pagination } = await keyring.searchKeys(body);
+      expect([data.length, pagination.searched, returned <= most]).toEqual([most && 5, 900, true]);
+    }
+    await store.close();
   });
 });
