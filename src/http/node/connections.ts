@@ -4,7 +4,7 @@
  */
 import type { KeystileError } from "../../contracts/errors.js";
 import type { Hold } from "../admission/admission.js";
-import { createPacedReads, type Lane, type Paced } from "./paced-reads.js";
+import { createPacedReads, type Lane, newLane, type Paced } from "./paced-reads.js";
 
 /** The part of a socket that is used. */
 export interface Connection {
@@ -186,7 +186,7 @@ export function createConnections(
   const stateOf = (socket: Connection, name = ""): ConnectionState => {
     const known = states.get(socket);
     if (known !== undefined) return known;
-    const address = addresses.get(name) ?? { name, connections: 0, calm: { ahead: 0 }, others: { ahead: 0 } };
+    const address = addresses.get(name) ?? { name, connections: 0, calm: newLane(), others: newLane() };
     addresses.set(name, address);
     address.connections++;
     const state: ConnectionState = {

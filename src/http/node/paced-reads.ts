@@ -1,14 +1,20 @@
 /**
  * Reading of connections, in turns: of each, Node reads 64 KiB at once, which may be one request, hundreds of them, or
- * ten thousand parts of a body. A few are read of in one turn of the event loop, lane by lane; how many follows from
- * how long the turns before took. Once those that had something took long, no other is read of in that turn.
+ * ten thousand parts of a body, which take 20 ms. A few are read of in one turn of the event loop, lane by lane: as many
+ * as take a few milliseconds by what reading in their lanes took before, and one more of a lane in which one takes
+ * longer. Once those that had something took long, no other is read of in that turn.
  */
 import { afterInput } from "../../lib/after-input.js";
 import { Fifo } from "../../lib/fifo.js";
 
-/** Milliseconds of a turn: below the one, twice as many may be read of; above the other, one. */
-const SHORT_MS = 4;
+/** Milliseconds of a turn that are planned; and above these, nothing more is read of in it. */
+const TURN_MS = 4;
 const LONG_MS = 8;
+/** Milliseconds that reading of one takes at the least, and at first. */
+const LEAST_MS = TURN_MS / 256;
+const FIRST_MS = TURN_MS / 4;
+/** Lanes that are looked at in one turn. */
+const MAX_LANES = 256;
 /** Milliseconds for which turns in a row may be passed over. */
 const MAX_PASSED_MS = 16;
 
@@ -16,7 +22,11 @@ const MAX_PASSED_MS = 16;
 export interface Lane {
   /** Requests that arrived before they could be handled. */
   ahead: number;
+  /** Milliseconds that reading of one of them took lately; begins with {@link FIRST_MS}. */
+  each: number;
 }
+
+export const newLane = (): Lane => ({ ahead: 0, each: FIRST_MS });
 
 /** What is read of. */
 export interface Paced {
@@ -50,22 +60,16 @@ export function createPacedReads(
   const queues = new Map<Lane, Fifo<Paced>>();
   const waiting = new Set<Paced>();
   /** Those that are read of and have brought nothing yet. */
-  const open = new Set<Paced>();
-  let most = 1;
+  const open = new Map<Paced, Lane>();
   /** When something was first read in this turn; NaN: nothing was. */
   let began = NaN;
+  /** Of what was read last in this turn, and when. */
+  let [handled, since] = [undefined as Lane | undefined, NaN];
   let [isScheduled, isHurried, passedSince] = [false, false, NaN];
 
-  const next = (): Paced | undefined => {
-    for (const [lane, queue] of queues) {
-      if (lane.ahead > maxAhead) continue;
-      // To the end, if it has more.
-      queues.delete(lane);
-      const paced = queue.shift();
-      if (queue.size > 0) queues.set(lane, queue);
-      if (paced !== undefined && waiting.delete(paced)) return paced;
-    }
-    return undefined;
+  const charge = (now: number): void => {
+    if (handled !== undefined) handled.each = Math.max(now - since, handled.each / 2, LEAST_MS);
+    handled = undefined;
   };
   const wait = (paced: Paced): void => {
     if (waiting.has(paced)) return;
@@ -78,8 +82,7 @@ export function createPacedReads(
   };
   /** The system has told already which of them have something: what is stopped now is not read of in this turn. */
   const stopOthers = (): void => {
-    most = 1;
-    for (const paced of open) {
+    for (const paced of [...open.keys()]) {
       paced.stop();
       wait(paced);
     }
@@ -89,24 +92,50 @@ export function createPacedReads(
     else if (Number.isNaN(passedSince)) passedSince = now;
     return !Number.isNaN(passedSince);
   };
-  /** @returns whether others may follow in the next turn */
-  const readSome = (): boolean => {
-    while (open.size < most) {
-      const paced = next();
-      if (paced === undefined) return false;
-      open.add(paced);
+  /** Reads of the next ones of a lane, as far as they fit. @returns milliseconds that are planned then */
+  const readOf = (lane: Lane, queue: Fifo<Paced>, planned: number): number => {
+    let ms = planned;
+    // One that takes long fits where nothing else is planned.
+    while (ms + lane.each <= TURN_MS || ms === 0) {
+      const paced = queue.shift();
+      if (paced === undefined) break;
+      if (!waiting.delete(paced)) continue;
+      ms += lane.each;
+      open.set(paced, lane);
       paced.read();
     }
-    return waiting.size > 0;
+    return ms;
+  };
+  const readSome = (): void => {
+    let [planned, hasLong, left] = [0, false, Math.min(queues.size, MAX_LANES)];
+    for (const [lane, queue] of queues) {
+      if (left-- === 0) return;
+      const isLong = lane.each > TURN_MS;
+      if (lane.ahead > maxAhead || (isLong && hasLong)) continue;
+      const before = queue.size;
+      // What takes long is one of a turn, and takes nothing from the others.
+      const ms = readOf(lane, queue, isLong ? 0 : planned);
+      if (isLong) hasLong = true;
+      else planned = ms;
+      if (queue.size === before) continue;
+      // To the end, if it has more.
+      queues.delete(lane);
+      if (queue.size > 0) queues.set(lane, queue);
+    }
+  };
+  /** Whether any lane may be read of. */
+  const hasNext = (): boolean => {
+    for (const { ahead } of queues.keys()) if (ahead <= maxAhead) return true;
+    return false;
   };
   const runTurn = (): void => {
     const now = clock();
-    if (!(now - began > SHORT_MS)) most = Math.min(most * 2, open.size + waiting.size + 1);
+    charge(now);
     began = NaN;
     isScheduled = false;
-    const isWaiting = isPassed(now) || readSome();
+    if (!isPassed(now)) readSome();
     isHurried = false;
-    if (isWaiting) schedule();
+    if (hasNext()) schedule();
   };
   const schedule = (): void => {
     if (isScheduled) return;
@@ -117,8 +146,12 @@ export function createPacedReads(
     wait,
     done(paced) {
       waiting.delete(paced);
-      if (!open.delete(paced)) return;
+      const lane = open.get(paced);
+      if (lane === undefined) return;
+      open.delete(paced);
       const now = clock();
+      charge(now);
+      [handled, since] = [lane, now];
       if (Number.isNaN(began)) began = now;
       else if (now - began > LONG_MS) stopOthers();
       // Its time tells of the next ones.

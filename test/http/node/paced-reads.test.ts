@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { createPacedReads, type Lane, type Paced } from "../../../src/http/node/paced-reads.js";
+import { createPacedReads, type Lane, newLane, type Paced } from "../../../src/http/node/paced-reads.js";
 
 /** A host whose turns and time pass by hand, and connections that note what happens to them. */
 function host() {
@@ -9,7 +9,7 @@ function host() {
     (act) => void (next = act),
     () => now,
   );
-  const lane: Lane = { ahead: 0 };
+  const lane: Lane = newLane();
   const opened: string[] = [];
   const stopped: string[] = [];
   return {
@@ -40,27 +40,35 @@ function host() {
 }
 
 describe("createPacedReads", () => {
-  it("reads of twice as many each short turn, and of all in the end", () => {
-    const { wait, endTurn } = host();
-    for (let i = 0; i < 10; i++) wait(`${i}`);
-    expect([endTurn(), endTurn(), endTurn(), endTurn()]).toEqual([
-      ["0", "1"],
-      ["2", "3"],
-      ["4", "5", "6", "7"],
-      ["8", "9"],
-    ]);
-    expect(endTurn()).toBeUndefined();
+  it("reads of as many in a turn as take 4 ms, by what reading of them took", () => {
+    const { reads, wait, endTurn, pass } = host();
+    let all = Array.from({ length: 64 }, (_, i) => wait(`${i}`));
+    const lengths: number[] = [];
+    for (let names = endTurn(); names !== undefined; names = endTurn()) {
+      lengths.push(names.length);
+      // Nothing takes less than 1/64 ms.
+      for (const paced of all.splice(0, names.length)) reads.done(paced);
+    }
+    expect(lengths).toEqual([4, 60, 0]);
+    all = Array.from({ length: 4 }, (_, i) => wait(`${i}`));
+    expect(endTurn()).toHaveLength(4);
+    for (const paced of all) {
+      reads.done(paced);
+      pass(2);
+    }
+    for (let i = 0; i < 8; i++) wait(`${i}`);
+    expect([endTurn(), endTurn()].map((names) => names?.length)).toEqual([2, 2]);
   });
 
   it("once two have taken long, the others are not read of in that turn, and then one at a time", () => {
     const { reads, wait, endTurn, pass, stopped } = host();
-    const [first, second, ...others] = [0, 1, 2, 3, 4, 5].map((i) => wait(`${i}`));
-    for (let i = 0; i < 4; i++) endTurn();
+    const [first, second, ...others] = [0, 1, 2, 3].map((i) => wait(`${i}`));
+    expect(endTurn()).toHaveLength(4);
     reads.done(first!);
     pass(9);
     expect(stopped).toEqual([]);
     reads.done(second!);
-    expect(stopped).toEqual(["2", "3", "4", "5"]);
+    expect(stopped).toEqual(["2", "3"]);
     for (const other of others) {
       expect(endTurn()).toHaveLength(1);
       reads.done(other);
@@ -71,27 +79,37 @@ describe("createPacedReads", () => {
     expect(endTurn()).toBeUndefined();
   });
 
-  it("a turn that took neither long nor short leaves the number as it is", () => {
+  it("one that takes long takes no turn from those that do not, and they none from it", () => {
     const { reads, wait, endTurn, pass } = host();
-    const first = [wait("0"), wait("1")];
-    for (let i = 2; i < 8; i++) wait(`${i}`);
-    expect(endTurn()).toEqual(["0", "1"]);
-    for (const paced of first) reads.done(paced);
-    pass(6);
-    expect(endTurn()).toEqual(["2", "3"]);
+    const long = [newLane(), newLane()];
+    for (const [i, of] of long.entries()) {
+      const paced = wait(`long${i}`, of);
+      endTurn();
+      reads.done(paced);
+      pass(22);
+      endTurn();
+    }
+    for (const [i, of] of long.entries()) for (let n = 1; n < 3; n++) wait(`long${i}.${n}`, of);
+    for (let i = 0; i < 6; i++) wait(`${i}`);
+    expect(endTurn()).toEqual(["long0.1", "0", "1", "2", "3"]);
+    expect(endTurn()).toEqual(["long1.1", "4", "5"]);
+    expect([endTurn(), endTurn()]).toEqual([["long0.2"], ["long1.2"]]);
   });
 
   it("a lane with one connection does not wait for another with a thousand", () => {
     const { wait, endTurn } = host();
-    const many = { ahead: 0 };
+    const many = newLane();
     for (let i = 0; i < 1_000; i++) wait(`many${i}`, many);
-    wait("one", { ahead: 0 });
-    expect(endTurn()).toEqual(["many0", "one"]);
+    wait("one", newLane());
+    expect([endTurn(), endTurn()]).toEqual([
+      ["many0", "many1", "many2", "many3"],
+      ["one", "many4", "many5", "many6"],
+    ]);
   });
 
   it("a lane in which too much is ahead waits until it was handled, and no other lane does", () => {
     const { reads, wait, endTurn, pass } = host();
-    const full = { ahead: 257 };
+    const full = { ...newLane(), ahead: 257 };
     wait("later", full);
     wait("0");
     expect([endTurn(), endTurn()]).toEqual([["0"], undefined]);
