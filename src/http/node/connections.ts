@@ -316,6 +316,8 @@ export function createConnections(
       // One at a time while its account holds more than its share.
       if (state.served.size < (hold.isWithin ? pending : Math.min(pending, 1))) {
         start(socket, state, slot);
+        // It came with the end of the body before, a part of which had paused the connection.
+        if (!state.isReading && !isLong) reads.wait(state.paced);
         return;
       }
       state.waiting.add(slot);

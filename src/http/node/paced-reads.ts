@@ -13,7 +13,7 @@ const LONG_MS = 8;
 /** Milliseconds that reading of one takes at the least, and at first. */
 const LEAST_MS = TURN_MS / 256;
 const FIRST_MS = TURN_MS / 4;
-/** Lanes that are looked at in one turn. */
+/** Lanes that are read of in one turn. */
 const MAX_LANES = 256;
 /** Milliseconds for which turns in a row may be passed over. */
 const MAX_PASSED_MS = 16;
@@ -50,11 +50,15 @@ export interface PacedReads {
   hurry(): void;
 }
 
-/** @param maxAhead requests that are ahead in a lane, while which nothing is read there */
+/**
+ * @param maxAhead requests that are ahead in a lane, while which nothing is read there
+ * @param afterRead calls back once all that was read at once is handled
+ */
 export function createPacedReads(
   maxAhead: number,
   atEnd = afterInput() ?? queueMicrotask,
   clock = () => performance.now(),
+  afterRead: (act: () => void) => void = queueMicrotask,
 ): PacedReads {
   /** Those that wait, by lane, in the order of their turns. */
   const queues = new Map<Lane, Fifo<Paced>>();
@@ -63,14 +67,8 @@ export function createPacedReads(
   const open = new Map<Paced, Lane>();
   /** When something was first read in this turn; NaN: nothing was. */
   let began = NaN;
-  /** Of what was read last in this turn, and when. */
-  let [handled, since] = [undefined as Lane | undefined, NaN];
   let [isScheduled, isHurried, passedSince] = [false, false, NaN];
 
-  const charge = (now: number): void => {
-    if (handled !== undefined) handled.each = Math.max(now - since, handled.each / 2, LEAST_MS);
-    handled = undefined;
-  };
   const wait = (paced: Paced): void => {
     if (waiting.has(paced)) return;
     open.delete(paced);
@@ -107,11 +105,13 @@ export function createPacedReads(
     return ms;
   };
   const readSome = (): void => {
-    let [planned, hasLong, left] = [0, false, Math.min(queues.size, MAX_LANES)];
+    let [planned, hasLong, tried, seen] = [0, false, 0, 0];
+    const { size } = queues;
     for (const [lane, queue] of queues) {
-      if (left-- === 0) return;
+      if (tried === MAX_LANES || seen++ === size) return;
       const isLong = lane.each > TURN_MS;
       if (lane.ahead > maxAhead || (isLong && hasLong)) continue;
+      tried++;
       const before = queue.size;
       // What takes long is one of a turn, and takes nothing from the others.
       const ms = readOf(lane, queue, isLong ? 0 : planned);
@@ -129,11 +129,9 @@ export function createPacedReads(
     return false;
   };
   const runTurn = (): void => {
-    const now = clock();
-    charge(now);
     began = NaN;
     isScheduled = false;
-    if (!isPassed(now)) readSome();
+    if (!isPassed(clock())) readSome();
     isHurried = false;
     if (hasNext()) schedule();
   };
@@ -150,8 +148,7 @@ export function createPacedReads(
       if (lane === undefined) return;
       open.delete(paced);
       const now = clock();
-      charge(now);
-      [handled, since] = [lane, now];
+      afterRead(() => (lane.each = Math.max(clock() - now, lane.each / 2, LEAST_MS)));
       if (Number.isNaN(began)) began = now;
       else if (now - began > LONG_MS) stopOthers();
       // Its time tells of the next ones.

@@ -121,7 +121,7 @@ const FIELDS: Readonly<Record<string, Field>> = {
   },
   slug: { text: "What permission queries and grants compare.", sample: "documents.read" },
   start: { text: "First characters of the key, for people.", sample: "sk_3vQy" },
-  state: { text: "By its own `enabled`, `expires` and credits.", sample: "active" },
+  state: { text: "By its `enabled`, its `expires` and the credits that it draws on.", sample: "active" },
   success: { text: "Whether it fits the limit." },
   key_id: { text: "The key; empty: it was not found.", sample: "key_9mKp2XwZ" },
   key_space_id: { text: "The API of the key.", sample: "api_4fY2rTqL" },

@@ -309,7 +309,7 @@ async function countLiving(context: Context, apiId: string, identityId: string, 
   return living;
 }
 
-/** What an owner sees of a key: of what responses have anew, the compiler asks whether customers are to see it. */
+/** What an owner sees of a key; of a new field of keys the compiler asks whether customers are to see it. */
 const SEEN = {
   ...{ keyId: true, apiId: true, start: true, name: true, meta: true, enabled: true, ipAllowlist: true },
   ...{ createdAt: true, updatedAt: true, lastUsedAt: true, expires: true, rerolledFrom: true, rerolledTo: true },

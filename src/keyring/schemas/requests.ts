@@ -110,7 +110,7 @@ export interface SearchKeysRequestBody extends ListRequestBody {
    * owner, whose keys come first. Blank text finds all.
    */
   readonly search?: string;
-  /** By its own `enabled`, `expires` and credits: those of the first that applies, or none of these. */
+  /** By its `enabled`, its `expires` and the credits that it draws on: the first that applies, or none of these. */
   readonly state?: "active" | "disabled" | "expired" | "exhausted";
   /** Only keys that expire before this, Unix time in milliseconds. */
   readonly expiresBefore?: number;

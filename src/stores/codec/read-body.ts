@@ -21,10 +21,7 @@ export type IdentityBody = Omit<IdentityRow, "id" | "version" | "workspaceId" | 
 
 /** @throws KeystileError STORE_INVALID, or SyntaxError */
 export function readIdentityBody(text: string): IdentityBody {
-  const body = readEntityBody("identities", text);
-  for (const name of Object.keys(body))
-    if (name !== "ratelimits" && !Object.hasOwn(IDENTITY, name)) throw unknownName("an identity", name);
-  return body as unknown as IdentityBody;
+  return readEntityBody("identities", text) as unknown as IdentityBody;
 }
 
 /** Validation of a body by table; `undefined`: it decides nothing about access. */
@@ -46,6 +43,9 @@ export function readEntityBody(table: Exclude<Table, "keys">, text: string): Rec
   const body = JSON.parse(text) as Fields | null;
   if (typeof body !== "object" || body === null || BODY_CHECKS[table]?.(body) === false)
     throw invalid(`table ${table}`);
+  if (table === "identities")
+    for (const name of Object.keys(body))
+      if (name !== "ratelimits" && !Object.hasOwn(IDENTITY, name)) throw unknownName("an identity", name);
   return body;
 }
 

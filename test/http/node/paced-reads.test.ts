@@ -4,10 +4,12 @@ import { createPacedReads, type Lane, newLane, type Paced } from "../../../src/h
 /** A host whose turns and time pass by hand, and connections that note what happens to them. */
 function host() {
   let [next, now] = [undefined as (() => void) | undefined, 0];
+  const measured: (() => void)[] = [];
   const reads = createPacedReads(
     256,
     (act) => void (next = act),
     () => now,
+    (act) => void measured.push(act),
   );
   const lane: Lane = newLane();
   const opened: string[] = [];
@@ -27,6 +29,12 @@ function host() {
       return paced;
     },
     pass: (ms: number) => void (now += ms),
+    /** Something was read, and took so long to handle. */
+    done(paced: Paced, ms = 0): void {
+      reads.done(paced);
+      now += ms;
+      for (const act of measured.splice(0)) act();
+    },
     /** What is read of from this turn on; undefined: nothing is to come. */
     endTurn(): string[] | undefined {
       const act = next;
@@ -41,52 +49,45 @@ function host() {
 
 describe("createPacedReads", () => {
   it("reads of as many in a turn as take 4 ms, by what reading of them took", () => {
-    const { reads, wait, endTurn, pass } = host();
+    const { wait, done, endTurn } = host();
     let all = Array.from({ length: 64 }, (_, i) => wait(`${i}`));
     const lengths: number[] = [];
     for (let names = endTurn(); names !== undefined; names = endTurn()) {
       lengths.push(names.length);
       // Nothing takes less than 1/64 ms.
-      for (const paced of all.splice(0, names.length)) reads.done(paced);
+      for (const paced of all.splice(0, names.length)) done(paced);
     }
     expect(lengths).toEqual([4, 60, 0]);
     all = Array.from({ length: 4 }, (_, i) => wait(`${i}`));
     expect(endTurn()).toHaveLength(4);
-    for (const paced of all) {
-      reads.done(paced);
-      pass(2);
-    }
+    for (const paced of all) done(paced, 2);
     for (let i = 0; i < 8; i++) wait(`${i}`);
     expect([endTurn(), endTurn()].map((names) => names?.length)).toEqual([2, 2]);
   });
 
   it("once two have taken long, the others are not read of in that turn, and then one at a time", () => {
-    const { reads, wait, endTurn, pass, stopped } = host();
+    const { wait, done, endTurn, stopped } = host();
     const [first, second, ...others] = [0, 1, 2, 3].map((i) => wait(`${i}`));
     expect(endTurn()).toHaveLength(4);
-    reads.done(first!);
-    pass(9);
+    done(first!, 9);
     expect(stopped).toEqual([]);
-    reads.done(second!);
+    done(second!);
     expect(stopped).toEqual(["2", "3"]);
     for (const other of others) {
       expect(endTurn()).toHaveLength(1);
-      reads.done(other);
-      pass(9);
+      done(other, 9);
     }
-    // The time of the last one is learnt from, and then nothing is to come.
     endTurn();
     expect(endTurn()).toBeUndefined();
   });
 
   it("one that takes long takes no turn from those that do not, and they none from it", () => {
-    const { reads, wait, endTurn, pass } = host();
+    const { wait, done, endTurn } = host();
     const long = [newLane(), newLane()];
     for (const [i, of] of long.entries()) {
       const paced = wait(`long${i}`, of);
       endTurn();
-      reads.done(paced);
-      pass(22);
+      done(paced, 22);
       endTurn();
     }
     for (const [i, of] of long.entries()) for (let n = 1; n < 3; n++) wait(`long${i}.${n}`, of);
@@ -94,6 +95,35 @@ describe("createPacedReads", () => {
     expect(endTurn()).toEqual(["long0.1", "0", "1", "2", "3"]);
     expect(endTurn()).toEqual(["long1.1", "4", "5"]);
     expect([endTurn(), endTurn()]).toEqual([["long0.2"], ["long1.2"]]);
+  });
+
+  it("a lane is charged with its own time alone, not with what comes after it in the turn", () => {
+    const { wait, done, pass, endTurn, lane } = host();
+    const paced = wait("0");
+    endTurn();
+    done(paced, 1);
+    pass(30);
+    done({ lane: newLane(), read: () => undefined, stop: () => undefined }, 30);
+    endTurn();
+    expect(lane.each).toBe(1);
+  });
+
+  it("hundreds of lanes that take long, or have too much ahead, are not in the way of others", () => {
+    const { reads, wait, done, endTurn } = host();
+    const long = Array.from({ length: 300 }, newLane);
+    for (const of of long) {
+      const paced = wait("long", of);
+      endTurn();
+      done(paced, 22);
+      endTurn();
+    }
+    for (const of of long) wait("long", of);
+    wait("0");
+    expect(endTurn()).toEqual(["long", "0"]);
+    for (const of of long) reads.count(of, 257);
+    wait("1");
+    expect(endTurn()).toEqual(["1"]);
+    expect(endTurn()).toBeUndefined();
   });
 
   it("a lane with one connection does not wait for another with a thousand", () => {

@@ -270,6 +270,22 @@ describe("server: connections", () => {
     }
   });
 
+  it("a request that came with the end of a body is not the last that is read of its connection", async () => {
+    const { url, authorization, json, key } = await serving();
+    const client = dial(url);
+    const head = ["POST /v2/keys.verifyKey HTTP/1.1", "host: a", authorization, json, "transfer-encoding: chunked"];
+    const live = "GET /v2/liveness HTTP/1.1\r\nhost: a\r\n\r\n";
+    const body = JSON.stringify({ key });
+    const chunk = (text: string): string => `${text.length.toString(16)}\r\n${text}\r\n`;
+    client.write(`${head.join("\r\n")}\r\n\r\n${chunk(body.slice(0, 5))}`);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    client.write(`${chunk(body.slice(5))}0\r\n\r\n${live}`);
+    expect((await client.responses(2)).map(({ status }) => status)).toEqual([200, 200]);
+    client.write(live);
+    expect((await client.responses(1)).map(({ status }) => status)).toEqual([200]);
+    client.socket.destroy();
+  });
+
   it("answers that are under way go out before the 400 of a broken request behind them", async () => {
     const { url, verify } = await serving();
     const client = dial(url);
