@@ -1,7 +1,7 @@
 /**
  * Reading of connections, in turns: of each, Node reads 64 KiB at once, which may be one request, hundreds of them, or
- * ten thousand parts of a body, which take 20 ms. A few are read of in one turn of the event loop, lane by lane: as many
- * as take a few milliseconds by what reading in their lanes took before, and one more of a lane in which one takes
+ * ten thousand parts of a body, which take 20 ms. A few are read of in one turn of the event loop, lane by lane: as
+ * many as take a few milliseconds by what reading in their lanes took before, and one more of a lane in which one takes
  * longer. Once those that had something took long, no other is read of in that turn.
  */
 import { afterInput } from "../../lib/after-input.js";
@@ -11,8 +11,8 @@ import { Fifo } from "../../lib/fifo.js";
 const TURN_MS = 4;
 const LONG_MS = 8;
 /** Milliseconds that reading of one takes at the least, and at first. */
-const LEAST_MS = TURN_MS / 256;
-const FIRST_MS = TURN_MS / 4;
+const MIN_READ_MS = TURN_MS / 256;
+const FIRST_READ_MS = TURN_MS / 4;
 /** Lanes that are read of in one turn. */
 const MAX_LANES = 256;
 /** Milliseconds for which turns in a row may be passed over. */
@@ -22,11 +22,11 @@ const MAX_PASSED_MS = 16;
 export interface Lane {
   /** Requests that arrived before they could be handled. */
   ahead: number;
-  /** Milliseconds that reading of one of them took lately; begins with {@link FIRST_MS}. */
+  /** Milliseconds that reading of one of them took lately; begins with {@link FIRST_READ_MS}. */
   each: number;
 }
 
-export const newLane = (): Lane => ({ ahead: 0, each: FIRST_MS });
+export const newLane = (): Lane => ({ ahead: 0, each: FIRST_READ_MS });
 
 /** What is read of. */
 export interface Paced {
@@ -44,21 +44,19 @@ export interface PacedReads {
   wait(paced: Paced): void;
   /** Something was read of it, or it ended: it is read of again after another {@link wait}. */
   done(paced: Paced): void;
+  /** More of what was read of it at once is handled: that takes its lane's time. */
+  goesOn(paced: Paced): void;
   /** So many requests more are ahead in a lane, or fewer. */
   count(lane: Lane, change: number): void;
   /** Others wait for this turn to end: it is passed over, though not for long. */
   hurry(): void;
 }
 
-/**
- * @param maxAhead requests that are ahead in a lane, while which nothing is read there
- * @param afterRead calls back once all that was read at once is handled
- */
+/** @param maxAhead requests that are ahead in a lane, while which nothing is read there */
 export function createPacedReads(
   maxAhead: number,
   atEnd = afterInput() ?? queueMicrotask,
   clock = () => performance.now(),
-  afterRead: (act: () => void) => void = queueMicrotask,
 ): PacedReads {
   /** Those that wait, by lane, in the order of their turns. */
   const queues = new Map<Lane, Fifo<Paced>>();
@@ -67,7 +65,16 @@ export function createPacedReads(
   const open = new Map<Paced, Lane>();
   /** When something was first read in this turn; NaN: nothing was. */
   let began = NaN;
+  /** What was read last in this turn: its lane, when that began, and when it was last seen to go on. */
+  let handled: { readonly paced: Paced; readonly lane: Lane; readonly since: number; until: number } | undefined;
   let [isScheduled, isHurried, passedSince] = [false, false, NaN];
+
+  const charge = (): void => {
+    if (handled === undefined) return;
+    const { lane, since, until } = handled;
+    lane.each = Math.max(until - since, lane.each / 2, MIN_READ_MS);
+    handled = undefined;
+  };
 
   const wait = (paced: Paced): void => {
     if (waiting.has(paced)) return;
@@ -129,6 +136,7 @@ export function createPacedReads(
     return false;
   };
   const runTurn = (): void => {
+    charge();
     began = NaN;
     isScheduled = false;
     if (!isPassed(clock())) readSome();
@@ -140,15 +148,20 @@ export function createPacedReads(
     isScheduled = true;
     atEnd(runTurn);
   };
+  const goesOn = (paced: Paced): void => {
+    if (handled?.paced === paced) handled.until = clock();
+  };
   return {
     wait,
+    goesOn,
     done(paced) {
       waiting.delete(paced);
       const lane = open.get(paced);
-      if (lane === undefined) return;
+      if (lane === undefined) return void goesOn(paced);
       open.delete(paced);
       const now = clock();
-      afterRead(() => (lane.each = Math.max(clock() - now, lane.each / 2, LEAST_MS)));
+      charge();
+      handled = { paced, lane, since: now, until: now };
       if (Number.isNaN(began)) began = now;
       else if (now - began > LONG_MS) stopOthers();
       // Its time tells of the next ones.

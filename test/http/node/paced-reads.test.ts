@@ -4,12 +4,10 @@ import { createPacedReads, type Lane, newLane, type Paced } from "../../../src/h
 /** A host whose turns and time pass by hand, and connections that note what happens to them. */
 function host() {
   let [next, now] = [undefined as (() => void) | undefined, 0];
-  const measured: (() => void)[] = [];
   const reads = createPacedReads(
     256,
     (act) => void (next = act),
     () => now,
-    (act) => void measured.push(act),
   );
   const lane: Lane = newLane();
   const opened: string[] = [];
@@ -33,7 +31,7 @@ function host() {
     done(paced: Paced, ms = 0): void {
       reads.done(paced);
       now += ms;
-      for (const act of measured.splice(0)) act();
+      reads.goesOn(paced);
     },
     /** What is read of from this turn on; undefined: nothing is to come. */
     endTurn(): string[] | undefined {
