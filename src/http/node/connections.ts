@@ -262,7 +262,6 @@ export function createConnections(
       },
       onPart() {
         if (state.isReading) pause(socket, state);
-        else reads.goesOn(state.paced);
       },
       goOn() {
         if (!state.isReading && !state.isEnding && state.waiting.size === 0) reads.wait(state.paced);

@@ -44,8 +44,6 @@ export interface PacedReads {
   wait(paced: Paced): void;
   /** Something was read of it, or it ended: it is read of again after another {@link wait}. */
   done(paced: Paced): void;
-  /** More of what was read of it at once is handled: that takes its lane's time. */
-  goesOn(paced: Paced): void;
   /** So many requests more are ahead in a lane, or fewer. */
   count(lane: Lane, change: number): void;
   /** Others wait for this turn to end: it is passed over, though not for long. */
@@ -65,17 +63,17 @@ export function createPacedReads(
   const open = new Map<Paced, Lane>();
   /** When something was first read in this turn; NaN: nothing was. */
   let began = NaN;
-  /** What was read last in this turn: its lane, when that began, and when it was last seen to go on. */
-  let handled: { readonly paced: Paced; readonly lane: Lane; readonly since: number; until: number } | undefined;
+  /** What was read last in this turn, and since when its lane is charged with the time. */
+  let handled: { readonly paced: Paced; readonly lane: Lane; readonly since: number } | undefined;
   let [isScheduled, isHurried, passedSince] = [false, false, NaN];
 
-  const charge = (): void => {
+  /** Until something else is handled, or the turn ends: Node does not tell when it has handled all of a read. */
+  const charge = (now: number): void => {
     if (handled === undefined) return;
-    const { lane, since, until } = handled;
-    lane.each = Math.max(until - since, lane.each / 2, MIN_READ_MS);
+    const { lane, since } = handled;
+    lane.each = Math.max(now - since, lane.each / 2, MIN_READ_MS);
     handled = undefined;
   };
-
   const wait = (paced: Paced): void => {
     if (waiting.has(paced)) return;
     open.delete(paced);
@@ -136,10 +134,11 @@ export function createPacedReads(
     return false;
   };
   const runTurn = (): void => {
-    charge();
+    const now = clock();
+    charge(now);
     began = NaN;
     isScheduled = false;
-    if (!isPassed(clock())) readSome();
+    if (!isPassed(now)) readSome();
     isHurried = false;
     if (hasNext()) schedule();
   };
@@ -148,20 +147,16 @@ export function createPacedReads(
     isScheduled = true;
     atEnd(runTurn);
   };
-  const goesOn = (paced: Paced): void => {
-    if (handled?.paced === paced) handled.until = clock();
-  };
   return {
     wait,
-    goesOn,
     done(paced) {
       waiting.delete(paced);
-      const lane = open.get(paced);
-      if (lane === undefined) return void goesOn(paced);
-      open.delete(paced);
       const now = clock();
-      charge();
-      handled = { paced, lane, since: now, until: now };
+      if (handled?.paced !== paced) charge(now);
+      const lane = open.get(paced);
+      if (lane === undefined) return;
+      open.delete(paced);
+      handled = { paced, lane, since: now };
       if (Number.isNaN(began)) began = now;
       else if (now - began > LONG_MS) stopOthers();
       // Its time tells of the next ones.

@@ -31,7 +31,6 @@ function host() {
     done(paced: Paced, ms = 0): void {
       reads.done(paced);
       now += ms;
-      reads.goesOn(paced);
     },
     /** What is read of from this turn on; undefined: nothing is to come. */
     endTurn(): string[] | undefined {
@@ -95,12 +94,11 @@ describe("createPacedReads", () => {
     expect([endTurn(), endTurn()]).toEqual([["long0.2"], ["long1.2"]]);
   });
 
-  it("a lane is charged with its own time alone, not with what comes after it in the turn", () => {
-    const { wait, done, pass, endTurn, lane } = host();
+  it("a lane is not charged with what others take after it in the turn", () => {
+    const { wait, done, endTurn, lane } = host();
     const paced = wait("0");
     endTurn();
     done(paced, 1);
-    pass(30);
     done({ lane: newLane(), read: () => undefined, stop: () => undefined }, 30);
     endTurn();
     expect(lane.each).toBe(1);
