@@ -142,7 +142,7 @@ function statementsIn(text: string): string[][] {
 
 describe("docs: questions in SQL", () => {
   it("PostgreSQL: every statement runs with the columns and the rights that the page names", async () => {
-    const server = new PGlite();
+    const server = await PGlite.create();
     try {
       const store = postgresStore(server);
       await store.setUp();

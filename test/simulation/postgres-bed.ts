@@ -72,7 +72,7 @@ let server: Promise<PGlite> | undefined;
 /** One database for all schedules: making one takes longer than a schedule. */
 function shared(): Promise<PGlite> {
   return (server ??= (async () => {
-    const made = new PGlite();
+    const made = await PGlite.create();
     await postgresStore(made, { schema: SCHEMA, timeout: PATIENCE }).setUp();
     return made;
   })());
