@@ -46,7 +46,7 @@ export const SIMULATION = ["test/simulation/{explore,simulation}.test.ts", "test
  * Where quick tests put their files: in memory, where the system has such a folder with space, since they open more
  * than a thousand databases, each with a few syncs. What syncs are for is tried by rigs, on a disk.
  */
-const temporary = (): Record<string, string> => {
+export const temporary = (): Record<string, string> => {
   const memory = "/dev/shm";
   if (process.env["TMPDIR"] !== undefined || !existsSync(memory)) return {};
   const { bavail, bsize } = statfsSync(memory);

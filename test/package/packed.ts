@@ -15,7 +15,7 @@ export interface Stranger {
    * Runs a command there. @returns what it wrote to standard output; throws with all that it wrote when it ends with a
    * fault
    */
-  run(command: string, args: readonly string[]): Promise<string>;
+  run(command: string, args: readonly string[], env?: NodeJS.ProcessEnv): Promise<string>;
   remove(): Promise<void>;
 }
 
@@ -31,14 +31,19 @@ export async function createStranger(): Promise<Stranger> {
   const tarball = join(folder, (JSON.parse(packed) as { filename: string }[])[0]!.filename);
   await cp(join(ROOT, "test", "package", "programs"), folder, { recursive: true });
   await writeFile(join(folder, "package.json"), JSON.stringify({ name: "stranger", private: true }));
-  const run = (command: string, args: readonly string[]) => runIn(folder, command, args);
+  const run: Stranger["run"] = (command, args, env) => runIn(folder, command, args, env);
   await run("npm", ["install", "--omit=optional", "--prefer-offline", "--no-audit", "--no-fund", tarball]);
   return { folder, tarball, run, remove: () => rm(folder, { recursive: true, force: true }) };
 }
 
-async function runIn(folder: string, command: string, args: readonly string[]): Promise<string> {
+async function runIn(
+  folder: string,
+  command: string,
+  args: readonly string[],
+  env?: NodeJS.ProcessEnv,
+): Promise<string> {
   try {
-    return (await exec(command, args, { cwd: folder, maxBuffer: 64 << 20 })).stdout;
+    return (await exec(command, args, { cwd: folder, maxBuffer: 64 << 20, env: { ...process.env, ...env } })).stdout;
   } catch (error) {
     const { stdout, stderr } = error as { stdout: string; stderr: string };
     throw new Error(`${command} ${args.join(" ")} failed:\n${stdout}${stderr}`, { cause: error });

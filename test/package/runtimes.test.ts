@@ -7,6 +7,7 @@
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { sqliteStore } from "../../src/stores/sqlite/index.js";
+import { temporary } from "../../vitest.config.js";
 import { IN_FLIGHT, runKills } from "../rigs/kill.js";
 import { createStranger, type Stranger } from "./packed.js";
 
@@ -84,7 +85,8 @@ describe.each(NODES)("package: in $runtime, on its node:sqlite", (runtime) => {
   // In the lowest and the newest.
   const isAtEnd = runtime === NODES[0] || runtime === NODES.at(-1);
   it.runIf(isAtEnd)("the suites of stores and limiters pass", { timeout: 300_000 }, async () => {
-    const report = await run("--test", "--test-reporter=tap", "suites-sqlite.mjs");
+    const suites = ["--test", "--test-reporter=tap", "suites-sqlite.mjs"];
+    const report = await stranger.run(binaryOf(runtime), suites, temporary());
     expect(report).toMatch(/# Subtest: .*clause 19/);
     expect(report).toMatch(/# fail 0\b/);
   });

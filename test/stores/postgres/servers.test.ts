@@ -95,16 +95,23 @@ function suites(
   sharedStoreSuite(`postgres, ${title}, two nodes`, async () => (await open(2)) as [never, never]);
 }
 
+// Each client, each way to read `bigint`, each way to reach the server, in as few runs of all suites as have them all.
 describe.skipIf(isSkipped)("postgres on a real server", () => {
-  for (const parser of Object.keys(PARSERS)) suites(`pg, int8 as ${parser}`, (url) => poolOf(url, parser));
-  suites("pg, process-durable, each node through its cache", poolOf, { durability: "process" }, cachedStore);
+  suites("pg, int8 as text", poolOf);
   suites("postgres.js, int8 as BigInt", (url) => postgresJs(url, "BigInt"));
+  const throughCache = { durability: "process" } as const;
+  suites(
+    "pg, int8 as number, process-durable, each node through its cache",
+    (url) => poolOf(url, "number"),
+    throughCache,
+    cachedStore,
+  );
   describe.skipIf(noPgbouncer !== undefined)("through a pooler", () => {
     let pooler: TestPooler;
     beforeAll(async () => {
       pooler = await startPgbouncer(server);
     });
-    suites("pg through pgbouncer in transaction mode", (url) => poolOf(pooler.through(url)));
+    suites("pg, int8 as BigInt, through pgbouncer in transaction mode", (url) => poolOf(pooler.through(url), "BigInt"));
     afterAll(async () => pooler.close());
   });
 });
