@@ -239,7 +239,7 @@ export const ATTACKS = {
     isComplete: true,
     requestsOf: tooLong,
   },
-  "limiter flood": { connections: 160, rounds: 2, depth: 1, isReading: true, requestsOf: limiterFlood },
+  "limiter flood": { connections: 160, rounds: 6, depth: 1, isReading: true, requestsOf: limiterFlood },
   "every operation": { connections: 160, rounds: 1, depth: 1, isReading: true, isComplete: true, requestsOf: walk },
 } as const satisfies Readonly<Record<string, Attack>>;
 
