@@ -73,12 +73,14 @@ export interface Control {
 }
 
 const OUT = Number.MAX_SAFE_INTEGER;
-/** One for each bound. */
+/**
+ * One for each bound that a verdict tells apart. Not `pending`: without it a neighbour's p99 was 207 ms in place of 114
+ * beside "verifications pipelined", and memory beside "documents unread" grew by a fifth.
+ */
 export const CONTROLS: readonly Control[] = [
   { attack: "bodies that never end", fault: { budget: OUT }, caughtBy: "memory" },
-  { attack: "bodies that never end", fault: { isFair: false }, caughtBy: "refused" },
+  { attack: "bodies that never end", fault: { isFair: false }, caughtBy: "memory" },
   { attack: "bad root key pipelined", fault: { ahead: OUT }, caughtBy: "p99" },
-  { attack: "bodies of one connection", fault: { pending: OUT }, caughtBy: "memory" },
   { attack: "pages read", fault: { places: OUT }, caughtBy: "p99" },
   { attack: "bad root key pipelined", fault: { turnMs: OUT }, caughtBy: "p99" },
   { attack: "idle connections", fault: { evicts: false }, caughtBy: "refused" },

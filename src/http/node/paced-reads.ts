@@ -1,15 +1,17 @@
 /**
  * Reading of connections, in turns: of each, Node reads 64 KiB at once, which may be one request, hundreds of them, or
- * ten thousand parts of a body, which take 20 ms. A few are read of in one turn of the event loop, lane by lane: as
- * many as take a few milliseconds by what reading in their lanes took before, and one more of a lane in which one takes
- * longer. Once those that had something took long, no other is read of in that turn.
+ * ten thousand parts of a body, which take 20 ms. A few are read of in one turn of the event loop, lane by lane, by what
+ * reading there took before: as many as take a few milliseconds of those that are short, as many again of those that
+ * may not be, and one that is long. Once those that had something took long, only what is short is read of in that turn.
  */
 import { afterInput } from "../../lib/after-input.js";
 import { Fifo } from "../../lib/fifo.js";
 
-/** Milliseconds of a turn that are planned; and above these, nothing more is read of in it. */
+/** Milliseconds of a turn that are planned. */
 const TURN_MS = 4;
+/** Above these nothing more is read in it of lanes in which that may take long; and of none. */
 const LONG_MS = 8;
+const MAX_MS = 32;
 /** Milliseconds that reading of one takes at the least, and at first. */
 const MIN_READ_MS = TURN_MS / 256;
 const FIRST_READ_MS = TURN_MS / 4;
@@ -27,6 +29,9 @@ export interface Lane {
 }
 
 export const newLane = (): Lane => ({ ahead: 0, each: FIRST_READ_MS });
+
+const lengthOf = ({ each }: Lane): "short" | "unknown" | "long" =>
+  each < FIRST_READ_MS ? "short" : each <= TURN_MS ? "unknown" : "long";
 
 /** What is read of. */
 export interface Paced {
@@ -83,9 +88,13 @@ export function createPacedReads(
     queue.push(paced);
     schedule();
   };
-  /** The system has told already which of them have something: what is stopped now is not read of in this turn. */
-  const stopOthers = (): void => {
-    for (const paced of [...open.keys()]) {
+  /**
+   * All, or those that may take long as well. The system has told already which of them have something: what is stopped
+   * now is not read of in this turn.
+   */
+  const stopOthers = (isAll: boolean): void => {
+    for (const [paced, lane] of [...open]) {
+      if (!isAll && lengthOf(lane) === "short") continue;
       paced.stop();
       wait(paced);
     }
@@ -110,18 +119,18 @@ export function createPacedReads(
     return ms;
   };
   const readSome = (): void => {
-    let [planned, hasLong, tried, seen] = [0, false, 0, 0];
+    // What is known to be short does not wait for what is not.
+    const planned = { short: 0, unknown: 0, long: 0 };
+    let [tried, seen] = [0, 0];
     const { size } = queues;
     for (const [lane, queue] of queues) {
       if (tried === MAX_LANES || seen++ === size) return;
-      const isLong = lane.each > TURN_MS;
-      if (lane.ahead > maxAhead || (isLong && hasLong)) continue;
+      if (lane.ahead > maxAhead) continue;
+      const length = lengthOf(lane);
+      if (planned[length] >= TURN_MS) continue;
       tried++;
       const before = queue.size;
-      // What takes long is one of a turn, and takes nothing from the others.
-      const ms = readOf(lane, queue, isLong ? 0 : planned);
-      if (isLong) hasLong = true;
-      else planned = ms;
+      planned[length] = readOf(lane, queue, planned[length]);
       if (queue.size === before) continue;
       // To the end, if it has more.
       queues.delete(lane);
@@ -158,7 +167,7 @@ export function createPacedReads(
       open.delete(paced);
       handled = { paced, lane, since: now };
       if (Number.isNaN(began)) began = now;
-      else if (now - began > LONG_MS) stopOthers();
+      else if (now - began > LONG_MS) stopOthers(now - began > MAX_MS);
       // Its time tells of the next ones.
       schedule();
     },

@@ -122,6 +122,23 @@ describe("createPacedReads", () => {
     expect(endTurn()).toBeUndefined();
   });
 
+  it("what is known to be short waits neither for what may take long, nor for what did; after 32 ms it does", () => {
+    const { wait, done, endTurn, stopped } = host();
+    const short = newLane();
+    const first = wait("first", short);
+    endTurn();
+    done(first, 0.1);
+    const [one, other] = [wait("one"), wait("other")];
+    for (let i = 2; i < 8; i++) wait(`${i}`);
+    const late = ["late", "later"].map((name) => wait(name, short));
+    expect(endTurn()).toEqual(["one", "other", "2", "3", "late", "later"]);
+    done(one, 9);
+    done(other, 24);
+    expect(stopped).toEqual(["2", "3"]);
+    done(late[0]!);
+    expect(stopped).toEqual(["2", "3", "later"]);
+  });
+
   it("a lane with one connection does not wait for another with a thousand", () => {
     const { wait, endTurn } = host();
     const many = newLane();
