@@ -20,9 +20,9 @@ export interface Connection {
   readonly ended: Promise<void>;
 }
 
-export function dial(url: string): Connection {
+export function dial(url: string, localAddress?: string): Connection {
   const { hostname, port } = new URL(url);
-  const socket = connect(Number(port), hostname);
+  const socket = connect({ port: Number(port), host: hostname, localAddress });
   let received = Buffer.alloc(0);
   let over = false;
   let wake: () => void = () => undefined;

@@ -81,7 +81,10 @@ interface Address {
 
 /** Bounds of {@link createConnections}. */
 export interface ConnectionBounds {
-  /** Connections at a time: beyond it the one that has been idle for longest makes space. */
+  /**
+   * Connections at a time: beyond it the one that has been idle for longest makes space, of the same address where that
+   * has more than its share.
+   */
   readonly max: number;
   /** The same of one address; `undefined` addresses are not counted. */
   readonly maxPerAddress: number;
@@ -231,10 +234,18 @@ export function createConnections(
     });
     return state;
   };
-  /** The connection that has been idle for longest, of an address or of all. */
-  const oldestIdle = (address: Address | undefined): Connection | undefined => {
-    for (const socket of idle) if (address === undefined || states.get(socket)?.address === address) return socket;
+  /** The connection that has been idle for longest, of certain addresses. */
+  const oldestIdle = (isOf: (address: Address) => boolean): Connection | undefined => {
+    for (const socket of idle) if (isOf(states.get(socket)!.address)) return socket;
     return undefined;
+  };
+  /**
+   * The one to be closed for another, of the addresses that have more than their share: so that nobody who has many
+   * under way ends those of others.
+   */
+  const closedFor = (address: Address): Connection | undefined => {
+    const hasMany = ({ connections }: Address): boolean => connections > Math.min(max / addresses.size, maxPerAddress);
+    return oldestIdle(hasMany(address) ? (one) => one === address : hasMany) ?? oldestIdle(() => true);
   };
   /** The client sees that the connection ended before these were answered. */
   const endEarly = (socket: Connection, state: ConnectionState): void => {
@@ -299,7 +310,7 @@ export function createConnections(
       stopReading(socket, state);
       reads.wait(state.paced);
       const isOver = address !== undefined && state.address.connections > maxPerAddress;
-      if (isOver || states.size > max) (evicts ? oldestIdle(isOver ? state.address : undefined) : socket)?.destroy();
+      if (isOver || states.size > max) (evicts ? closedFor(state.address) : socket)?.destroy();
     },
     begin(socket, { request, hold, isLong, serve }) {
       const state = stateOf(socket);

@@ -142,6 +142,29 @@ describe("server: clients that do not read", () => {
     busy.end();
   });
 
+  // Only Linux takes all of 127.0.0.0/8 for itself.
+  it.runIf(process.platform === "linux")(
+    "an address that has more than its share makes space by its own connections, were they all busy; nobody else's end",
+    async () => {
+      const { url, verify, connections } = await watched({ maxConnections: 4 });
+      const other = dial(url, "127.0.0.2");
+      other.write(verify());
+      await other.responses(1);
+      const busy = await deaf(url, 3, 100);
+      await vi.waitFor(async () => expect(await connections()).toBe(4), { timeout: 5_000 });
+      await Promise.all([dial(url).ended, dial(url).ended]);
+      other.write(verify());
+      expect((await other.responses(1))[0]?.status).toBe(200);
+      // One that has less gets space of one that has more, or of whoever was idle for longest.
+      const further = dial(url, "127.0.0.3");
+      further.write(verify());
+      expect((await further.responses(1))[0]?.status).toBe(200);
+      await other.ended;
+      further.socket.destroy();
+      busy.end();
+    },
+  );
+
   it("of one address no more connections than the option says", async () => {
     const { url, verify } = await serving({ maxConnectionsPerAddress: 2 });
     const clients = [dial(url), dial(url), dial(url)];
