@@ -1,8 +1,9 @@
 /**
  * Reading of connections, in turns: of each, Node reads 64 KiB at once, which may be one request, hundreds of them, or
- * ten thousand parts of a body, which take 20 ms. A few are read of in one turn of the event loop, lane by lane, by what
- * reading there took before: as many as take a few milliseconds of those that are short, as many again of those that
- * may not be, and one that is long. Once those that had something took long, only what is short is read of in that turn.
+ * ten thousand parts of a body, which take 20 ms. A few are read of in one turn of the event loop, lane by lane, by
+ * what reading there took before: as many as take a few milliseconds of those that are short, as many again of those
+ * that may not be, and one that is long. Once those that had something took long, only what is short is read of in that
+ * turn.
  */
 import { afterInput } from "../../lib/after-input.js";
 import { Fifo } from "../../lib/fifo.js";
