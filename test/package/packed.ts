@@ -12,8 +12,9 @@ export interface Stranger {
   readonly folder: string;
   readonly tarball: string;
   /**
-   * Runs a command there. @returns what it wrote to standard output; throws with all that it wrote when it ends with a
-   * fault
+   * Runs a command there.
+   * @param env beside what this process has
+   * @returns what it wrote to standard output; throws with all that it wrote when it ends with a fault
    */
   run(command: string, args: readonly string[], env?: NodeJS.ProcessEnv): Promise<string>;
   remove(): Promise<void>;

@@ -74,8 +74,8 @@ export interface Control {
 
 const OUT = Number.MAX_SAFE_INTEGER;
 /**
- * One for each bound that a verdict tells apart. Not `pending`: without it a neighbour's p99 was 207 ms in place of 114
- * beside "verifications pipelined", and memory beside "documents unread" grew by a fifth.
+ * One for each bound that a verdict tells apart. Not `pending`, which server.test.ts counts: without it a neighbour's
+ * p99 was 207 ms in place of 114 beside "verifications pipelined".
  */
 export const CONTROLS: readonly Control[] = [
   { attack: "bodies that never end", fault: { budget: OUT }, caughtBy: "memory" },

@@ -74,6 +74,8 @@ interface ConnectionState {
 interface Address {
   readonly name: string;
   connections: number;
+  /** Those without a request, the one that has been idle for longest first. */
+  readonly idle: Set<Connection>;
   /** Those that send one request at a time; and all others. */
   readonly calm: Lane;
   readonly others: Lane;
@@ -82,8 +84,8 @@ interface Address {
 /** Bounds of {@link createConnections}. */
 export interface ConnectionBounds {
   /**
-   * Connections at a time: beyond it the one that has been idle for longest makes space, of the same address where that
-   * has more than its share.
+   * Connections at a time: beyond it the one that has been idle for longest makes space, of the same address if that
+   * has more than a sixteenth of them.
    */
   readonly max: number;
   /** The same of one address; `undefined` addresses are not counted. */
@@ -155,8 +157,10 @@ export function createConnections(
   hurry: () => void,
 ): Connections {
   const states = new Map<Connection, ConnectionState>();
-  /** Connections without a request, the one that has been idle for longest first. */
+  /** The idle ones of all addresses. */
   const idle = new Set<Connection>();
+  /** Of one address, above which its own make space for it: where all are busy, those of others are not closed. */
+  const share = Math.max(1, max / 16);
   const addresses = new Map<string, Address>();
   const reads = createPacedReads(maxAhead);
 
@@ -186,10 +190,24 @@ export function createConnections(
     reads.done(state.paced);
     stopReading(socket, state);
   };
+  const addIdle = (socket: Connection, address: Address): void => {
+    idle.add(socket);
+    address.idle.add(socket);
+  };
+  const removeIdle = (socket: Connection, address: Address): void => {
+    idle.delete(socket);
+    address.idle.delete(socket);
+  };
   const stateOf = (socket: Connection, name = ""): ConnectionState => {
     const known = states.get(socket);
     if (known !== undefined) return known;
-    const address = addresses.get(name) ?? { name, connections: 0, calm: newLane(), others: newLane() };
+    const address = addresses.get(name) ?? {
+      name,
+      connections: 0,
+      idle: new Set(),
+      calm: newLane(),
+      others: newLane(),
+    };
     addresses.set(name, address);
     address.connections++;
     const state: ConnectionState = {
@@ -216,10 +234,10 @@ export function createConnections(
       },
     };
     states.set(socket, state);
-    idle.add(socket);
+    addIdle(socket, address);
     socket.on("close", () => {
       states.delete(socket);
-      idle.delete(socket);
+      removeIdle(socket, address);
       reads.done(state.paced);
       if (--address.connections === 0) addresses.delete(name);
       state.unanswered = 0;
@@ -233,19 +251,6 @@ export function createConnections(
       if (!state.isReading) socket.emit("pause");
     });
     return state;
-  };
-  /** The connection that has been idle for longest, of certain addresses. */
-  const oldestIdle = (isOf: (address: Address) => boolean): Connection | undefined => {
-    for (const socket of idle) if (isOf(states.get(socket)!.address)) return socket;
-    return undefined;
-  };
-  /**
-   * The one to be closed for another, of the addresses that have more than their share: so that nobody who has many
-   * under way ends those of others.
-   */
-  const closedFor = (address: Address): Connection | undefined => {
-    const hasMany = ({ connections }: Address): boolean => connections > Math.min(max / addresses.size, maxPerAddress);
-    return oldestIdle(hasMany(address) ? (one) => one === address : hasMany) ?? oldestIdle(() => true);
   };
   /** The client sees that the connection ended before these were answered. */
   const endEarly = (socket: Connection, state: ConnectionState): void => {
@@ -296,7 +301,7 @@ export function createConnections(
         else if (state.isEnding) socket.destroy();
         else {
           state.isPipelining ??= false;
-          idle.add(socket);
+          addIdle(socket, state.address);
         }
       },
     });
@@ -309,8 +314,11 @@ export function createConnections(
       const state = stateOf(socket, address);
       stopReading(socket, state);
       reads.wait(state.paced);
-      const isOver = address !== undefined && state.address.connections > maxPerAddress;
-      if (isOver || states.size > max) (evicts ? closedFor(state.address) : socket)?.destroy();
+      const { connections, idle: own } = state.address;
+      const isOver = address !== undefined && connections > maxPerAddress;
+      if (!isOver && states.size <= max) return;
+      const [oldest] = isOver || (address !== undefined && connections > share) ? own : idle;
+      (evicts ? oldest : socket)?.destroy();
     },
     begin(socket, { request, hold, isLong, serve }) {
       const state = stateOf(socket);
@@ -320,7 +328,7 @@ export function createConnections(
       }
       if (state.unanswered > 0) state.isPipelining = true;
       const slot: Slot = { request, hold, isLong, serve, isAnswered: false };
-      idle.delete(socket);
+      removeIdle(socket, state.address);
       reads.done(state.paced);
       state.last = request;
       state.breakOff = undefined;

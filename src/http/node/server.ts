@@ -40,7 +40,7 @@ export interface ServerOptions extends ServiceOptions {
   readonly unreadTimeout?: number;
   /**
    * Connections at a time, 1…1_000_000, default 4_096. For a further one, the one that has been idle for longest is
-   * closed, or the new one if none is idle: of the same address, where that has more than its share.
+   * closed, or the new one if none is idle: of the same address, if that has more than a sixteenth of them.
    */
   readonly maxConnections?: number;
   /**

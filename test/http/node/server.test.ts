@@ -155,7 +155,7 @@ describe("server: clients that do not read", () => {
       await Promise.all([dial(url).ended, dial(url).ended]);
       other.write(verify());
       expect((await other.responses(1))[0]?.status).toBe(200);
-      // One that has less gets space of one that has more, or of whoever was idle for longest.
+      // One that has no more than its share gets the space of whoever was idle for longest.
       const further = dial(url, "127.0.0.3");
       further.write(verify());
       expect((await further.responses(1))[0]?.status).toBe(200);
@@ -164,6 +164,42 @@ describe("server: clients that do not read", () => {
       busy.end();
     },
   );
+
+  it("of one connection eight requests are handled at a time, of two sixteen", async () => {
+    const inner = memoryStore();
+    const releases: (() => void)[] = [];
+    const store: Store = {
+      ...inner,
+      async findKey(digest) {
+        // Of the caller nothing is held.
+        if (holds) await new Promise<void>((resolve) => releases.push(resolve));
+        return inner.findKey(digest);
+      },
+    };
+    let holds = false;
+    const { url, verify, key } = await serving({}, store);
+    const clients = [dial(url), dial(url)];
+    for (const one of clients) one.write(verify());
+    for (const one of clients) await one.responses(1);
+    holds = true;
+    // Each another key, so that no two look for one.
+    const texts = (from: number) => Array.from({ length: 40 }, (_, i) => verify({ key: `${key}${from + i}` })).join("");
+    const settled = async (count: number) => {
+      await vi.waitFor(() => expect(releases.length).toBe(count), { timeout: 5_000 });
+      await new Promise((resolve) => setTimeout(resolve, 100));
+      expect(releases.length).toBe(count);
+    };
+    clients[0]!.write(texts(100));
+    await settled(8);
+    clients[1]!.write(texts(200));
+    await settled(16);
+    holds = false;
+    for (const release of releases) release();
+    for (const one of clients) {
+      expect((await one.responses(40)).map(({ body }) => body.data.code)).toEqual(Array(40).fill("NOT_FOUND"));
+      one.socket.destroy();
+    }
+  });
 
   it("of one address no more connections than the option says", async () => {
     const { url, verify } = await serving({ maxConnectionsPerAddress: 2 });
