@@ -14,6 +14,7 @@ const busy = () => new KeystileError("STORE_BUSY", "made by the test");
 async function world(
   options: AnalyticsOptions = {},
   fate: (n: number) => "before" | "after" | undefined = () => undefined,
+  clock = () => NOON,
 ) {
   const store = memoryStore();
   const sent: OutcomeFlush[] = [];
@@ -35,7 +36,7 @@ async function world(
   const { key, keyId } = await keyring.createKey({ apiId, externalId: "customer", credits: { remaining: 10 } });
   const flushed: OutcomeFlush[] = [];
   const verifier = createVerifier(failing, {
-    clock: () => NOON,
+    clock,
     analytics: { onFlush: (flush) => flushed.push(flush), ...options },
   });
   const counted = async () =>
@@ -99,6 +100,57 @@ describe("counting of verifications", () => {
     for (const again of sent.slice(1, 4)) expect(again).toBe(sent[0]);
     expect(flushed.map(({ seq }) => seq)).toEqual([1, 2]);
     expect(await counted()).toEqual([[keyId, 0, 2]]);
+    await verifier.close();
+  });
+
+  it.each([
+    [250, [250, 500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000]],
+    [5_000, [1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000]],
+  ])("with an interval of %d ms it waits longer each time, up to a minute", async (interval, pauses) => {
+    const at: number[] = [];
+    const { verifier, key, sent } = await world({ interval }, () => {
+      at.push(performance.now());
+      return at.length > pauses.length ? undefined : "before";
+    });
+    await verifier.verify({ key });
+    await vi.advanceTimersByTimeAsync(300_000);
+    expect(at.slice(1).map((time, i) => Math.round(time - at[i]!))).toEqual(pauses);
+    expect(sent[0]!.source).toMatch(/^[\w-]{32}$/);
+    expect(sent[0]).toMatchObject({ at: NOON, maxTagSets: 10_000 });
+    await verifier.close();
+  });
+
+  it("its counters are of all that was counted, written or not; one timer waits for it", async () => {
+    const { verifier, key, sent } = await world({ interval: 1_000, tags: false });
+    for (let again = 1; again <= 3; again++) {
+      await verifier.verify({ key: "unknown" });
+      const timers = vi.getTimerCount();
+      await verifier.verify({ key: "unknown" });
+      expect(vi.getTimerCount()).toBe(timers);
+      for (let n = 0; n < 5; n++) await verifier.verify({ key, credits: { cost: n < 2 ? 1 : 0 }, tags: ["a"] });
+      const { verifications, creditsSpent, outcomesFolded, outcomesUncounted } = verifier.counters();
+      expect([verifications?.VALID, verifications?.NOT_FOUND, creditsSpent]).toEqual([5 * again, 2 * again, 2 * again]);
+      expect([outcomesFolded, outcomesUncounted]).toEqual([0, 0]);
+      await vi.advanceTimersByTimeAsync(1_000);
+    }
+    expect(sent.map(({ seq, cells }) => [seq, cells.length])).toEqual([1, 2, 3].map((seq) => [seq, 2]));
+    expect(sent.flatMap(({ cells }) => cells.flatMap(({ tags }) => tags))).toEqual([]);
+    await verifier.close();
+  });
+
+  it("what is counted while a piece is written is written an interval after it", async () => {
+    let isBusy = true;
+    const { verifier, key, sent } = await world({ interval: 1_000 }, () => (isBusy ? "before" : undefined));
+    await verifier.verify({ key });
+    await vi.advanceTimersByTimeAsync(1_000);
+    await verifier.verify({ key });
+    isBusy = false;
+    await vi.advanceTimersByTimeAsync(1_000);
+    expect(sent.map(({ seq }) => seq)).toEqual([1, 1]);
+    await vi.advanceTimersByTimeAsync(999);
+    expect(sent).toHaveLength(2);
+    await vi.advanceTimersByTimeAsync(1);
+    expect(sent.map(({ seq }) => seq)).toEqual([1, 1, 2]);
     await verifier.close();
   });
 
@@ -182,6 +234,44 @@ describe("counting of verifications", () => {
     await vi.advanceTimersByTimeAsync(60_000);
     expect(sent).toHaveLength(1);
     expect(verifier.counters().outcomesUncounted).toBe(1);
+    await verifier.close();
+  });
+
+  it("closing ends the pause before a repeat, and gives up after 5 s", async () => {
+    const { verifier, key, sent } = await world({ interval: 250 }, () => "before");
+    await verifier.verify({ key });
+    // In the pause of 32 s.
+    await vi.advanceTimersByTimeAsync(40_000);
+    const before = sent.length;
+    let isClosed = false;
+    const closing = verifier.close().then(() => void (isClosed = true));
+    await vi.advanceTimersByTimeAsync(0);
+    expect(sent).toHaveLength(before + 1);
+    await vi.advanceTimersByTimeAsync(4_900);
+    expect(isClosed).toBe(false);
+    await vi.advanceTimersByTimeAsync(200);
+    await closing;
+    expect(verifier.counters().outcomesUncounted).toBe(1);
+  });
+
+  it("removes a thousand old counts at a time, until there are none, every ten minutes", async () => {
+    let now = NOON;
+    const { store, verifier, key } = await world({ interval: 250, keep: { hour: 3 } }, undefined, () => now);
+    const left = { minute: [1_000, 1_000, 7], hour: [999], day: [] as number[] };
+    const prune = vi.spyOn(store, "pruneOutcomes").mockImplementation((level) => left[level].shift() ?? 0);
+    const pass = async (ms: number) => {
+      now += ms;
+      await verifier.verify({ key });
+      await vi.advanceTimersByTimeAsync(1_000);
+    };
+    await pass(0);
+    const seen = () => prune.mock.calls.map(([level, , count]) => [level, count]);
+    expect(seen()).toEqual([...["minute", "minute", "minute", "hour", "day"].map((level) => [level, 1_000])]);
+    expect((now - prune.mock.calls[3]![1]) / 86_400_000).toBe(3);
+    await pass(599_999);
+    expect(seen()).toHaveLength(5);
+    await pass(1);
+    expect(seen()).toHaveLength(8);
     await verifier.close();
   });
 

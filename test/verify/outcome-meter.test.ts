@@ -60,6 +60,59 @@ describe("OutcomeMeter", () => {
     expect(cells.some(({ keyId, tags }) => keyId === OTHER && tags[0] === OTHER)).toBe(true);
   });
 
+  it("a key without tags takes one row, with tags one more; beyond the bound its calls are those of its API", () => {
+    const meter = new OutcomeMeter({ cells: 3, tagSets: 10 });
+    const [one, two] = [key(1), key(2)];
+    meter.count(one, "VALID", 1, 0, []);
+    meter.count(one, "VALID", 1, 0, []);
+    expect(meter.size).toBe(1);
+    meter.count(two, "VALID", 0, 0, ["a"]);
+    expect([meter.size, meter.folded]).toEqual([3, 0]);
+    meter.count(one, "VALID", 5, 0, ["a"]);
+    meter.count(key(3), "EXPIRED", 0, 0, []);
+    expect([meter.size, meter.folded]).toEqual([4, 2]);
+    meter.count(two, "VALID", 0, 0, ["a"]);
+    expect(meter.folded).toBe(2);
+    expect(
+      [...meter.cells()].map(({ keyId, apiId, externalId, tags, spent }) => [keyId, apiId, externalId, tags, spent]),
+    ).toEqual([
+      ["key_1", "api_1", "", [], 2],
+      ["key_2", "api_1", "", ["a"], 0],
+      [OTHER, "api_1", OTHER, [OTHER], 5],
+    ]);
+  });
+
+  it("others have a row for each of 500 APIs, then for each of 499 workspaces, and one for all the rest", () => {
+    const meter = new OutcomeMeter({ cells: 1, tagSets: 10 });
+    meter.count(key(0), "VALID", 0, 0, []);
+    const apis = Array.from({ length: 2_000 }, (_, n) => key(n, { apiId: `api_${n}`, workspaceId: `ws_${n}` }));
+    for (const one of [...apis, ...apis.slice(0, 500)]) meter.count(one, "VALID", 0, 0, []);
+    expect([meter.size, meter.folded]).toEqual([1_001, 2_500]);
+    const [, ...others] = [...meter.cells()].map(({ workspaceId, apiId, counts }) => [workspaceId, apiId, counts[0]]);
+    expect(others.slice(0, 500)).toEqual(apis.slice(0, 500).map(({ workspaceId, apiId }) => [workspaceId, apiId, 1]));
+    expect(others.slice(500, 999)).toEqual(apis.slice(500, 999).map(({ workspaceId }) => [workspaceId, OTHER, 1]));
+    expect(others.slice(999)).toEqual([[OTHER, OTHER, 1_501]]);
+    // There is no row for another minute either.
+    meter.count(apis[0]!, "VALID", 0, MINUTE, []);
+    expect(meter.size).toBe(1_001);
+    expect([...meter.cells()].at(-1)).toMatchObject({
+      minute: 0,
+      counts: [1_502, 0, 0, 0, 0, 0, 0, 0].slice(0, OUTCOMES.length),
+    });
+  });
+
+  it("finds the rows of sets of tags again, however often the table grew", () => {
+    const meter = new OutcomeMeter({ cells: 10_000, tagSets: 10_000 });
+    const keys = Array.from({ length: 40 }, (_, n) => key(n));
+    for (let again = 0; again < 2; again++)
+      for (const one of keys) for (let n = 0; n < 30; n++) meter.count(one, "VALID", 0, 0, [`t${n}`]);
+    // A row of each key without tags, which has no counts and is not told.
+    expect(meter.size).toBe(40 * 31);
+    const cells = [...meter.cells()];
+    expect(cells).toHaveLength(40 * 30);
+    expect(cells.every(({ counts }) => counts[0] === 2)).toBe(true);
+  });
+
   it("sets of tags beyond the bound of a workspace are others, under the key", () => {
     const meter = new OutcomeMeter({ cells: 1_000, tagSets: 5 });
     const one = key(1);
