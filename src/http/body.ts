@@ -2,6 +2,7 @@
 import { isKeystileError, KeystileError } from "../contracts/errors.js";
 import type { MaybePromise } from "../contracts/types.js";
 import type { Hold } from "./admission/admission.js";
+import { BodyMemory } from "./body-memory.js";
 import { badBody } from "./json-text.js";
 import { type BodyShape, countJson, parseCounted } from "./long-json.js";
 
@@ -82,6 +83,7 @@ export function readShortJson(bytes: Uint8Array): unknown {
 export async function readLongJson(bytes: Uint8Array, shape: BodyShape, hold: Hold): Promise<unknown> {
   const turn = (): Promise<void> => hold.turn(true);
   const text = await decodeInTurns(bytes, turn);
+  hold.freeBody();
   try {
     const counted = await countJson(text, shape, turn);
     await hold.growValues(counted.bytes);
@@ -92,25 +94,28 @@ export async function readLongJson(bytes: Uint8Array, shape: BodyShape, hold: Ho
 }
 
 /**
- * The bytes of a body that is arriving, in one buffer that grows: of each chunk a host may keep far more alive than its
- * bytes. The first chunk is kept as it is if it is all.
+ * The bytes of a body that is arriving, in memory that grows: of each chunk a host may keep far more alive than its
+ * bytes. The first chunk is kept as it is if it is all. What is held ends with the request.
  */
 export class ArrivingBody {
-  #buffer: Uint8Array = new Uint8Array(0);
+  #memory: BodyMemory | undefined;
+  #whole: Uint8Array | undefined;
   #length = 0;
   #chunks = 0;
+  #isFreed = false;
   readonly #maxBytes: number;
   readonly #declared: number;
   readonly #hold: Hold;
 
   /**
    * @param declared bytes by `content-length`; `Infinity`: unknown
-   * @param hold gets what the buffer takes
+   * @param hold gets what the memory takes
    */
   constructor(maxBytes: number, declared: number, hold: Hold) {
     this.#maxBytes = maxBytes;
     this.#declared = declared;
     this.#hold = hold;
+    hold.keepBody(this);
   }
 
   /**
@@ -122,25 +127,29 @@ export class ArrivingBody {
     const length = this.#length + chunk.length;
     if (length > this.#maxBytes) throw tooLarge(this.#maxBytes);
     if (++this.#chunks > MAX_SMALL_CHUNKS && length < this.#chunks * MIN_CHUNK_BYTES) throw crumbled();
-    if (length <= this.#buffer.length) return this.#append(chunk);
+    const capacity = this.#memory?.bytes.length ?? 0;
+    if (length <= capacity) return this.#append(chunk);
     if (length === this.#declared && this.#length === 0 && length <= EAGER_BYTES) {
-      this.#buffer = chunk;
+      this.#whole = chunk;
       this.#length = length;
       return undefined;
     }
     const size = Math.min(
       this.#maxBytes,
-      Math.max(length, Math.min(this.#declared, FIRST_BYTES), Math.min(this.#declared / 2, this.#buffer.length) * 2),
+      Math.max(length, Math.min(this.#declared, FIRST_BYTES), Math.min(this.#declared / 2, capacity) * 2),
     );
-    const growing = this.#hold.growBody(size);
-    if (growing === undefined && size <= FIRST_BYTES) return this.#grow(size, chunk);
-    return this.#growInTurn(growing, size, chunk);
+    const growing = this.#hold.growBody(size - capacity);
+    if (size > FIRST_BYTES) return this.#growInTurn(growing, size, chunk);
+    // It waits here rather than in its chunk, which is freed later.
+    this.#grow(size, chunk);
+    return growing;
   }
 
   /** Many that grow in one turn take long: the system gives memory a page at a time. */
   async #growInTurn(growing: MaybePromise<void>, size: number, chunk: Uint8Array): Promise<void> {
     await growing;
     await this.#hold.turn(true);
+    if (this.#isFreed) throw endedEarly();
     this.#grow(size, chunk);
   }
 
@@ -151,19 +160,27 @@ export class ArrivingBody {
 
   /** All of them. */
   bytes(): Uint8Array {
-    return this.#buffer.subarray(0, this.#length);
+    return this.#whole ?? this.#memory?.bytes.subarray(0, this.#length) ?? new Uint8Array(0);
   }
 
   #grow(size: number, chunk: Uint8Array): void {
-    const before = this.#buffer;
-    this.#buffer = new Uint8Array(size);
-    this.#buffer.set(before);
-    this.#hold.shrink(before.length);
+    if (this.#memory !== undefined) this.#memory.grow(size);
+    else {
+      const maxSize = Math.min(this.#maxBytes, this.#declared);
+      this.#memory = new BodyMemory(size, maxSize > FIRST_BYTES ? maxSize : size);
+    }
     this.#append(chunk);
   }
 
+  /** What {@link bytes} gave is empty from now on, unless it was short. */
+  free(): void {
+    this.#isFreed = true;
+    this.#memory?.free();
+    this.#memory = undefined;
+  }
+
   #append(chunk: Uint8Array): void {
-    this.#buffer.set(chunk, this.#length);
+    this.#memory!.bytes.set(chunk, this.#length);
     this.#length += chunk.length;
   }
 }
@@ -172,9 +189,17 @@ export class ArrivingBody {
 const notJson = (text: string): KeystileError =>
   badBody(text === "" ? "is required" : "is not valid JSON", "send one JSON value, without a byte order mark");
 
+/** Some runtimes decode no memory that can grow. */
+const scratch = new Uint8Array(BYTES_PER_TURN);
+function plain(bytes: Uint8Array): Uint8Array {
+  if (!(bytes.buffer as ArrayBuffer).resizable) return bytes;
+  scratch.set(bytes);
+  return scratch.subarray(0, bytes.length);
+}
+
 function decode(bytes: Uint8Array, by = decoder, stream = false): string {
   try {
-    return by.decode(bytes, { stream });
+    return by.decode(plain(bytes), { stream });
   } catch {
     throw badBody("is not valid UTF-8", "encode the body as UTF-8");
   }

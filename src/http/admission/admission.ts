@@ -9,7 +9,7 @@
 import { Fingerprint } from "../../lib/fingerprint.js";
 import type { MaybePromise } from "../../contracts/types.js";
 import { createFairTurns, WEIGHT } from "./fair-turns.js";
-import { FairPool, NEWCOMERS, STRANGERS } from "./fair-pool.js";
+import { FairPool, NEWCOMERS, overloaded, STRANGERS } from "./fair-pool.js";
 
 /** Bounds of {@link createAdmission}. */
 export interface AdmissionBounds {
@@ -65,14 +65,17 @@ export interface Hold {
   withinShare(): MaybePromise<void>;
   /** Before its body is parsed. @throws (rejects) KeystileError OVERLOADED */
   growValues(bytes: number): MaybePromise<void>;
-  /** Of its body, so many bytes are no longer held. */
-  shrink(bytes: number): void;
+  /** Its body is held there, and freed when its bytes are no longer needed. */
+  keepBody(body: { free(): void }): void;
+  freeBody(): void;
   /** Parses its long body, of which a few are parsed at a time. @throws (rejects) KeystileError OVERLOADED */
   parse<T>(act: () => Promise<T>): Promise<T>;
   /** Makes its page, of which a few are made at a time. @throws (rejects) KeystileError OVERLOADED */
   makePage<T>(act: () => Promise<T>): Promise<T>;
   /** It holds its answer and nothing else, which may be more than its share: the next ones wait for it. */
   answered(bytes: number): void;
+  /** Its connection has ended: it waits for nothing any more. */
+  abandon(): void;
   /** It holds nothing any more. */
   release(): void;
 }
@@ -102,12 +105,25 @@ export function createAdmission({ budget, wait, isFair, places, turnMs }: Admiss
   const hold = (authorization: string | undefined, arriving: number): Hold => {
     let account = authorization === undefined ? STRANGERS : recognized.find(authorization);
     let held = arriving;
+    let body: { free(): void } | undefined;
+    let bodyBytes = 0;
+    let isReleased = false;
+    let isAbandoned = false;
+    let endWait: (() => void) | undefined;
     let began = NaN;
     /** Milliseconds left to wait, from its first wait on. */
     const left = (): number => {
       const now = performance.now();
       if (Number.isNaN(began)) began = now;
       return wait - (now - began);
+    };
+    const onWait = (end: () => void): void => {
+      if (isAbandoned) end();
+      else endWait = end;
+    };
+    const abandon = (): void => {
+      isAbandoned = true;
+      endWait?.();
     };
     const turn = (isLong: boolean): Promise<void> =>
       new Promise((resolve) => turns.wait(account, isLong ? WEIGHT.long : WEIGHT.short, resolve));
@@ -117,13 +133,25 @@ export function createAdmission({ budget, wait, isFair, places, turnMs }: Admiss
       throw error;
     };
     const grow = (amount: number, part: number): MaybePromise<void> => {
-      const taken = bytes.take(account, { amount, own: held, part }, left());
+      const of = account;
+      const taken = bytes.take(of, { amount, own: held, part }, left(), onWait);
       if (taken === undefined) return void (held += amount);
-      return taken.then(() => void (held += amount), inTurn);
+      return taken.then(() => {
+        // While it waited, its connection ended, or its caller was authenticated.
+        if (isReleased) {
+          bytes.give(of, amount);
+          throw overloaded();
+        }
+        if (of !== account) {
+          bytes.record(account, amount);
+          bytes.give(of, amount);
+        }
+        held += amount;
+      }, inTurn);
     };
     const inPlace = async <T>(pool: FairPool, act: () => Promise<T>): Promise<T> => {
       const of = account;
-      await pool.take(of, { amount: 1, own: 0, part: 1 }, left())?.catch(inTurn);
+      await pool.take(of, { amount: 1, own: 0, part: 1 }, left(), onWait)?.catch(inTurn);
       try {
         return await act();
       } finally {
@@ -134,6 +162,12 @@ export function createAdmission({ budget, wait, isFair, places, turnMs }: Admiss
       if (amount > held) bytes.record(account, amount - held);
       else bytes.give(account, held - amount);
       held = amount;
+    };
+    const freeBody = (): void => {
+      body?.free();
+      body = undefined;
+      set(held - bodyBytes);
+      bodyBytes = 0;
     };
     return {
       isWithin: bytes.record(account, arriving),
@@ -148,18 +182,36 @@ export function createAdmission({ budget, wait, isFair, places, turnMs }: Admiss
         bytes.record(account, held);
         if (authorization !== undefined) recognized.add(authorization, workspaceId);
       },
-      growBody: (amount) => grow(amount, PART_OF_BODIES),
+      growBody(amount) {
+        const growing = grow(amount, PART_OF_BODIES);
+        const count = (): void => void (bodyBytes += amount);
+        if (growing !== undefined) return growing.then(count);
+        count();
+        return undefined;
+      },
       withinShare: () => grow(0, 1),
       growValues: (amount) => grow(amount, 1),
-      shrink: (amount) => set(held - amount),
+      keepBody(of) {
+        body = of;
+      },
+      freeBody,
       parse: (act) => inPlace(parsing, act),
       makePage: (act) =>
         inPlace(making, async () => {
           await grow(PAGE_BYTES, 1);
           return act();
         }),
-      answered: (amount) => set(REQUEST_BYTES + amount),
-      release: () => set(0),
+      answered(amount) {
+        freeBody();
+        set(REQUEST_BYTES + amount);
+      },
+      abandon,
+      release() {
+        isReleased = true;
+        abandon();
+        freeBody();
+        set(0);
+      },
     };
   };
   return {

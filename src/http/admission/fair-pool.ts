@@ -6,7 +6,6 @@
  * without anybody counting accounts. Nothing that was granted is ever taken back.
  */
 import { KeystileError } from "../../contracts/errors.js";
-import { Fifo } from "../../lib/fifo.js";
 import { startTimer } from "../../lib/start-timer.js";
 import type { MaybePromise } from "../../contracts/types.js";
 
@@ -28,8 +27,6 @@ interface Wish {
 
 interface Waiter extends Wish {
   readonly grant: () => void;
-  /** It waited too long. */
-  isOver: boolean;
 }
 
 /** Of one account. What each of more holds meanwhile would be more than what they wait for. */
@@ -48,7 +45,7 @@ export class FairPool {
   #free: number;
   readonly #held = new Map<string, number>();
   /** By account, in the order in which they are served next. */
-  readonly #waiting = new Map<string, Fifo<Waiter>>();
+  readonly #waiting = new Map<string, Set<Waiter>>();
 
   /** @param isFair false: whoever comes first may take all (for tests of what fairness prevents) */
   constructor(capacity: number, isFair = true) {
@@ -65,30 +62,33 @@ export class FairPool {
    * Takes an amount as soon as it fits the account's share; in order within an account, in turns between accounts.
    * Whatever is at most the capacity fits an account that holds nothing else, once others have left that much.
    * @param ms how long it may wait
+   * @param onWait gets what ends the wait sooner, as if it had been too long
    * @returns undefined: it was taken at once
    * @throws (rejects) KeystileError OVERLOADED: it waited too long, or too many of its account do; it took nothing
    */
-  take(account: string, wish: Wish, ms: number): MaybePromise<void> {
+  take(account: string, wish: Wish, ms: number, onWait?: (end: () => void) => void): MaybePromise<void> {
     if (!this.#waiting.has(account) && this.#fits(account, wish)) return this.#add(account, wish.amount);
     if ((this.#waiting.get(account)?.size ?? 0) >= MAX_WAITERS) return Promise.reject(overloaded());
     return new Promise((resolve, reject) => {
-      const grant = (): void => {
-        clearTimeout(timer);
-        resolve();
-      };
-      const waiter: Waiter = { ...wish, isOver: false, grant };
-      const queue = this.#waiting.get(account) ?? new Fifo<Waiter>();
+      const queue = this.#waiting.get(account) ?? new Set<Waiter>();
       this.#waiting.set(account, queue);
-      queue.push(waiter);
-      const timer = startTimer(
-        () => {
-          waiter.isOver = true;
-          reject(overloaded());
-          // It may have stood before others that fit.
-          this.#serve();
+      const waiter: Waiter = {
+        ...wish,
+        grant: () => {
+          clearTimeout(timer);
+          resolve();
         },
-        Math.ceil(Math.max(0, ms) / TIMER_STEP_MS) * TIMER_STEP_MS,
-      );
+      };
+      queue.add(waiter);
+      const end = (): void => {
+        if (!queue.delete(waiter)) return;
+        clearTimeout(timer);
+        reject(overloaded());
+        // It may have stood before others that fit.
+        this.#serve();
+      };
+      const timer = startTimer(end, Math.ceil(Math.max(0, ms) / TIMER_STEP_MS) * TIMER_STEP_MS);
+      onWait?.(end);
     });
   }
 
@@ -130,11 +130,10 @@ export class FairPool {
     for (let served = true; served;) {
       served = false;
       for (const [account, queue] of [...this.#waiting]) {
-        while (queue.peek()?.isOver === true) queue.shift();
-        const waiter = queue.peek();
+        const [waiter] = queue;
         if (waiter !== undefined && this.#fits(account, waiter)) {
           served = true;
-          queue.shift();
+          queue.delete(waiter);
           this.#add(account, waiter.amount);
           waiter.grant();
         } else if (waiter !== undefined) continue;

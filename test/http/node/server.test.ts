@@ -4,6 +4,7 @@ import { connect, type Socket } from "node:net";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import type { Store } from "../../../src/contracts/store.js";
 import { createServer, type Server, type ServerOptions } from "../../../src/http/index.js";
+import { createBoundedServer } from "../../../src/http/node/server.js";
 import { createKeyring, memoryStore } from "../../../src/index.js";
 import { dial, type Parsed, toText } from "../raw.js";
 import { EVERYTHING, faultsOf } from "../support.js";
@@ -121,6 +122,22 @@ describe("server: clients that do not read", () => {
     expect(answers[0]?.status).toBe(200);
     expect(answers.length).toBeLessThan(20);
     await client.ended;
+  });
+
+  it("where too many such requests are kept for the answers before them, a connection ends at once", async () => {
+    const { store, verify } = await serving();
+    const server = createBoundedServer(store, {}, { dropped: 1_000 });
+    servers.push(server);
+    const { url } = await server.listen();
+    const client = dial(url);
+    client.write(verify() + "GET / HTTP/1.1\r\nhost: a\r\n\r\n".repeat(1_100));
+    expect(await client.responses(1)).toEqual([]);
+    await client.ended;
+    // What ended is not counted any more.
+    const other = dial(url);
+    other.write(verify());
+    expect((await other.responses(1))[0]?.status).toBe(200);
+    other.socket.destroy();
   });
 
   it("for a further connection the one that has been idle for longest is closed, not one with a request", async () => {

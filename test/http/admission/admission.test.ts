@@ -1,0 +1,72 @@
+import { describe, expect, it } from "vitest";
+import { ADMISSION_BOUNDS, createAdmission, MIB } from "../../../src/http/admission/admission.js";
+
+const admission = () => createAdmission({ ...ADMISSION_BOUNDS, budget: MIB, wait: 60_000 });
+
+/** One whose workspace holds nearly all. */
+async function greedy({ arrive }: ReturnType<typeof admission>) {
+  const hold = arrive("Bearer greedy", 0);
+  hold.belongsTo("greedy");
+  await hold.growValues(900_000);
+  return hold;
+}
+
+describe("createAdmission: what is held ends with its request", () => {
+  it("what a request waited for as it ended is given back, and others get it", async () => {
+    const all = admission();
+    const first = await greedy(all);
+    const gone = all.arrive(undefined, 0);
+    gone.belongsTo("gone");
+    const waiting = gone.growBody(400_000);
+    // Granted, and ended before it could go on.
+    first.release();
+    gone.release();
+    await expect(waiting).rejects.toMatchObject({ code: "OVERLOADED" });
+    expect(all.held()).toBe(0);
+  });
+
+  it("whoever has no connection any more waits for nothing, and is not waited for", async () => {
+    const all = admission();
+    await greedy(all);
+    const [gone, later] = [all.arrive(undefined, 0), all.arrive(undefined, 0)];
+    for (const hold of [gone, later]) hold.belongsTo("one");
+    const waiting = gone.growValues(400_000);
+    const behind = later.growValues(1_000);
+    gone.abandon();
+    await expect(waiting).rejects.toMatchObject({ code: "OVERLOADED" });
+    await behind;
+    await expect(gone.growValues(400_000)).rejects.toMatchObject({ code: "OVERLOADED" });
+    // What fits at once is what ends the work that was begun.
+    await gone.growValues(1_000);
+  });
+
+  it("what was granted while the caller was authenticated is held by its workspace", async () => {
+    const all = admission();
+    const first = await greedy(all);
+    const hold = all.arrive("Bearer new", 0);
+    const waiting = hold.growBody(50_000);
+    hold.belongsTo("new");
+    first.release();
+    await waiting;
+    hold.release();
+    expect(all.held()).toBe(0);
+    // A sixteenth: had anything stayed with callers that are not known, it would not fit.
+    await all.arrive(undefined, 0).growBody(MIB / 16 - 8_192);
+  });
+
+  it.each(["answered", "release", "freeBody"] as const)("%s frees the body, and what it held", async (end) => {
+    const all = admission();
+    const hold = all.arrive(undefined, 0);
+    hold.belongsTo("one");
+    const before = all.held();
+    let freed = 0;
+    hold.keepBody({ free: () => void freed++ });
+    await hold.growBody(100_000);
+    await hold.growBody(50_000);
+    expect(all.held()).toBe(before + 150_000);
+    hold[end](0);
+    hold.release();
+    expect(freed).toBe(1);
+    expect(all.held()).toBe(0);
+  });
+});
