@@ -4,10 +4,12 @@ import { createPacedReads, type Lane, newLane, type Paced } from "../../../src/h
 /** A host whose turns and time pass by hand, and connections that note what happens to them. */
 function host() {
   let [next, now] = [undefined as (() => void) | undefined, 0];
+  let resting: { readonly act: () => void; readonly until: number } | undefined;
   const reads = createPacedReads(
     256,
     (act) => void (next = act),
     () => now,
+    (act, ms) => void (resting = { act, until: now + ms }),
   );
   const lane: Lane = newLane();
   const opened: string[] = [];
@@ -26,7 +28,13 @@ function host() {
       reads.wait(paced);
       return paced;
     },
-    pass: (ms: number) => void (now += ms),
+    pass(ms: number): void {
+      now += ms;
+      if (resting === undefined || resting.until > now) return;
+      const { act } = resting;
+      resting = undefined;
+      act();
+    },
     /** Something was read, and took so long to handle. */
     done(paced: Paced, ms = 0): void {
       reads.done(paced);
@@ -54,7 +62,7 @@ describe("createPacedReads", () => {
       // Nothing takes less than 1/64 ms.
       for (const paced of all.splice(0, names.length)) done(paced);
     }
-    expect(lengths).toEqual([4, 60, 0]);
+    expect(lengths).toEqual([64, 0]);
     all = Array.from({ length: 4 }, (_, i) => wait(`${i}`));
     expect(endTurn()).toHaveLength(4);
     for (const paced of all) done(paced, 2);
@@ -62,8 +70,8 @@ describe("createPacedReads", () => {
     expect([endTurn(), endTurn()].map((names) => names?.length)).toEqual([2, 2]);
   });
 
-  it("once two have taken long, the others are not read of in that turn, and then one at a time", () => {
-    const { wait, done, endTurn, stopped } = host();
+  it("once two have taken long, the others are not read of in that turn, and then one at a time, with rests", () => {
+    const { wait, done, endTurn, pass, stopped } = host();
     const [first, second, ...others] = [0, 1, 2, 3].map((i) => wait(`${i}`));
     expect(endTurn()).toHaveLength(4);
     done(first!, 9);
@@ -71,15 +79,18 @@ describe("createPacedReads", () => {
     done(second!);
     expect(stopped).toEqual(["2", "3"]);
     for (const other of others) {
+      expect([endTurn(), endTurn()]).toEqual([[], undefined]);
+      pass(8.9);
+      expect(endTurn()).toBeUndefined();
+      pass(0.1);
       expect(endTurn()).toHaveLength(1);
       done(other, 9);
     }
-    endTurn();
-    expect(endTurn()).toBeUndefined();
+    expect([endTurn(), endTurn()]).toEqual([[], undefined]);
   });
 
   it("one that takes long takes no turn from those that do not, and they none from it", () => {
-    const { wait, done, endTurn } = host();
+    const { wait, done, endTurn, pass } = host();
     const long = [newLane(), newLane()];
     for (const [i, of] of long.entries()) {
       const paced = wait(`long${i}`, of);
@@ -88,9 +99,14 @@ describe("createPacedReads", () => {
       endTurn();
     }
     for (const [i, of] of long.entries()) for (let n = 1; n < 3; n++) wait(`long${i}.${n}`, of);
-    for (let i = 0; i < 6; i++) wait(`${i}`);
-    expect(endTurn()).toEqual(["long0.1", "0", "1", "2", "3"]);
-    expect(endTurn()).toEqual(["long1.1", "4", "5"]);
+    for (let i = 0; i < 65; i++) wait(`${i}`);
+    expect(endTurn()).toHaveLength(64);
+    expect(endTurn()).toEqual(["64"]);
+    pass(22);
+    wait("65");
+    expect(endTurn()).toEqual(["long0.1", "65"]);
+    wait("66");
+    expect(endTurn()).toEqual(["long1.1", "66"]);
     expect([endTurn(), endTurn()]).toEqual([["long0.2"], ["long1.2"]]);
   });
 
@@ -105,7 +121,7 @@ describe("createPacedReads", () => {
   });
 
   it("hundreds of lanes that take long, or have too much ahead, are not in the way of others", () => {
-    const { reads, wait, done, endTurn } = host();
+    const { reads, wait, done, endTurn, pass } = host();
     const long = Array.from({ length: 300 }, newLane);
     for (const of of long) {
       const paced = wait("long", of);
@@ -114,6 +130,7 @@ describe("createPacedReads", () => {
       endTurn();
     }
     for (const of of long) wait("long", of);
+    pass(22);
     wait("0");
     expect(endTurn()).toEqual(["long", "0"]);
     for (const of of long) reads.count(of, 257);
@@ -129,9 +146,9 @@ describe("createPacedReads", () => {
     endTurn();
     done(first, 0.1);
     const [one, other] = [wait("one"), wait("other")];
-    for (let i = 2; i < 8; i++) wait(`${i}`);
+    for (let i = 2; i < 4; i++) wait(`${i}`);
     const late = ["late", "later"].map((name) => wait(name, short));
-    expect(endTurn()).toEqual(["one", "other", "2", "3", "late", "later"]);
+    expect(endTurn()).toEqual(["one", "late", "other", "later", "2", "3"]);
     done(one, 9);
     done(other, 24);
     expect(stopped).toEqual(["2", "3"]);
@@ -139,15 +156,13 @@ describe("createPacedReads", () => {
     expect(stopped).toEqual(["2", "3", "later"]);
   });
 
-  it("a lane with one connection does not wait for another with a thousand", () => {
+  it("lanes have turns, whatever waits in each", () => {
     const { wait, endTurn } = host();
     const many = newLane();
+    const lanes: Record<string, Lane> = { a: newLane(), b: newLane() };
     for (let i = 0; i < 1_000; i++) wait(`many${i}`, many);
-    wait("one", newLane());
-    expect([endTurn(), endTurn()]).toEqual([
-      ["many0", "many1", "many2", "many3"],
-      ["one", "many4", "many5", "many6"],
-    ]);
+    for (const name of ["a", "b"]) for (let i = 0; i < 2; i++) wait(`${name}${i}`, lanes[name]);
+    expect(endTurn()?.slice(0, 8)).toEqual(["many0", "a0", "b0", "many1", "a1", "b1", "many2", "many3"]);
   });
 
   it("a lane in which too much is ahead waits until it was handled, and no other lane does", () => {
