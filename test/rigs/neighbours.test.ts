@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { CONTROLS, createRig, isCaught, type Rig, toRow } from "./neighbours.js";
+import { CONTROLS, createRig, type Rig, runControl, toRow } from "./neighbours.js";
 import type { AttackName } from "./neighbours/attacks.js";
 
 /** A tenth of the strength for a second or so, with the same verdicts; the long run is `npm run rigs neighbours`. */
@@ -18,7 +18,6 @@ const SHORT_ATTACKS = [
 /** One of memory, one of the neighbour's calls. */
 const SHORT_CONTROLS = CONTROLS.filter(({ fault }) => "budget" in fault || "limiterShare" in fault);
 const TIMEOUT_MS = 180_000;
-const CONTROL_RUNS = 3;
 
 // What a process holds, and how long it waited for a processor, is read in /proc.
 describe.skipIf(process.platform !== "linux")(
@@ -46,14 +45,8 @@ describe.skipIf(process.platform !== "linux")(
     it.each(SHORT_CONTROLS)(
       "control: $fault is found out by $attack",
       async (control) => {
-        // What it shows depends on which calls meet: of a few runs one is enough.
-        const rows: string[] = [];
-        for (let run = 0; run < CONTROL_RUNS; run++) {
-          const report = await rig.run(control.attack, { ...SHORT, scale: 0.3, ms: 4_000, fault: control.fault });
-          if (isCaught(report, control)) return;
-          rows.push(toRow(report));
-        }
-        expect.unreachable(rows.join("\n"));
+        const { isCaught, rows } = await runControl(rig, control, { ...SHORT, scale: 0.3, ms: 4_000 });
+        expect(isCaught, rows.join("\n")).toBe(true);
       },
       TIMEOUT_MS,
     );

@@ -25,7 +25,7 @@ import {
   type TestPostgres,
 } from "../servers/postgres.js";
 import { runLimits, runRedisLimits } from "./limits.js";
-import { CONTROLS, createRig, HEADINGS, isCaught, toRow } from "./neighbours.js";
+import { CONTROLS, createRig, HEADINGS, runControl, toRow } from "./neighbours.js";
 import { type AttackName, ATTACKS } from "./neighbours/attacks.js";
 import { runOnce } from "./once.js";
 import { runChanges } from "./postgres-changes.js";
@@ -142,9 +142,9 @@ const RIGS: Readonly<Record<string, () => Promise<Verdict>>> = {
     const rig = await createRig();
     const missed = [];
     for (const control of CONTROLS) {
-      const report = await rig.run(control.attack, { ...LONG, fault: control.fault });
-      console.log(JSON.stringify(control.fault), toRow(report));
-      if (!isCaught(report, control)) missed.push(control);
+      const { isCaught, rows } = await runControl(rig, control, LONG);
+      console.log(rows.join("\n"));
+      if (!isCaught) missed.push(control);
     }
     rig.close();
     return verdict(missed.length === 0, { controls: CONTROLS.length, missed });

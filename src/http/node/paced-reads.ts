@@ -18,8 +18,9 @@ const MAX_MS = 32;
 /** Milliseconds that reading of one takes at the least; and below which it is short. */
 const MIN_READ_MS = TURN_MS / 256;
 const SHORT_READ_MS = TURN_MS / 4;
-/** What is planned for one of a lane that brought nothing yet: it may bring nothing for long, and is stopped if not. */
+/** What is planned for a lane that brought nothing yet: many of those bring nothing for long; and for more of it. */
 const FIRST_READ_MS = TURN_MS / 64;
+const NEXT_READ_MS = TURN_MS / 4;
 /** Milliseconds for which turns in a row may be passed over. */
 const MAX_PASSED_MS = 16;
 
@@ -33,7 +34,6 @@ export interface Lane {
 
 export const newLane = (): Lane => ({ ahead: 0, each: undefined });
 
-const plannedFor = ({ each = FIRST_READ_MS }: Lane): number => each;
 const lengthOf = ({ each }: Lane): "short" | "unknown" | "long" => {
   if (each !== undefined && each < SHORT_READ_MS) return "short";
   return each === undefined || each <= TURN_MS ? "unknown" : "long";
@@ -128,13 +128,15 @@ export function createPacedReads(
   const readSome = (now: number): void => {
     // What is known to be short does not wait for what is not.
     const planned = { short: 0, unknown: 0, long: 0 };
+    const seen = new Set<Lane>();
     for (const [lane, queue] of queues) {
       if (lane.ahead > maxAhead || isResting(lane, now)) continue;
       const length = lengthOf(lane);
-      const ms = planned[length] + plannedFor(lane);
+      const ms = planned[length] + (lane.each ?? (seen.has(lane) ? NEXT_READ_MS : FIRST_READ_MS));
       // One that takes long fits where nothing else is planned.
       if (ms > TURN_MS && planned[length] > 0) continue;
       planned[length] = ms;
+      seen.add(lane);
       readNext(lane, queue);
       // To the end, if it has more: it has another turn once each other lane had one.
       queues.delete(lane);

@@ -62,7 +62,7 @@ describe("createPacedReads", () => {
       // Nothing takes less than 1/64 ms.
       for (const paced of all.splice(0, names.length)) done(paced);
     }
-    expect(lengths).toEqual([64, 0]);
+    expect(lengths).toEqual([4, 60, 0]);
     all = Array.from({ length: 4 }, (_, i) => wait(`${i}`));
     expect(endTurn()).toHaveLength(4);
     for (const paced of all) done(paced, 2);
@@ -99,14 +99,16 @@ describe("createPacedReads", () => {
       endTurn();
     }
     for (const [i, of] of long.entries()) for (let n = 1; n < 3; n++) wait(`long${i}.${n}`, of);
-    for (let i = 0; i < 65; i++) wait(`${i}`);
-    expect(endTurn()).toHaveLength(64);
-    expect(endTurn()).toEqual(["64"]);
+    for (let i = 0; i < 6; i++) wait(`${i}`);
+    expect([endTurn(), endTurn()]).toEqual([
+      ["0", "1", "2", "3"],
+      ["4", "5"],
+    ]);
     pass(22);
-    wait("65");
-    expect(endTurn()).toEqual(["long0.1", "65"]);
-    wait("66");
-    expect(endTurn()).toEqual(["long1.1", "66"]);
+    wait("6");
+    expect(endTurn()).toEqual(["long0.1", "6"]);
+    wait("7");
+    expect(endTurn()).toEqual(["long1.1", "7"]);
     expect([endTurn(), endTurn()]).toEqual([["long0.2"], ["long1.2"]]);
   });
 
@@ -162,7 +164,20 @@ describe("createPacedReads", () => {
     const lanes: Record<string, Lane> = { a: newLane(), b: newLane() };
     for (let i = 0; i < 1_000; i++) wait(`many${i}`, many);
     for (const name of ["a", "b"]) for (let i = 0; i < 2; i++) wait(`${name}${i}`, lanes[name]);
-    expect(endTurn()?.slice(0, 8)).toEqual(["many0", "a0", "b0", "many1", "a1", "b1", "many2", "many3"]);
+    expect([endTurn(), endTurn()]).toEqual([
+      ["many0", "a0", "b0", "many1", "a1", "b1"],
+      ["many2", "many3", "many4", "many5"],
+    ]);
+  });
+
+  it("of lanes that brought nothing yet, one of each of 64 is read of in a turn", () => {
+    const { wait, endTurn } = host();
+    const lanes = Array.from({ length: 100 }, newLane);
+    for (let i = 0; i < 100; i++) for (let n = 0; n < 3; n++) wait(`${i}`, lanes[i]);
+    expect([endTurn()?.length, endTurn()?.slice(0, 37)]).toEqual([
+      64,
+      Array.from({ length: 37 }, (_, i) => `${(64 + i) % 100}`),
+    ]);
   });
 
   it("a lane in which too much is ahead waits until it was handled, and no other lane does", () => {
