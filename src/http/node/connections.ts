@@ -86,8 +86,8 @@ interface Address {
 /** Bounds of {@link createConnections}. */
 export interface ConnectionBounds {
   /**
-   * Connections at a time: beyond it the one that has been idle for longest makes space, of the same address if that
-   * has more than a sixteenth of them.
+   * Connections at a time: beyond it the one that has been idle for longest makes space. An address that has more than
+   * a sixteenth of them makes space by its own, and leaves a sixteenth to others.
    */
   readonly max: number;
   /** The same of one address; `undefined` addresses are not counted. */
@@ -104,7 +104,7 @@ export interface ConnectionBounds {
   readonly ahead: number;
   /**
    * Of all connections that end with the answers to what was begun, requests that came with those and get none: beyond
-   * it such a connection ends at once. Without it 330 of them kept 270 MiB beside unread answers, until those timed out.
+   * it such a connection ends at once. Without it 330 of them kept 270 MiB beside unread answers until those timed out.
    */
   readonly dropped: number;
 }
@@ -167,8 +167,9 @@ export function createConnections(
   const states = new Map<Connection, ConnectionState>();
   /** The idle ones of all addresses. */
   const idle = new Set<Connection>();
-  /** Of one address, above which its own make space for it: where all are busy, those of others are not closed. */
+  /** Of one address, above which its own make space for it, and as many places stay free for others. */
   const share = Math.max(1, max / 16);
+  const maxOfLarge = max - Math.floor(max / 16);
   const addresses = new Map<string, Address>();
   const reads = createPacedReads(maxAhead);
   let dropped = 0;
@@ -335,8 +336,9 @@ export function createConnections(
       reads.wait(state.paced);
       const { connections, idle: own } = state.address;
       const isOver = address !== undefined && connections > maxPerAddress;
-      if (!isOver && states.size <= max) return;
-      const [oldest] = isOver || (address !== undefined && connections > share) ? own : idle;
+      const isLarge = address !== undefined && connections > share;
+      if (!isOver && states.size <= (isLarge ? maxOfLarge : max)) return;
+      const [oldest] = isOver || isLarge ? own : idle;
       (evicts ? oldest : socket)?.destroy();
     },
     begin(socket, { request, hold, isLong, serve }) {

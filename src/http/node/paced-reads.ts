@@ -3,8 +3,8 @@
  * ten thousand parts of a body, which take 20 ms. A few are read of in one turn of the event loop, one of each lane
  * after the other, by what reading there took before: as many as take a few milliseconds of those that are short, as
  * many again of those that may not be, and one that is long. Once those that had something took long, only what is
- * short is read of in that turn; and after a long one nothing long is, for as long as it took: beside bodies in parts of
- * a byte, half of a neighbour's calls take 4 ms in place of 19.
+ * short is read of in that turn; and after a long one nothing long is, for as long as it took: beside bodies in parts
+ * of a byte, half of a neighbour's calls take 4 ms in place of 19.
  */
 import { afterInput } from "../../lib/after-input.js";
 import { Fifo } from "../../lib/fifo.js";

@@ -40,7 +40,8 @@ export interface ServerOptions extends ServiceOptions {
   readonly unreadTimeout?: number;
   /**
    * Connections at a time, 1…1_000_000, default 4_096. For a further one, the one that has been idle for longest is
-   * closed, or the new one if none is idle: of the same address, if that has more than a sixteenth of them.
+   * closed, or the new one if none is idle. An address with more than a sixteenth of them leaves a sixteenth to others,
+   * and makes space by its own.
    */
   readonly maxConnections?: number;
   /**

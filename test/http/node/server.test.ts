@@ -182,6 +182,20 @@ describe("server: clients that do not read", () => {
     },
   );
 
+  it("such an address leaves a sixteenth to others, whose connections do not end for those of each other", async () => {
+    const { url, verify, connections } = await watched({ maxConnections: 32 });
+    const busy = await deaf(url, 40, 100);
+    await vi.waitFor(async () => expect(await connections()).toBe(30), { timeout: 5_000 });
+    const others = [dial(url, "127.0.0.2"), dial(url, "127.0.0.3")];
+    for (let round = 0; round < 2; round++)
+      for (const other of others) {
+        other.write(verify());
+        expect((await other.responses(1))[0]?.status).toBe(200);
+      }
+    for (const { socket } of others) socket.destroy();
+    busy.end();
+  });
+
   it("of one connection eight requests are handled at a time, of two sixteen", async () => {
     const inner = memoryStore();
     const releases: (() => void)[] = [];
