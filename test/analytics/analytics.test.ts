@@ -178,11 +178,16 @@ describe("queries", () => {
       ++slices < 300 ? { entries: [], next: 300 - slices } : { entries: [] };
     const powers = { ...store.powers, audit: true };
     let turns = 0;
-    const count = setInterval(() => turns++, 0);
+    let counting: NodeJS.Immediate;
+    const count = (): void => {
+      turns++;
+      counting = setImmediate(count);
+    };
+    count();
     await createAnalytics({ ...store, powers, readAudit }).statement({ keyId: "key" }, "2026-11");
-    clearInterval(count);
+    clearImmediate(counting!);
     expect(slices).toBe(300);
-    expect(turns).toBeGreaterThan(3);
+    expect(turns).toBeGreaterThan(290);
   });
 
   it.each(["2026", "2026-13", 2026])("a statement of the month %s is refused", async (month) => {
