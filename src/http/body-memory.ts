@@ -11,14 +11,14 @@ let mapped = 0;
 /** Memory that grows. */
 export class BodyMemory {
   #bytes: Uint8Array<ArrayBuffer>;
+  #isFreed = false;
 
-  /** @param size in bytes @param maxSize to which it may grow */
+  /** @param size in bytes @param maxSize to which it may grow in its place; beyond it is copied */
   constructor(size: number, maxSize: number) {
-    if (size === maxSize || mapped === MAX_MAPPED) this.#bytes = new Uint8Array(size);
-    else {
-      mapped++;
-      this.#bytes = new Uint8Array(new ArrayBuffer(size, { maxByteLength: maxSize }));
-    }
+    const isMapped = mapped < MAX_MAPPED;
+    this.#bytes = new Uint8Array(isMapped ? new ArrayBuffer(size, { maxByteLength: maxSize }) : new ArrayBuffer(size));
+    // Some runtimes have none that grow.
+    if (this.#bytes.buffer.resizable) mapped++;
   }
 
   /** All of it. What is freed has none. */
@@ -26,24 +26,37 @@ export class BodyMemory {
     return this.#bytes;
   }
 
+  get isFreed(): boolean {
+    return this.#isFreed;
+  }
+
   grow(size: number): void {
     const { buffer } = this.#bytes;
     // The view grows with it.
-    if (buffer.resizable) buffer.resize(size);
-    else {
-      const before = this.#bytes;
-      this.#bytes = new Uint8Array(size);
-      this.#bytes.set(before);
+    if (buffer.resizable && size <= buffer.maxByteLength) {
+      buffer.resize(size);
+      return;
     }
+    const grown = new Uint8Array(size);
+    grown.set(this.#bytes);
+    this.#unmap();
+    this.#bytes = grown;
   }
 
-  free(): void {
-    const { buffer } = this.#bytes;
-    if (buffer.resizable) {
-      mapped--;
-      buffer.resize(0);
-    }
+  /** @returns bytes that it had */
+  free(): number {
+    const { length } = this.#bytes;
+    this.#unmap();
     this.#bytes = NONE;
+    this.#isFreed = true;
+    return length;
+  }
+
+  #unmap(): void {
+    const { buffer } = this.#bytes;
+    if (!buffer.resizable) return;
+    mapped--;
+    buffer.resize(0);
   }
 }
 

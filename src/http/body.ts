@@ -98,11 +98,11 @@ export async function readLongJson(bytes: Uint8Array, shape: BodyShape, hold: Ho
  * bytes. The first chunk is kept as it is if it is all. What is held ends with the request.
  */
 export class ArrivingBody {
+  #bytes: Uint8Array = new Uint8Array(0);
+  /** Of one that is long. */
   #memory: BodyMemory | undefined;
-  #whole: Uint8Array | undefined;
   #length = 0;
   #chunks = 0;
-  #isFreed = false;
   readonly #maxBytes: number;
   readonly #declared: number;
   readonly #hold: Hold;
@@ -115,7 +115,6 @@ export class ArrivingBody {
     this.#maxBytes = maxBytes;
     this.#declared = declared;
     this.#hold = hold;
-    hold.keepBody(this);
   }
 
   /**
@@ -127,10 +126,10 @@ export class ArrivingBody {
     const length = this.#length + chunk.length;
     if (length > this.#maxBytes) throw tooLarge(this.#maxBytes);
     if (++this.#chunks > MAX_SMALL_CHUNKS && length < this.#chunks * MIN_CHUNK_BYTES) throw crumbled();
-    const capacity = this.#memory?.bytes.length ?? 0;
+    const capacity = this.#bytes.length;
     if (length <= capacity) return this.#append(chunk);
     if (length === this.#declared && this.#length === 0 && length <= EAGER_BYTES) {
-      this.#whole = chunk;
+      this.#bytes = chunk;
       this.#length = length;
       return undefined;
     }
@@ -149,7 +148,6 @@ export class ArrivingBody {
   async #growInTurn(growing: MaybePromise<void>, size: number, chunk: Uint8Array): Promise<void> {
     await growing;
     await this.#hold.turn(true);
-    if (this.#isFreed) throw endedEarly();
     this.#grow(size, chunk);
   }
 
@@ -160,27 +158,30 @@ export class ArrivingBody {
 
   /** All of them. */
   bytes(): Uint8Array {
-    return this.#whole ?? this.#memory?.bytes.subarray(0, this.#length) ?? new Uint8Array(0);
+    return this.#bytes.subarray(0, this.#length);
   }
 
   #grow(size: number, chunk: Uint8Array): void {
-    if (this.#memory !== undefined) this.#memory.grow(size);
-    else {
-      const maxSize = Math.min(this.#maxBytes, this.#declared);
-      this.#memory = new BodyMemory(size, maxSize > FIRST_BYTES ? maxSize : size);
-    }
+    const isLong = size > FIRST_BYTES || (this.#declared > FIRST_BYTES && this.#declared !== Infinity);
+    if (isLong) this.#growMemory(size);
+    else this.#bytes = new Uint8Array(size);
     this.#append(chunk);
   }
 
-  /** What {@link bytes} gave is empty from now on, unless it was short. */
-  free(): void {
-    this.#isFreed = true;
-    this.#memory?.free();
-    this.#memory = undefined;
+  #growMemory(size: number): void {
+    if (this.#memory?.isFreed === true) throw endedEarly();
+    if (this.#memory !== undefined) this.#memory.grow(size);
+    else {
+      // A host may pass on more than was declared.
+      this.#memory = new BodyMemory(size, Math.max(size, Math.min(this.#maxBytes, this.#declared)));
+      this.#memory.bytes.set(this.bytes());
+      this.#hold.keepBody(this.#memory);
+    }
+    this.#bytes = this.#memory.bytes;
   }
 
   #append(chunk: Uint8Array): void {
-    this.#memory!.bytes.set(chunk, this.#length);
+    this.#bytes.set(chunk, this.#length);
     this.#length += chunk.length;
   }
 }
@@ -189,17 +190,16 @@ export class ArrivingBody {
 const notJson = (text: string): KeystileError =>
   badBody(text === "" ? "is required" : "is not valid JSON", "send one JSON value, without a byte order mark");
 
-/** Some runtimes decode no memory that can grow. */
 const scratch = new Uint8Array(BYTES_PER_TURN);
-function plain(bytes: Uint8Array): Uint8Array {
-  if (!(bytes.buffer as ArrayBuffer).resizable) return bytes;
-  scratch.set(bytes);
-  return scratch.subarray(0, bytes.length);
-}
 
 function decode(bytes: Uint8Array, by = decoder, stream = false): string {
+  if ((bytes.buffer as ArrayBuffer).resizable) {
+    // Some runtimes decode no memory that can grow.
+    scratch.set(bytes);
+    return decode(scratch.subarray(0, bytes.length), by, stream);
+  }
   try {
-    return by.decode(plain(bytes), { stream });
+    return by.decode(bytes, { stream });
   } catch {
     throw badBody("is not valid UTF-8", "encode the body as UTF-8");
   }

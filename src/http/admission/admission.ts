@@ -65,8 +65,8 @@ export interface Hold {
   withinShare(): MaybePromise<void>;
   /** Before its body is parsed. @throws (rejects) KeystileError OVERLOADED */
   growValues(bytes: number): MaybePromise<void>;
-  /** Its body is held there, and freed when its bytes are no longer needed. */
-  keepBody(body: { free(): void }): void;
+  /** Its body is there: it is freed with what is held, or before. @param body of which `free` says how long it was */
+  keepBody(body: { free(): number }): void;
   freeBody(): void;
   /** Parses its long body, of which a few are parsed at a time. @throws (rejects) KeystileError OVERLOADED */
   parse<T>(act: () => Promise<T>): Promise<T>;
@@ -105,10 +105,8 @@ export function createAdmission({ budget, wait, isFair, places, turnMs }: Admiss
   const hold = (authorization: string | undefined, arriving: number): Hold => {
     let account = authorization === undefined ? STRANGERS : recognized.find(authorization);
     let held = arriving;
-    let body: { free(): void } | undefined;
-    let bodyBytes = 0;
-    let isReleased = false;
-    let isAbandoned = false;
+    let body: { free(): number } | undefined;
+    let isGone = false;
     let endWait: (() => void) | undefined;
     let began = NaN;
     /** Milliseconds left to wait, from its first wait on. */
@@ -118,11 +116,11 @@ export function createAdmission({ budget, wait, isFair, places, turnMs }: Admiss
       return wait - (now - began);
     };
     const onWait = (end: () => void): void => {
-      if (isAbandoned) end();
+      if (isGone) end();
       else endWait = end;
     };
     const abandon = (): void => {
-      isAbandoned = true;
+      isGone = true;
       endWait?.();
     };
     const turn = (isLong: boolean): Promise<void> =>
@@ -138,7 +136,7 @@ export function createAdmission({ budget, wait, isFair, places, turnMs }: Admiss
       if (taken === undefined) return void (held += amount);
       return taken.then(() => {
         // While it waited, its connection ended, or its caller was authenticated.
-        if (isReleased) {
+        if (isGone) {
           bytes.give(of, amount);
           throw overloaded();
         }
@@ -163,12 +161,6 @@ export function createAdmission({ budget, wait, isFair, places, turnMs }: Admiss
       else bytes.give(account, held - amount);
       held = amount;
     };
-    const freeBody = (): void => {
-      body?.free();
-      body = undefined;
-      set(held - bodyBytes);
-      bodyBytes = 0;
-    };
     return {
       isWithin: bytes.record(account, arriving),
       get account() {
@@ -182,19 +174,16 @@ export function createAdmission({ budget, wait, isFair, places, turnMs }: Admiss
         bytes.record(account, held);
         if (authorization !== undefined) recognized.add(authorization, workspaceId);
       },
-      growBody(amount) {
-        const growing = grow(amount, PART_OF_BODIES);
-        const count = (): void => void (bodyBytes += amount);
-        if (growing !== undefined) return growing.then(count);
-        count();
-        return undefined;
-      },
+      growBody: (amount) => grow(amount, PART_OF_BODIES),
       withinShare: () => grow(0, 1),
       growValues: (amount) => grow(amount, 1),
       keepBody(of) {
         body = of;
+        if (isGone) body.free();
       },
-      freeBody,
+      freeBody() {
+        if (body !== undefined) set(held - body.free());
+      },
       parse: (act) => inPlace(parsing, act),
       makePage: (act) =>
         inPlace(making, async () => {
@@ -202,14 +191,14 @@ export function createAdmission({ budget, wait, isFair, places, turnMs }: Admiss
           return act();
         }),
       answered(amount) {
-        freeBody();
+        body?.free();
+        endWait?.();
         set(REQUEST_BYTES + amount);
       },
       abandon,
       release() {
-        isReleased = true;
         abandon();
-        freeBody();
+        body?.free();
         set(0);
       },
     };

@@ -80,6 +80,7 @@ export function createPacedReads(
   let [isScheduled, isHurried, passedSince] = [false, false, NaN];
   /** After what took long, as long again nothing of those lanes is read: others need some turns in a row. */
   let restsUntil = -Infinity;
+  let isWoken = false;
 
   /** Until something else is handled, or the turn ends: Node does not tell when it has handled all of a read. */
   const charge = (now: number): void => {
@@ -151,7 +152,13 @@ export function createPacedReads(
       if (!isResting(lane, now)) return schedule();
       hasResting = true;
     }
-    if (hasResting) later(schedule, restsUntil - now);
+    if (!hasResting || isWoken) return;
+    isWoken = true;
+    later(wake, restsUntil - now);
+  };
+  const wake = (): void => {
+    isWoken = false;
+    schedule();
   };
   const runTurn = (): void => {
     const now = clock();

@@ -54,19 +54,35 @@ describe("createAdmission: what is held ends with its request", () => {
     await all.arrive(undefined, 0).growBody(MIB / 16 - 8_192);
   });
 
+  it("what arrives for a request that has ended is freed, and what it waits for when it is answered is given up", async () => {
+    const all = admission();
+    const first = await greedy(all);
+    const hold = all.arrive(undefined, 0);
+    const waiting = hold.growBody(400_000);
+    hold.answered(0);
+    await expect(waiting).rejects.toMatchObject({ code: "OVERLOADED" });
+    hold.release();
+    let freed = 0;
+    hold.keepBody({ free: () => freed++ });
+    expect(freed).toBe(1);
+    first.release();
+    expect(all.held()).toBe(0);
+  });
+
   it.each(["answered", "release", "freeBody"] as const)("%s frees the body, and what it held", async (end) => {
     const all = admission();
     const hold = all.arrive(undefined, 0);
     hold.belongsTo("one");
     const before = all.held();
     let freed = 0;
-    hold.keepBody({ free: () => void freed++ });
     await hold.growBody(100_000);
     await hold.growBody(50_000);
+    hold.keepBody({ free: () => (freed++ === 0 ? 150_000 : 0) });
     expect(all.held()).toBe(before + 150_000);
     hold[end](0);
-    hold.release();
     expect(freed).toBe(1);
+    expect(all.held()).toBe(end === "release" ? 0 : before);
+    hold.release();
     expect(all.held()).toBe(0);
   });
 });
