@@ -83,7 +83,7 @@ export const CONTROLS: readonly Control[] = [
   { attack: "bad root key pipelined", fault: { ahead: OUT }, caughtBy: "p99" },
   { attack: "pages read", fault: { places: OUT }, caughtBy: "p99" },
   { attack: "bad root key pipelined", fault: { turnMs: OUT }, caughtBy: "p99" },
-  { attack: "idle connections", fault: { evicts: false }, caughtBy: "refused" },
+  { attack: "idle connections of many addresses", fault: { evicts: false }, caughtBy: "refused" },
   { attack: "documents unread", fault: { dropped: OUT }, caughtBy: "memory" },
   { attack: "limiter flood", fault: { limiterShare: false }, caughtBy: "refused" },
 ];
