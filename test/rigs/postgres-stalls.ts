@@ -21,7 +21,9 @@ const MAX = 6;
 /** The most connections of all nodes: with those that listen, and that ask whether a statement is still running. */
 export const MOST = NODES * (MAX + 2);
 const KEYS = 8;
-const TIMEOUT = 1_500;
+const TIMEOUT = 3_000;
+/** What a commit takes on a slow disk, or with a standby far away, microseconds: four nodes commit in turns then. */
+const COMMIT_US = 30_000;
 const CREDITS = 1_000_000;
 /** New keys of each node that are written at once: more than it has connections. */
 const WRITES = 8;
@@ -59,7 +61,8 @@ export async function runStall(
   seconds: number,
   { forgets = false }: { readonly forgets?: boolean } = {},
 ): Promise<StallsReport> {
-  const server = await startPostgres(["max_connections = 100", "synchronous_commit = on"]);
+  const slow = stall === "a locked row" ? [`commit_delay = ${COMMIT_US}`, "commit_siblings = 0"] : [];
+  const server = await startPostgres(["max_connections = 100", "synchronous_commit = on", ...slow]);
   const endings: (() => unknown)[] = [() => server.close()];
   try {
     const url = await server.newDatabase();

@@ -1,7 +1,7 @@
 /**
  * Groups of calls of which a locked account stops no other. A group waits for a lock as long as its `lock_timeout`
- * says, and fails then; sent again with `skips` it waits for nothing, and returns "locked" for each call whose account,
- * id or count of records another session holds. What is left runs through the functions of one version before.
+ * says, and fails then; sent again with `skips` it waits for counts of records alone, and returns "locked" for each
+ * call whose account, id or count another session holds. What is left runs through the functions of one version before.
  *
  * What takes nothing is decided by a read: a lock is written to the log, and its commit waits for the disk. The
  * decision is right at the moment of that read, which is during the call.
@@ -97,14 +97,17 @@ BEGIN
   END LOOP;
   locked := ${s}.hold_accounts_v1(ARRAY(SELECT c.n FROM ${ONCE} WHERE results[c.ord] IS NULL), skips);
   counts := ARRAY(SELECT DISTINCT c.ws FROM ${ONCE} WHERE results[c.ord] IS NULL AND (c.n = ANY (locked)) IS NOT TRUE);
+  -- Twice as long: every node that commits in the workspace stands before this one.
+  PERFORM set_config('lock_timeout', (2000 * extract(epoch FROM current_setting('lock_timeout')::interval))::integer::text, true);
   INSERT INTO ${s}.idempotency_counts SELECT w, 0 FROM unnest(counts) w
     WHERE NOT EXISTS (SELECT 1 FROM ${s}.idempotency_counts x WHERE x.workspace_id = w) ORDER BY 1 ON CONFLICT DO NOTHING;
-  IF skips THEN
+  BEGIN
+    PERFORM 1 FROM ${s}.idempotency_counts x WHERE x.workspace_id = ANY (counts) ORDER BY x.workspace_id FOR NO KEY UPDATE;
+  EXCEPTION WHEN lock_not_available THEN
+    IF NOT skips THEN RAISE; END IF;
     counts := ARRAY(SELECT x.workspace_id FROM ${s}.idempotency_counts x WHERE x.workspace_id = ANY (counts)
       ORDER BY 1 FOR NO KEY UPDATE SKIP LOCKED);
-  ELSE
-    PERFORM 1 FROM ${s}.idempotency_counts x WHERE x.workspace_id = ANY (counts) ORDER BY x.workspace_id FOR NO KEY UPDATE;
-  END IF;
+  END;
   FOR call IN SELECT * FROM ${ONCE} WHERE results[c.ord] IS NULL ORDER BY c.ord LOOP
     results[call.ord] := CASE WHEN (call.n = ANY (locked)) IS TRUE OR call.ws <> ALL (counts) THEN '"locked"'
       ELSE ${s}.spend_once_v1(mode, call.e::text) END;
