@@ -64,7 +64,8 @@ export class OutcomeMeter {
   readonly #tags: (readonly string[])[] = [[]];
   /** Numbers of sets by their text, by workspace. */
   readonly #sets = new Map<string, Map<string, number>>();
-  readonly #others = new Map<string, Counted>();
+  /** Places of rows beyond the bound, by minute, workspace and API. */
+  readonly #others = new Map<string, number>();
 
   constructor(bounds: MeterBounds) {
     this.#bounds = bounds;
@@ -134,17 +135,21 @@ export class OutcomeMeter {
   #placeOfOther(of: Counted, minute: number): number {
     this.folded++;
     const left = this.#bounds.cells + OTHER_ROWS - this.size;
-    const { workspaceId, apiId } =
-      left > OTHER_ROWS / 2 ? of : { workspaceId: left > 1 ? of.workspaceId : OTHER, apiId: OTHER };
-    const id = `${minute} ${workspaceId} ${apiId}`;
-    let other = this.#others.get(id);
-    if (other === undefined && left <= 0) other = [...this.#others.values()].at(-1);
-    if (other === undefined) {
-      other = { cell: this.size, workspaceId, apiId, keyId: OTHER, identity: { externalId: OTHER } };
-      this.#others.set(id, other);
-      this.#add(other, minute, this.size, this.#tags.push([OTHER]) - 1);
+    for (const [workspaceId, apiId, spare] of [
+      [of.workspaceId, of.apiId, OTHER_ROWS / 2],
+      [of.workspaceId, OTHER, 1],
+      [OTHER, OTHER, 0],
+    ] as const) {
+      const id = `${minute} ${workspaceId} ${apiId}`;
+      const known = this.#others.get(id);
+      if (known !== undefined) return known;
+      if (left <= spare) continue;
+      this.#others.set(id, this.size);
+      const other = { cell: this.size, workspaceId, apiId, keyId: OTHER, identity: { externalId: OTHER } };
+      return this.#add(other, minute, this.size, this.#tags.push([OTHER]) - 1);
     }
-    return other.cell;
+    // The one for all the rest, of another minute.
+    return this.size - 1;
   }
 
   #add(of: Counted, minute: number, first: number, set: number): number {
