@@ -5,17 +5,25 @@ import {
   type Account,
   applyChange,
   assertDraw,
+  assertReservation,
   assertReturn,
+  assertSettle,
   assertSpend,
   countedBalance,
   draw,
+  ENDING_KEPT,
   endLease,
+  type Ending,
   forfeitedRefills,
   isConserved,
   isCurrent,
   type Lease,
+  type LeaseChanges,
   MAX_BALANCE,
+  MAX_RESERVATIONS,
   openAccount,
+  reserve,
+  settle,
   spend,
   spendRemaining,
   sweep,
@@ -44,6 +52,7 @@ const leaseOf = (over: Partial<Lease>): Lease => ({
   isForfeited: false,
   ...over,
 });
+type LeaseChange = LeaseChanges[number];
 const EXPIRED = { expires: NOW } as const;
 const book = (leases: Readonly<Record<string, Partial<Lease>>>): Map<string, Lease> =>
   new Map(Object.entries(leases).map(([id, lease]) => [id, leaseOf(lease)]));
@@ -281,6 +290,114 @@ describe("spend", () => {
   });
 });
 
+describe("reserve", () => {
+  const UNTIL = NOW + 9;
+  const take = (account: Account, leases: Readonly<Record<string, Partial<Lease>>>, cost: number, count?: number) => {
+    const known = () => ({ count: count ?? Object.keys(leases).length, hasId: "res_1" in leases });
+    return reserve(account, () => book(leases), known, cost, TENTH, NOW, { id: "res_1", until: UNTIL });
+  };
+  const made = (reserved: number): LeaseChange => ["res_1", leaseOf({ expires: UNTIL, reserved })];
+
+  it("takes the cost from the balance into a lease of the reservation's own", () => {
+    const account = accountOf({ remaining: 5 });
+    expect(take(account, {}, 5)).toEqual({
+      account: { ...account, remaining: 0, reserved: 5 },
+      leases: [made(5)],
+      result: { ok: true, remaining: 0 },
+    });
+  });
+
+  it("what takes nothing makes none: a cost of 0, no limit, a balance too small", () => {
+    const account = accountOf({ remaining: 5 });
+    const unlimited = accountOf({ unlimited: true });
+    expect(take(account, {}, 0)).toEqual({ account, leases: [], result: { ok: true, remaining: 5 } });
+    expect(take(unlimited, {}, 5)).toEqual({ account: unlimited, leases: [], result: { ok: true, remaining: null } });
+    expect(take(account, {}, 6)).toEqual({ account, leases: [], result: { ok: false, remaining: 5 } });
+  });
+
+  it("an id that is open is refused, and nothing is taken; one that has expired is free again", () => {
+    const account = accountOf({ remaining: 7, reserved: 4 });
+    expect(take(account, { res_1: { expires: NOW + 1, reserved: 4 } }, 5)).toEqual({
+      account,
+      leases: [],
+      result: { ok: false, remaining: 7, refused: "open" },
+    });
+    // Another's that has expired makes this one no freer.
+    const two = { res_0: { ...EXPIRED, reserved: 1 }, res_1: { expires: NOW + 1, reserved: 3 } };
+    expect(take(account, two, 5).result).toEqual({ ok: false, remaining: 8, refused: "open" });
+    expect(take(account, { res_1: { ...EXPIRED, reserved: 4 } }, 5)).toEqual({
+      account: { ...account, remaining: 6, reserved: 5 },
+      leases: [["res_1", undefined, { how: "expired", until: NOW + ENDING_KEPT }], made(5)],
+      result: { ok: true, remaining: 6 },
+    });
+  });
+
+  it("the account holds so many and no more; those that have expired make space", () => {
+    const account = accountOf({ remaining: 7, reserved: 4 });
+    expect(take(account, {}, 5, MAX_RESERVATIONS - 1).result).toEqual({ ok: true, remaining: 2 });
+    expect(take(account, {}, 5, MAX_RESERVATIONS)).toEqual({
+      account,
+      leases: [],
+      result: { ok: false, remaining: 7, refused: "full" },
+    });
+    const late = { res_0: { ...EXPIRED, reserved: 4 } };
+    expect(take(account, late, 5, MAX_RESERVATIONS).result).toEqual({ ok: true, remaining: 6 });
+    expect(take(account, late, 5, MAX_RESERVATIONS + 1).result).toEqual({ ok: false, remaining: 11, refused: "full" });
+  });
+
+  it("no more is reserved than can be counted", () => {
+    const most = { credited: MAX_BALANCE, adjusted: 7, remaining: 7, reserved: MAX_BALANCE - 5 };
+    const account = accountOf({ ...most, spent: 5 });
+    expect(take(account, {}, 5).account.reserved).toBe(MAX_BALANCE);
+    expect(take(account, {}, 6)).toEqual({ account, leases: [], result: { ok: false, remaining: 7, refused: "full" } });
+  });
+});
+
+describe("settle", () => {
+  const ENDED = { settled: false, reason: "unknown" } as const;
+  const end = (account: Account, leases: Readonly<Record<string, Partial<Lease>>>, spent: number) =>
+    settle(account, book(leases), { id: "res_1", spent, now: NOW }, ENDED);
+  const removed = (id: string, how: Ending, expires: number): LeaseChange => [
+    id,
+    undefined,
+    { how, until: expires + ENDING_KEPT },
+  ];
+  const account = accountOf({ remaining: 2, reserved: 5 });
+  const open = { res_1: { expires: NOW + 1, reserved: 5 } };
+
+  it.each([0, 3, 5])("counts %i of 5 as spent, and the rest returns", (spent) => {
+    expect(end(account, open, spent)).toEqual({
+      account: { ...account, remaining: 7 - spent, reserved: 0, spent },
+      leases: [removed("res_1", "settled", NOW + 1)],
+      result: { settled: true },
+    });
+  });
+
+  it("more than is reserved changes nothing", () => {
+    expect(end(account, open, 6)).toMatchObject({ account, leases: [], result: { settled: false, reason: "exceeds" } });
+  });
+
+  it("one that has expired returns whole; one that is not open is what the store remembers", () => {
+    expect(end(account, { res_1: { ...EXPIRED, reserved: 5 } }, 3)).toEqual({
+      account: { ...account, remaining: 7, reserved: 0 },
+      leases: [removed("res_1", "expired", NOW)],
+      result: { settled: false, reason: "expired" },
+    });
+    expect(end(account, {}, 3)).toEqual({ account, leases: [], result: ENDED });
+  });
+
+  it("takes back others that have expired; a node's lease leaves no ending", () => {
+    const leases = { ...open, res_0: { ...EXPIRED, reserved: 3 }, a: { ...EXPIRED, reserved: 1 } };
+    const all = accountOf({ remaining: 2, reserved: 9 });
+    expect(end(all, leases, 3)).toEqual({
+      account: { ...all, remaining: 8, reserved: 0, spent: 3 },
+      leases: [removed("res_0", "expired", NOW), ["a", undefined], removed("res_1", "settled", NOW + 1)],
+      result: { settled: true },
+    });
+    expect(end(all, leases, 6)).toMatchObject({ account: { remaining: 6, reserved: 5 } });
+  });
+});
+
 describe("draw", () => {
   const take = (account: Account, leases: ReadonlyMap<string, Lease>, over: Partial<DrawRequest>) =>
     draw(account, leases, requestOf(over));
@@ -464,6 +581,21 @@ describe("numbers that are none", () => {
     for (const name of ["period", "now", "until"] as const)
       refused(() => assertDraw(requestOf({ [name]: bad })), `request.${name} must be an integer of at most 2^53 - 1`);
     refused(() => assertReturn({ holder: "a", spent: bad }), "lease.spent must be an integer from 0 to 2^53 - 1");
+  });
+
+  it("a reservation and its end have numbers, and an id that is no node's lease", () => {
+    for (const bad of [NaN, 1.5, "1" as unknown as number]) {
+      const whole = "must be an integer of at most 2^53 - 1";
+      refused(() => assertReservation({ id: "res_1", until: bad }), `reservation.until ${whole}`);
+      refused(() => assertSettle({ id: "res_1", spent: 0, now: bad }), `request.now ${whole}`);
+      refused(() => assertSettle({ id: "res_1", spent: bad, now: 0 }), "request.spent must be an integer from 0");
+    }
+    for (const id of ["res_", "a", " res_1", "res_1 ", "res_é", `res_${"a".repeat(61)}`]) {
+      const rule = "must be res_ and 1 to 60 of [a-zA-Z0-9_-]";
+      refused(() => assertReservation({ id, until: 0 }), `reservation.id ${rule}`);
+      refused(() => assertSettle({ id, spent: 0, now: 0 }), `request.id ${rule}`);
+    }
+    expect(() => assertSettle({ id: `res_${"a".repeat(60)}`, spent: MAX_BALANCE, now: -1 })).not.toThrow();
   });
 
   it("a number below 0 is refused where it would add credits, and is a time or a period before 1970", () => {
