@@ -11,6 +11,7 @@ import type { SpendTarget } from "../credits/spender.js";
 import { copyFields, ownProperty } from "../lib/check-options.js";
 import { deepFreeze } from "../lib/deep-freeze.js";
 import { createAllowlist } from "../lib/ip-ranges.js";
+import type { Mutable } from "../lib/mutable.js";
 import {
   type AppliedLimit,
   clampIdentity,
@@ -44,10 +45,18 @@ export interface RareFields extends ValuesOf<FieldsThat<{ record: "rare" }>> {
 }
 
 /**
+ * Set by the loop over the table, which leaves none out. Not declared one by one: a field that is declared here and
+ * that the table gives to another part would be `undefined`, and its check pass.
+ */
+// eslint-disable-next-line @typescript-eslint/no-unsafe-declaration-merging, @typescript-eslint/no-empty-object-type
+export interface CachedKey extends ValuesOf<FieldsThat<{ record: "key" }>> {}
+
+/**
  * The cached form of a key. Flat and small, since over many keys most of the time of a verification is waiting for
  * memory: so it is itself the spend target, and the place of its only limit's bucket.
  */
-export class CachedKey implements SpendTarget, LimitedKey, ValuesOf<FieldsThat<{ record: "key" }>> {
+// eslint-disable-next-line @typescript-eslint/no-unsafe-declaration-merging
+export class CachedKey implements SpendTarget, LimitedKey {
   readonly policy: KeyPolicy;
   readonly rare: RareFields;
   lease: object | undefined = undefined;
@@ -58,13 +67,6 @@ export class CachedKey implements SpendTarget, LimitedKey, ValuesOf<FieldsThat<{
   usedMinute = 0;
   /** Hint: where it was counted last. */
   cell = -1;
-  // Set by the loop over the table, which leaves none out.
-  declare readonly ref: KeyRecord["ref"];
-  declare readonly keyId: KeyRecord["keyId"];
-  declare readonly name: KeyRecord["name"];
-  declare readonly expires: KeyRecord["expires"];
-  declare readonly generation: KeyRecord["generation"];
-  declare readonly startUnknown: KeyRecord["startUnknown"];
   /** Of a key with one limit its id: few calls need it as a list. */
   readonly #limits: string | readonly AppliedLimit[];
 
@@ -73,7 +75,7 @@ export class CachedKey implements SpendTarget, LimitedKey, ValuesOf<FieldsThat<{
     this.rare = rare;
     copyFields(this, record, FIELDS.key);
     // Only credits are spent by ref.
-    if (rare.account !== undefined) this.ref = rare.account.ref;
+    if (rare.account !== undefined) (this as Mutable<CachedKey>).ref = rare.account.ref;
     const { ratelimits } = record;
     const [only] = ratelimits;
     const isOnly = ratelimits.length === 1 && rare.shared === undefined;

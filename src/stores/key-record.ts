@@ -80,28 +80,33 @@ export function toRecordWith(
     unadopted: !Object.hasOwn(row, "digest") || row.digest === undefined,
     ipAllowlists: allowlists(row.ipAllowlist, api.ipAllowlist),
   };
-  // Of keys that were made here it is known.
-  if (row.migrationId !== undefined && isUnknownStart(row.start)) record.startUnknown = true;
-  if (identity !== undefined) record.identity = toIdentity(identity);
-  const refill = ownProperty(credits, "refill");
-  if (refill !== undefined) record.refill = refill;
-  const accountId = ownProperty(row, "accountId");
-  if (source === "identity") {
-    if (identityRef === undefined) throw new TypeError("an identity that has credits must have an account");
-    record.creditsFrom = source;
-    record.account = { ref: identityRef, id: accountId ?? row.id };
-  } else if (accountId !== undefined) record.account = { ref: accountRef, id: accountId };
-  for (const name of OPTIONAL) copyField(row, record, name);
+  const isOfIdentity = source === "identity";
+  if (isOfIdentity && identityRef === undefined)
+    throw new TypeError("an identity that has credits must have an account");
+  const accountId = ownProperty(row, "accountId") ?? (isOfIdentity ? row.id : undefined);
+  const optional: OptionalValues = {
+    // Of keys that were made here it is known.
+    startUnknown: (row.migrationId !== undefined && isUnknownStart(row.start)) || undefined,
+    identity: identity && toIdentity(identity),
+    refill: ownProperty(credits, "refill"),
+    creditsFrom: isOfIdentity ? source : undefined,
+    account:
+      accountId === undefined ? undefined : { ref: isOfIdentity ? (identityRef as KeyRef) : accountRef, id: accountId },
+  };
+  for (const name of MADE) copyField(optional, record, name);
+  for (const name of COPIED) copyField(row, record, name);
   return record;
 }
 
-/** The compiler ensures that the literal above has all the other fields. */
-const OPTIONAL = fieldsThat({ from: "row", absent: true });
+/** Fields that may be absent. The compiler ensures that the two literals above have all the others. */
+const COPIED = fieldsThat({ from: "row", absent: true });
+const MADE = fieldsThat({ from: "made", absent: true }).filter((name) => name !== "grantIds");
+type OptionalValues = { readonly [K in (typeof MADE)[number]]: KeyRecord[K] };
 
-function copyField<K extends keyof KeyRow & keyof KeyRecord>(row: Pick<KeyRow, K>, record: object, name: K): void {
+function copyField<K extends keyof KeyRecord>(from: Partial<Record<K, unknown>>, record: object, name: K): void {
   // Own properties only: what a row lacks must not come from a polluted prototype.
-  const value = Object.hasOwn(row, name) ? row[name] : undefined;
-  if (value !== undefined) (record as Record<K, KeyRow[K]>)[name] = value;
+  const value = Object.hasOwn(from, name) ? from[name] : undefined;
+  if (value !== undefined) (record as Record<K, unknown>)[name] = value;
 }
 
 /** Ids → names; ids of what was deleted are passed over. */

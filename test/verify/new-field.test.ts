@@ -3,10 +3,11 @@
  * Whatever happened to the cache, a key that the new check refuses is never VALID.
  */
 import { build } from "esbuild";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { KEY_FIELDS, type KeyField } from "../../src/contracts/key-fields.js";
 import type { KeyRow, Store } from "../../src/contracts/store.js";
 import { digestKey } from "../../src/lib/hash.js";
 import { api, identity, keyRow, role } from "../../src/testing/store/rows.js";
@@ -164,4 +165,19 @@ it("explain tells what each check found, also of several with one code", async (
     );
   }
   await verifier.close();
+});
+
+it("every field that a verification keeps is read by one: without its check each key with it would pass", () => {
+  const code = ["src/verify", "src/cache", "src/ratelimit", "src/credits"]
+    .flatMap((path) => readdirSync(join(ROOT, path), { recursive: true }).map((name) => join(ROOT, path, String(name))))
+    .filter((path) => path.endsWith(".ts"))
+    .map((path) => readFileSync(path, "utf8").replaceAll(/\/\*[^]*?\*\/|\/\/.*/g, ""))
+    .join("\n");
+  const unread = (fields: readonly string[]) => fields.filter((field) => !new RegExp(`\\b${field}\\b`).test(code));
+  const kept = Object.entries<KeyField>(KEY_FIELDS).flatMap(([name, { record }]) =>
+    record === undefined ? [] : [name],
+  );
+  expect(kept.length).toBeGreaterThan(20);
+  expect(unread(kept)).toEqual([]);
+  expect(unread(["hours"])).toEqual(["hours"]);
 });

@@ -1,6 +1,6 @@
 /**
- * What each property means, and an example of it, for the documentation and the help of the command line: a name means
- * the same in every schema. A test fails for a property that is not here.
+ * What each property means, and an example of it, for the documentation and the help of the command line. A name means
+ * the same in every schema, but where it stands here with its object. A test fails for a property that is not here.
  */
 import type { Json } from "../../contracts/types.js";
 import type { JsonSchema } from "../../keyring/schemas/json-schema.js";

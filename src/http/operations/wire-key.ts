@@ -19,7 +19,7 @@ import {
   time,
 } from "./responses.js";
 
-/** A key as the specification has it. */
+/** A key as the specification has it: a field that only the library has joins those that are left out. */
 export type WireKey = Omit<KeyResponseData, "apiId" | "creditsFrom" | "rerolledFrom" | "rerolledTo">;
 
 const requiredOfKey = {

@@ -26,6 +26,13 @@ type Same<A, B> = [A] extends [B] ? ([B] extends [A] ? true : false) : false;
 /** Whether two request types are equal: the same properties, the same of them optional, and each of the same type. */
 export type Exact<A, B> = [Same<keyof A, keyof B>, Same<OptionalKey<A>, OptionalKey<B>>, Same<Fixed<A>, Fixed<B>>];
 
+/** What the compiler says of a schema that is not that of its type: the properties in which they differ. */
+export type Differing<A, B> = `the schema and its type differ in ${{
+  [K in keyof A | keyof B]: Exact<Pick<A, K & keyof A>, Pick<B, K & keyof B>> extends [true, true, true]
+    ? never
+    : K & string;
+}[keyof A | keyof B]}`;
+
 /** Separates a message from its fix in the schemas, since a schema's message is one text. */
 const FIX = "\n";
 

@@ -5,7 +5,7 @@ import { ownOnly } from "../../lib/check-options.js";
 import { hasLength, isObject, Refusal } from "../../lib/copy-json.js";
 import { isAddressOrRange } from "../../lib/ip-ranges.js";
 import { described } from "./json-schema.js";
-import { type Exact, isUnknownProperty, type Schema, withFix } from "./parse.js";
+import { type Differing, type Exact, isUnknownProperty, type Schema, withFix } from "./parse.js";
 
 /**
  * Permissions that a request names, and of one role: what a role has, each of up to 100 roles of a key adds to its
@@ -41,6 +41,8 @@ export function strict<const E extends v.ObjectEntries>(entries: E) {
   );
 }
 
+type Parsed<E extends v.ObjectEntries> = v.InferOutput<v.StrictObjectSchema<E, undefined>>;
+
 /**
  * {@link strict} of a documented type. The compiler rejects a missing or extra property, or one of another type:
  * assignability alone does not compare optional properties.
@@ -49,8 +51,8 @@ export function strict<const E extends v.ObjectEntries>(entries: E) {
  */
 export function body<T>() {
   return <const E extends v.ObjectEntries>(
-    entries: Exact<v.InferOutput<v.StrictObjectSchema<E, undefined>>, T> extends [true, true, true] ? E : never,
-  ) => strict(entries) as v.GenericSchema as Schema<T>;
+    entries: Exact<Parsed<E>, T> extends [true, true, true] ? E : Differing<Parsed<E>, T>,
+  ) => strict(entries as E) as v.GenericSchema as Schema<T>;
 }
 
 /** A property that may be left out. */
