@@ -14,6 +14,7 @@ import {
 } from "../../src/index.js";
 import { digestKey } from "../../src/lib/hash.js";
 import { sqliteStore } from "../../src/stores/sqlite/index.js";
+import { validateExplained } from "../../src/verify/explain.js";
 import { runs } from "../runs.js";
 import { failure, limit, NOON, world } from "../spec/support.js";
 
@@ -311,12 +312,24 @@ describe("explain: a key by its id", () => {
     const { verifier } = await world();
     const problems = async (request: object) => (await failure(explain(verifier, request as never))).errors;
     for (const keyId of ["", "k".repeat(256), 5, undefined])
-      expect(await problems({ keyId })).toMatchObject([{ location: "body.keyId" }]);
-    expect(await problems({ keyId: "key_1", key: "text" })).toMatchObject([{ location: "body.key" }]);
+      expect(await problems({ keyId })).toEqual([
+        { location: "body.keyId", message: "must be the id of a key, of 1 to 255 characters" },
+      ]);
+    expect(await problems({ keyId: "key_1", key: "text" })).toEqual([
+      { location: "body.key", message: "must be left out", fix: "name the key by keyId or key" },
+    ]);
     expect(await problems({ keyId: "key_1", permissions: "a AND" })).toMatchObject([
       { location: "body.permissions", position: 5 },
     ]);
     expect(await problems({ keyId: "key_1", wrong: 1 })).toMatchObject([{ location: "body.wrong" }]);
+  });
+
+  it("validateExplained: refuses the same before a key is looked for", () => {
+    expect(() => validateExplained({ keyId: "key_1", permissions: "a" })).not.toThrow();
+    for (const wrong of [{ keyId: "" }, { keyId: "key_1", key: "text" }, { keyId: "key_1", wrong: 1 }])
+      expect(() => validateExplained(wrong)).toThrow(expect.objectContaining({ code: "BAD_REQUEST" }));
+    const query = { keyId: "key_1", permissions: "a AND" };
+    expect(() => validateExplained(query)).toThrow(expect.objectContaining({ code: "PERMISSIONS_QUERY_SYNTAX" }));
   });
 });
 
