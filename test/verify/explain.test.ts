@@ -89,6 +89,26 @@ describe("explain", () => {
     });
   });
 
+  it("says whose credits a call would take: the key's, its identity's, nobody's", async () => {
+    const { verifier, create, keyring } = await world();
+    await keyring.createIdentity({ externalId: "acme", credits: { remaining: 5 } });
+    const sources: [object, object][] = [
+      [{ credits: { remaining: 3 } }, { creditsFrom: "key", remaining: 3 }],
+      [
+        { externalId: "acme", creditsFrom: "identity" },
+        { creditsFrom: "identity", remaining: 5 },
+      ],
+      [{}, { creditsFrom: "none" }],
+    ];
+    for (const [given, expected] of sources) {
+      const { key } = await create(given);
+      expect(byCode(await explain(verifier, { key }))["USAGE_EXCEEDED"]).toEqual({
+        ...{ code: "USAGE_EXCEEDED", passes: true, cost: 1 },
+        ...expected,
+      });
+    }
+  });
+
   it("of two costs of one limit, calls exceeded what the verification does: one of 0 never is", async () => {
     const { verifier, create } = await world();
     const { key } = await create({ ratelimits: [limit("calls", { limit: 2 })] });
