@@ -103,9 +103,9 @@ export function readRequest(body: unknown): VerificationRequest {
  */
 export function readRequestWithoutKey(body: unknown): VerificationRequest {
   if (!isObject(body)) throw badRequest([{ location: "body", message: "must be an object" }]);
-  const request = readRequest({ key: "-", ...body });
-  if (request.key !== "-" || Object.hasOwn(body, "key"))
+  if (Object.hasOwn(body, "key"))
     throw badRequest([{ location: "body.key", message: "must be left out", fix: "give it to each call" }]);
+  const request = readRequest({ key: "-", ...body });
   for (const check of request.ratelimits) Object.freeze(check);
   for (const list of [request.tags, request.ratelimits]) Object.freeze(list);
   return Object.freeze(request);

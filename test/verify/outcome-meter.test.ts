@@ -123,6 +123,24 @@ describe("OutcomeMeter", () => {
     expect(total(cells)).toBe(100);
   });
 
+  it("a set of tags is one in each order and with repeats, and stays one where no more are kept", () => {
+    const meter = new OutcomeMeter({ cells: 1_000, tagSets: 4 });
+    const one = key(1);
+    // Each order that was met takes a place: the sorted one, and two others.
+    const orders = [
+      ["a", "b"],
+      ["b", "a"],
+      ["b", "a", "b"],
+    ];
+    for (let again = 0; again < 2; again++) for (const tags of orders) meter.count(one, "VALID", 0, 0, tags);
+    for (const tags of [["c"], ["d"], ["d"], ["c"], ...orders]) meter.count(one, "VALID", 0, 0, tags);
+    expect([...meter.cells()].map(({ tags, counts }) => [tags, counts[0]])).toEqual([
+      [["a", "b"], 9],
+      [["c"], 2],
+      [[OTHER], 2],
+    ]);
+  });
+
   it("counts as a map of texts does", () => {
     const call = fc.record({
       n: fc.nat(5),

@@ -74,6 +74,18 @@ describe("verifier.prepare", () => {
     );
   });
 
+  it("says that the key is for each call, whatever it is", () => {
+    for (const given of ["k", "-", undefined])
+      expect(() => verifier.prepare({ key: given } as never)).toThrow(
+        expect.objectContaining({
+          errors: [{ location: "body.key", message: expect.any(String), fix: "give it to each call" }],
+        }),
+      );
+    expect(() => verifier.prepare(7 as never)).toThrow(
+      expect.objectContaining({ errors: [{ location: "body", message: "must be an object" }] }),
+    );
+  });
+
   it("is not changed by what becomes of the request, and reads it once", async () => {
     let reads = 0;
     const body = {

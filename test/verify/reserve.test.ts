@@ -206,7 +206,11 @@ describe("reserve", () => {
       expect(await verifier.settle(id, 0)).toEqual(late("unknown"));
     for (const id of [`res_other.s${keyId}`, "res_1.n7", "res_1.skey_gone"])
       expect(await verifier.settle(id, 0)).toEqual(late("unknown"));
-    await expect(verifier.settle(7 as never, 0)).rejects.toThrow(TypeError);
+    await expect(verifier.settle(7 as never, 0)).rejects.toThrow(new TypeError("id must be the id of a reservation"));
+    // Also where there is nothing to settle.
+    for (const spent of [-1, 1.5, NaN])
+      await expect(verifier.settle("res_other", spent)).rejects.toThrow("spent must be an integer from 0 to 2^53 - 1");
+    await expect(call.commit(41)).rejects.toThrow("at most what was reserved; the reservation stays open");
     expect(await call.commit(40)).toEqual({ settled: true, spent: 40 });
     await verifier.close();
   });
