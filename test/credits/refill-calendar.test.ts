@@ -1,7 +1,13 @@
 import fc from "fast-check";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import type { Refill } from "../../src/contracts/types.js";
-import { boundariesBetween, boundaryOf, calendarOf, periodOf } from "../../src/credits/refill-calendar.js";
+import {
+  boundariesBetween,
+  boundaryOf,
+  calendarOf,
+  periodOf,
+  untilRefilled,
+} from "../../src/credits/refill-calendar.js";
 import { runs } from "../runs.js";
 
 const DAY = 86_400_000;
@@ -227,5 +233,30 @@ describe("a period names its calendar", () => {
     expect(boundariesBetween(periodOf(daily, START), periodOf(daily, 0))).toEqual({ due: 0, forfeited: 0 });
     // Counts of no calendar have no bound.
     expect(boundariesBetween(0, 1_000)).toEqual({ due: 1_000, forfeited: 0 });
+  });
+});
+
+describe("untilRefilled", () => {
+  const NOON = START + DAY / 2;
+
+  it.each<[string, Refill, missing: number, ms: number | undefined]>([
+    ["the next boundary covers it", { ...daily, amount: 5 }, 5, DAY / 2],
+    ["one credit more needs another", { ...daily, amount: 5 }, 6, DAY / 2 + DAY],
+    ["what lacks nothing waits for the next all the same", { ...daily, amount: 5 }, 0, DAY / 2],
+    ["as many as are refilled at once, daily", daily, 400, DAY / 2 + 399 * DAY],
+    ["more than those, daily", daily, 401, undefined],
+    ["monthly", monthly(15), 1, at("2026-01-15") - NOON],
+    ["monthly, into a shorter month", monthly(31), 2, at("2026-02-28") - NOON],
+    ["as many as are refilled at once, monthly", monthly(1), 24, at("2028-01-01") - NOON],
+    ["more than those, monthly", monthly(1), 25, undefined],
+    ["a refill of nothing", { ...daily, amount: 0 }, 1, undefined],
+  ])("%s", (_, refill, missing, ms) => {
+    expect(untilRefilled(refill, missing, NOON)).toBe(ms);
+  });
+
+  it("without refill there is no such time; at a boundary it is the next one", () => {
+    expect(untilRefilled(undefined, 1, NOON)).toBeUndefined();
+    expect(untilRefilled(daily, 1, START)).toBe(DAY);
+    expect(untilRefilled(daily, 1, START - 1)).toBe(1);
   });
 });
