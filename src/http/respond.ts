@@ -6,7 +6,7 @@
 import type { Authenticator } from "../access/authenticate.js";
 import { strictCaller } from "../access/check-caller.js";
 import type { Caller } from "../contracts/caller.js";
-import type { KeystileErrorCode } from "../contracts/errors.js";
+import { isKeystileError, type KeystileErrorCode } from "../contracts/errors.js";
 import type { MaybePromise } from "../contracts/types.js";
 import { forbidden } from "../keyring/rows.js";
 import { newId } from "../lib/hash.js";
@@ -104,7 +104,7 @@ async function perform(
   operation: Operation,
   hold: Hold,
 ): Promise<Outgoing> {
-  let admitted = await admit(context, incoming, trace);
+  let admitted = await admit(context, incoming, trace, hold);
   const { caller } = admitted;
   hold.belongsTo(caller.workspaceId);
   if (context.limitRequests !== undefined) {
@@ -122,7 +122,7 @@ async function perform(
   if (buffered === undefined && isShort) await hold.turn(false);
   const body = isShort ? readShortJson(bytes) : await hold.parse(() => readLongJson(bytes, operation.bodyShape, hold));
   // A body may take long to arrive and to be parsed: what was withdrawn from the caller meanwhile must not act.
-  if (buffered === undefined) admitted = await admit(context, incoming, trace);
+  if (buffered === undefined) admitted = await admit(context, incoming, trace, hold);
   const { clientAddress, header } = incoming;
   const asked = { caller: admitted.caller, body, header };
   const call = clientAddress === undefined ? asked : { ...asked, clientAddress };
@@ -149,8 +149,16 @@ async function admit(
   { authenticator, servicesOf }: ServiceContext,
   { authorization }: Incoming,
   trace: Trace,
+  hold: Hold,
 ): Promise<Admitted> {
-  const caller = strictCaller(await authenticator.authenticate(authorization), "what authenticate() returns");
+  let identified: Caller;
+  try {
+    identified = await authenticator.authenticate(authorization);
+  } catch (error) {
+    if (isKeystileError(error) && error.status === 401) hold.refused();
+    throw error;
+  }
+  const caller = strictCaller(identified, "what authenticate() returns");
   trace.workspaceId = caller.workspaceId;
   if (caller.kind === "rootKey") trace.rootKeyId = caller.id;
   const services = servicesOf(caller.workspaceId);

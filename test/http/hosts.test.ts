@@ -1,8 +1,11 @@
 /** The handler inside other hosts, and what programs may get wrong in setting it up. */
+import { once } from "node:events";
+import { connect as connectHttp2, createServer as createHttp2 } from "node:http2";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { createServer as listenHttp, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
 import { inspect } from "node:util";
-import { runInNewContext } from "node:vm";
 import { serve } from "@hono/node-server";
 import { Hono } from "hono";
 import { describe, expect, it, vi } from "vitest";
@@ -18,6 +21,8 @@ import { createKeyring, createRatelimits, createVerifier, type Keyring, memorySt
 import { Fingerprint } from "../../src/lib/fingerprint.js";
 import type { Parsed } from "./raw.js";
 import { EVERYTHING, type Host, JSON_TYPE, world } from "./support.js";
+
+setFlagsFromString("--expose-gc");
 
 async function made(options: HandlerOptions = {}) {
   const store = memoryStore();
@@ -200,6 +205,48 @@ describe("hosts", () => {
     await closed;
     await vi.waitFor(() => expect(lines).toHaveLength(1));
     expect(JSON.parse(lines[0]!)).toMatchObject({ status: 400 });
+  });
+
+  it("node:http: of requests whose clients have left before they are handed over nothing stays", async () => {
+    const { request, store } = await made();
+    const lines: string[] = [];
+    const listener = createNodeListener(store, { log: (line) => lines.push(line) });
+    const gone: WeakRef<object>[] = [];
+    const server = listenHttp((incoming, response) => {
+      gone.push(new WeakRef(incoming.socket));
+      incoming.socket.on("close", () => setTimeout(() => void listener(incoming, response), 5));
+      incoming.socket.destroy();
+    });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v2/keys.verifyKey`;
+    const asks = Array.from({ length: 50 }, () => fetch(request(url)).catch(() => undefined));
+    await Promise.all(asks);
+    await vi.waitFor(() => expect(lines.length).toBeGreaterThanOrEqual(50));
+    const gc = runInNewContext("gc") as () => void;
+    await vi.waitFor(() => {
+      gc();
+      expect(gone.filter((one) => one.deref() !== undefined).length).toBeLessThan(5);
+    });
+    await new Promise((resolve) => server.close(resolve));
+  });
+
+  it("node:http2: a request is a 505 that says what serves it, with a body of any length", async () => {
+    const { store } = await made();
+    const listener = createNodeListener(store);
+    const server = createHttp2((incoming, response) => void listener(incoming as never, response as never));
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const client = connectHttp2(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+    for (const body of ["{}", "x".repeat(3_000)]) {
+      const asked = client.request({ ":method": "POST", ":path": "/v2/keys.verifyKey", "content-length": body.length });
+      asked.end(body);
+      const [headers] = (await once(asked, "response")) as [Record<string, unknown>];
+      expect(headers[":status"]).toBe(505);
+      let text = "";
+      for await (const part of asked) text += String(part);
+      expect(text).toContain("use createHandler");
+    }
+    client.close();
+    await new Promise((resolve) => server.close(resolve));
   });
 
   it("node:http: a listener for a server that the program has, behind a proxy of its own", async () => {

@@ -59,6 +59,8 @@ export interface Hold {
   turn(isLong: boolean): Promise<void>;
   /** Its caller was authenticated. */
   belongsTo(workspaceId: string): void;
+  /** Its credential is not valid, or is no longer: it and the next ones with it are nobody's. */
+  refused(): void;
   /** Before more of its body is held. @throws (rejects) KeystileError OVERLOADED */
   growBody(bytes: number): MaybePromise<void>;
   /** Before it does what it asks: its answer may be long. @throws (rejects) KeystileError OVERLOADED */
@@ -161,6 +163,11 @@ export function createAdmission({ budget, wait, isFair, places, turnMs }: Admiss
       else bytes.give(account, held - amount);
       held = amount;
     };
+    const moveTo = (other: string): void => {
+      bytes.give(account, held);
+      account = other;
+      bytes.record(account, held);
+    };
     return {
       isWithin: bytes.record(account, arriving),
       get account() {
@@ -169,10 +176,13 @@ export function createAdmission({ budget, wait, isFair, places, turnMs }: Admiss
       turn,
       belongsTo(workspaceId) {
         if (workspaceId === account) return;
-        bytes.give(account, held);
-        account = workspaceId;
-        bytes.record(account, held);
+        moveTo(workspaceId);
         if (authorization !== undefined) recognized.add(authorization, workspaceId);
+      },
+      refused() {
+        if (authorization === undefined || account === NEWCOMERS) return;
+        moveTo(NEWCOMERS);
+        recognized.forget(authorization);
       },
       growBody: (amount) => grow(amount, PART_OF_BODIES),
       withinShare: () => grow(0, 1),
@@ -185,11 +195,17 @@ export function createAdmission({ budget, wait, isFair, places, turnMs }: Admiss
         if (body !== undefined) set(held - body.free());
       },
       parse: (act) => inPlace(parsing, act),
-      makePage: (act) =>
-        inPlace(making, async () => {
-          await grow(PAGE_BYTES, 1);
-          return act();
-        }),
+      async makePage(act) {
+        let growing: MaybePromise<void> = undefined;
+        const made = await inPlace(making, async () => {
+          growing = grow(PAGE_BYTES, 1);
+          return growing === undefined ? { page: await act() } : undefined;
+        });
+        if (made !== undefined) return made.page;
+        // Whoever waits for space has no place meanwhile: others may have the space.
+        await growing;
+        return inPlace(making, act);
+      },
       answered(amount) {
         body?.free();
         endWait?.();
@@ -214,14 +230,18 @@ interface Recognized {
   /** The workspace of a credential that was authenticated, or {@link NEWCOMERS}. Grants nothing: it only sorts. */
   find(authorization: string): string;
   add(authorization: string, workspaceId: string): void;
+  forget(authorization: string): void;
 }
 
 /** By keyed fingerprints of 53 bits: no credential is kept, and none that collides can be made. */
 function createRecognized(): Recognized {
   const fingerprint = new Fingerprint();
   const workspaces = new Map<number, string>();
-  const numberOf = (text: string): number =>
-    fingerprint.read(text) ? (fingerprint.h0 >>> 0) + (fingerprint.h1 & 0x1f_ffff) * 2 ** 32 : NaN;
+  // Of the credential alone: its scheme may be written in many ways, each of which would have a place here.
+  const numberOf = (authorization: string): number =>
+    fingerprint.read(authorization.slice(authorization.lastIndexOf(" ") + 1))
+      ? (fingerprint.h0 >>> 0) + (fingerprint.h1 & 0x1f_ffff) * 2 ** 32
+      : NaN;
   return {
     find: (authorization) => workspaces.get(numberOf(authorization)) ?? NEWCOMERS,
     add(authorization, workspaceId) {
@@ -234,5 +254,6 @@ function createRecognized(): Recognized {
         }
       workspaces.set(number, workspaceId);
     },
+    forget: (authorization) => void workspaces.delete(numberOf(authorization)),
   };
 }

@@ -10,6 +10,7 @@ import { createPacedReads, type Lane, newLane, type Paced } from "./paced-reads.
 export interface Connection {
   readonly writable: boolean;
   readonly destroyed: boolean;
+  readonly remoteAddress?: string | undefined;
   end(text: string): unknown;
   destroy(): unknown;
   pause(): unknown;
@@ -56,6 +57,8 @@ interface ConnectionState {
   breakOff: ((fault: Error) => void) | undefined;
   /** Set once the connection failed: requests that are handled still get their answers, then it ends. */
   fault: KeystileError | undefined;
+  /** Called once all its requests have ended, or it has itself: they may then never end. */
+  atRest: (() => void) | undefined;
   /** Nothing more is read: it ends with the answer to its last request that is handled. */
   isEnding: boolean;
   /** Requests that came beyond what may wait: they get no answer, and Node keeps them until the connection ends. */
@@ -153,6 +156,17 @@ export interface RequestSlot {
   end(): void;
 }
 
+const ignore = (): void => undefined;
+/** Of a connection that has ended. */
+const OF_NONE: RequestSlot = {
+  onReading: ignore,
+  onPart: ignore,
+  goOn: ignore,
+  isLast: () => true,
+  answered: ignore,
+  end: ignore,
+};
+
 /**
  * Requests of one connection that may wait: all that Node reads of it at once (64 KiB) arrive before it can be paused.
  * More are shorter than any that the service handles.
@@ -228,6 +242,7 @@ export function createConnections(
       last: undefined,
       breakOff: undefined,
       fault: undefined,
+      atRest: undefined,
       isEnding: false,
       dropped: 0,
       isTimed: false,
@@ -259,6 +274,7 @@ export function createConnections(
         if (isAnswered) hold.release();
         else hold.abandon();
       state.served.clear();
+      rest(state);
     });
     socket.on("resume", () => {
       // Not `pause()`: the stream counts as paused all the time, and Node stops reading at the event alone.
@@ -318,10 +334,13 @@ export function createConnections(
           start(socket, state, next);
           if (state.waiting.size === 0 && !next.isLong && !state.isEnding) reads.wait(state.paced);
         } else if (state.served.size > 0) return;
+        else if (state.atRest !== undefined) rest(state);
         else if (state.isEnding) socket.destroy();
         else {
           state.isPipelining ??= false;
           addIdle(socket, state.address);
+          // It waits still, or was answered before anybody wanted its body, all of which had come.
+          if (!state.isReading) reads.wait(state.paced);
         }
       },
     });
@@ -342,7 +361,12 @@ export function createConnections(
       (evicts ? oldest : socket)?.destroy();
     },
     begin(socket, { request, hold, isLong, serve }) {
-      const state = stateOf(socket);
+      // A program may hand it over late: of a socket that is gone nothing would ever forget the state.
+      if (socket.destroyed && !states.has(socket)) {
+        serve(OF_NONE);
+        return;
+      }
+      const state = stateOf(socket, socket.remoteAddress);
       if (state.isEnding) {
         hold.release();
         drop(socket, state, 1);
@@ -379,7 +403,8 @@ export function createConnections(
       // The last request already got its response before all of it arrived: no second one.
       if (unanswered === 0) return void socket.destroy();
       if (!state.last.complete) return void state.breakOff?.(fault);
-      waitFor(state, socket, answer);
+      if (!socket.writable) answer();
+      else state.atRest = answer;
     },
     sweep(milliseconds) {
       for (const [socket, state] of states) {
@@ -391,17 +416,14 @@ export function createConnections(
   };
 }
 
+function rest(state: ConnectionState): void {
+  const { atRest } = state;
+  state.atRest = undefined;
+  atRest?.();
+}
+
 function lastOf<T>(values: ReadonlySet<T>): T | undefined {
   let last: T | undefined;
   for (const value of values) last = value;
   return last;
-}
-
-/** Milliseconds between checks whether earlier responses of the connection were sent. */
-const POLL_MS = 5;
-
-/** Also calls back once the connection has ended, since pending requests may then never end. */
-function waitFor(state: ConnectionState, socket: Connection, then: () => void): void {
-  if ((state.served.size === 0 && state.waiting.size === 0) || !socket.writable) then();
-  else setTimeout(() => waitFor(state, socket, then), POLL_MS);
 }

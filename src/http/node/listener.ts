@@ -24,8 +24,8 @@ export interface NodeListener {
 }
 
 /**
- * The whole service as a request listener. `createServer` of this package also responds to broken connections and shuts
- * down gracefully. Set the server's `maxHeadersCount = 0`: otherwise Node silently drops headers after the first 1,000,
+ * The whole service as a request listener of `node:http` or `node:https`; over HTTP/2 every request is a 505.
+ * `createServer` of this package also responds to broken connections and shuts down gracefully. Set the server's `maxHeadersCount = 0`: otherwise Node silently drops headers after the first 1,000,
  * which could hide a second `Authorization`; their bytes are bounded anyway. Install it before middleware that reads
  * bodies: a body that was already read is a 500, reported to `onError`.
  * @throws TypeError or RangeError naming the option, or what the store lacks
@@ -40,6 +40,12 @@ export function createNodeListener(source: Store | ServiceParts, options: NodeLi
   return listenerOf(createService(source, options), options);
 }
 
+/** HTTP/2 has no sockets that can be paused for others' sake, and Node's throw where it is tried. */
+function refuse(response: NodeResponse): void {
+  response.writeHead(505, []);
+  response.end("createNodeListener serves HTTP/1.1: put a proxy in front for HTTP/2, or use createHandler.\n");
+}
+
 /** Serves the requests of `node:http` with a service. */
 export function listenerOf(
   service: Service,
@@ -49,6 +55,9 @@ export function listenerOf(
     clientAddressOf: createClientAddress(trustedProxies),
     isClosing: () => false,
   });
-  const listener = (request: NodeRequest, response: NodeResponse): void => handle(request, response, false);
+  const listener = (request: NodeRequest, response: NodeResponse): void => {
+    if (request.httpVersion?.startsWith("2") === true) refuse(response);
+    else handle(request, response, false);
+  };
   return Object.assign(listener, { close: () => service.close() });
 }

@@ -94,13 +94,11 @@ export function toIncoming(request: NodeRequest, response: NodeResponse, context
 /** Without its body, which is read once. */
 function toRequest({ method = "GET", url = "/", headers, rawHeaders }: NodeRequest): Request {
   const pairs: [string, string][] = [];
-  for (let i = 0; i + 1 < rawHeaders.length; i += 2)
-    // HTTP/2 has headers such as `:path`.
-    if (!rawHeaders[i]!.startsWith(":")) pairs.push([rawHeaders[i]!, rawHeaders[i + 1]!]);
+  for (let i = 0; i + 1 < rawHeaders.length; i += 2) pairs.push([rawHeaders[i]!, rawHeaders[i + 1]!]);
   return new Request(new URL(url, `http://${String(headers["host"])}`), { method, headers: pairs });
 }
 
-/** RFC 9112 3.2: a request without a `Host`, or with several, is refused. HTTP/1.0 and HTTP/2 need none. */
+/** RFC 9112 3.2: a request without a `Host`, or with several, is refused. HTTP/1.0 needs none. */
 function hasOneHost({ rawHeaders, httpVersion }: NodeRequest): boolean {
   const hosts = valuesOf(rawHeaders, "host").length;
   return hosts === 1 || (hosts === 0 && httpVersion !== "1.1");

@@ -24,6 +24,9 @@ const NEXT_READ_MS = TURN_MS / 4;
 /** Milliseconds for which turns in a row may be passed over. */
 const MAX_PASSED_MS = 16;
 
+/** Entries of a lane that wait no longer and are not looked for; beyond as many as wait. */
+const MAX_GONE = 64;
+
 /** Connections that take turns with all others together. */
 export interface Lane {
   /** Requests that arrived before they could be handled. */
@@ -39,6 +42,12 @@ const lengthOf = ({ each }: Lane): "short" | "unknown" | "long" => {
   return each === undefined || each <= TURN_MS ? "unknown" : "long";
 };
 
+/** Those of one lane: the entries of some that have left are passed over. */
+interface Queue {
+  readonly paced: Fifo<Paced>;
+  waiting: number;
+}
+
 /** What is read of. */
 export interface Paced {
   /** For whose turn it waits. */
@@ -51,7 +60,7 @@ export interface Paced {
 
 /** Hands out the turns in which connections are read of. */
 export interface PacedReads {
-  /** Reads of it when it is its turn. */
+  /** Reads of it when it is its turn; if it waits already and its lane has changed, last of that lane. */
   wait(paced: Paced): void;
   /** Something was read of it, or it ended: it is read of again after another {@link wait}. */
   done(paced: Paced): void;
@@ -69,8 +78,8 @@ export function createPacedReads(
   later: (act: () => void, ms: number) => unknown = startTimer,
 ): PacedReads {
   /** Those that wait, by lane, in the order of their turns. */
-  const queues = new Map<Lane, Fifo<Paced>>();
-  const waiting = new Set<Paced>();
+  const queues = new Map<Lane, Queue>();
+  const waiting = new Map<Paced, Lane>();
   /** Those that are read of and have brought nothing yet. */
   const open = new Map<Paced, Lane>();
   /** When something was first read in this turn; NaN: nothing was. */
@@ -92,13 +101,29 @@ export function createPacedReads(
     handled = undefined;
   };
   const wait = (paced: Paced): void => {
-    if (waiting.has(paced)) return;
+    const { lane } = paced;
+    if (waiting.get(paced) === lane) return;
+    leave(paced);
     open.delete(paced);
-    waiting.add(paced);
-    const queue = queues.get(paced.lane) ?? new Fifo();
-    queues.set(paced.lane, queue);
-    queue.push(paced);
+    waiting.set(paced, lane);
+    const queue = queues.get(lane) ?? { paced: new Fifo(), waiting: 0 };
+    queues.set(lane, queue);
+    queue.paced.push(paced);
+    queue.waiting++;
     schedule();
+  };
+  /** Takes it out of its lane, which may not be read of for long while connections come and go. */
+  const leave = (paced: Paced): void => {
+    const lane = waiting.get(paced);
+    const queue = lane && queues.get(lane);
+    if (queue === undefined) return;
+    waiting.delete(paced);
+    if (--queue.waiting === 0) queues.delete(lane as Lane);
+    if (queue.paced.size <= 2 * queue.waiting + MAX_GONE) return;
+    const left = new Set<Paced>();
+    for (let one = queue.paced.shift(); one !== undefined; one = queue.paced.shift())
+      if (waiting.get(one) === lane) left.add(one);
+    for (const one of left) queue.paced.push(one);
   };
   /**
    * All, or those that may take long as well. The system has told already which of them have something: what is stopped
@@ -118,9 +143,11 @@ export function createPacedReads(
   };
   const isResting = (lane: Lane, now: number): boolean => now < restsUntil && lengthOf(lane) === "long";
   /** Reads of the next one of a lane. */
-  const readNext = (lane: Lane, queue: Fifo<Paced>): void => {
-    for (let paced = queue.shift(); paced !== undefined; paced = queue.shift()) {
-      if (!waiting.delete(paced)) continue;
+  const readNext = (lane: Lane, queue: Queue): void => {
+    for (let paced = queue.paced.shift(); paced !== undefined; paced = queue.paced.shift()) {
+      if (waiting.get(paced) !== lane) continue;
+      waiting.delete(paced);
+      queue.waiting--;
       open.set(paced, lane);
       paced.read();
       return;
@@ -141,7 +168,7 @@ export function createPacedReads(
       readNext(lane, queue);
       // To the end, if it has more: it has another turn once each other lane had one.
       queues.delete(lane);
-      if (queue.size > 0) queues.set(lane, queue);
+      if (queue.waiting > 0) queues.set(lane, queue);
     }
   };
   /** Has the next turn run, as soon as any lane may be read of. */
@@ -177,7 +204,7 @@ export function createPacedReads(
   return {
     wait,
     done(paced) {
-      waiting.delete(paced);
+      leave(paced);
       const now = clock();
       if (handled?.paced !== paced) charge(now);
       const lane = open.get(paced);

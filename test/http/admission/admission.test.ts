@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { NEWCOMERS, STRANGERS } from "../../../src/http/admission/fair-pool.js";
 import { ADMISSION_BOUNDS, createAdmission, MIB } from "../../../src/http/admission/admission.js";
 
 const admission = () => createAdmission({ ...ADMISSION_BOUNDS, budget: MIB, wait: 60_000 });
@@ -38,6 +39,45 @@ describe("createAdmission: what is held ends with its request", () => {
     await expect(gone.growValues(400_000)).rejects.toMatchObject({ code: "OVERLOADED" });
     // What fits at once is what ends the work that was begun.
     await gone.growValues(1_000);
+  });
+
+  it("a credential that was withdrawn is nobody's from then on, however it is written", async () => {
+    const all = admission();
+    all.arrive("Bearer token", 0).belongsTo("one");
+    const later = ["Bearer token", "bearer  token", "BEARER token"].map((text) => all.arrive(text, 0));
+    expect(later.map(({ account }) => account)).toEqual(["one", "one", "one"]);
+    later[1]!.refused();
+    expect(later.map(({ account }) => account)).toEqual(["one", NEWCOMERS, "one"]);
+    expect(all.arrive("Bearer token", 0).account).toBe(NEWCOMERS);
+    // What it held has moved, too: the workspace may hold all but what others do.
+    for (const hold of later) hold.release();
+    const one = all.arrive("Bearer other", 0);
+    one.belongsTo("one");
+    await one.growValues(MIB / 2);
+    // Without a credential nothing was withdrawn.
+    const stranger = all.arrive(undefined, 0);
+    stranger.refused();
+    expect(stranger.account).toBe(STRANGERS);
+  });
+
+  it("whose page must wait for space has no place meanwhile: others make theirs", async () => {
+    const all = createAdmission({ ...ADMISSION_BOUNDS, wait: 1_000 });
+    const of = (workspace: string) => {
+      const hold = all.arrive(`Bearer ${workspace}`, 0);
+      hold.belongsTo(workspace);
+      return hold;
+    };
+    // Two hold nearly all that they may, and ask for more pages than there are places.
+    for (const name of ["a", "b"]) for (let i = 0; i < 10; i++) of(name).answered(8 * MIB);
+    const stuck = ["a", "b", "a", "b"].map((name) => of(name).makePage(async () => "made"));
+    const began = performance.now();
+    for (let i = 0; i < 3; i++) {
+      const hold = of("c");
+      expect(await hold.makePage(async () => "made")).toBe("made");
+      hold.release();
+    }
+    expect(performance.now() - began).toBeLessThan(500);
+    for (const { status } of await Promise.allSettled(stuck)) expect(status).toBe("rejected");
   });
 
   it("what was granted while the caller was authenticated is held by its workspace", async () => {

@@ -1,5 +1,9 @@
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { describe, expect, it } from "vitest";
 import { createPacedReads, type Lane, newLane, type Paced } from "../../../src/http/node/paced-reads.js";
+
+setFlagsFromString("--expose-gc");
 
 /** A host whose turns and time pass by hand, and connections that note what happens to them. */
 function host() {
@@ -53,6 +57,44 @@ function host() {
 }
 
 describe("createPacedReads", () => {
+  it("keeps nothing of those that came and went while their lane is not read of", () => {
+    const { reads, lane, wait, endTurn } = host();
+    reads.count(lane, 257);
+    const kept = wait("kept");
+    const gone: WeakRef<Paced>[] = [];
+    for (let i = 0; i < 10_000; i++) {
+      const paced = wait(`${i}`);
+      reads.done(paced);
+      gone.push(new WeakRef(paced));
+    }
+    // Let the references of this turn go.
+    return new Promise((resolve) => setTimeout(resolve)).then(() => {
+      (globalThis as { gc?: () => void }).gc ??= runInNewContext("gc") as () => void;
+      (globalThis as { gc?: () => void }).gc!();
+      expect(gone.filter((one) => one.deref() !== undefined).length).toBeLessThan(200);
+      reads.count(lane, -257);
+      expect(endTurn()).toEqual(["kept"]);
+      reads.done(kept);
+    });
+  });
+
+  it("whose lane changes while it waits stands last in the other, and is read of once", () => {
+    const { reads, wait, endTurn, opened } = host();
+    const [blocked, free] = [newLane(), newLane()];
+    reads.count(blocked, 257);
+    const paced = { lane: blocked, read: () => void opened.push("moved"), stop: () => undefined };
+    reads.wait(paced);
+    expect(endTurn()).toEqual([]);
+    wait("first", free);
+    paced.lane = free;
+    reads.wait(paced);
+    reads.wait(paced);
+    const names = [endTurn(), endTurn(), endTurn()].flat();
+    expect(names.filter((name) => name !== undefined)).toEqual(["first", "moved"]);
+    reads.count(blocked, -257);
+    expect(endTurn() ?? []).toEqual([]);
+  });
+
   it("reads of as many in a turn as take 4 ms, by what reading of them took", () => {
     const { wait, done, endTurn } = host();
     let all = Array.from({ length: 64 }, (_, i) => wait(`${i}`));

@@ -376,6 +376,33 @@ describe("server: connections", () => {
     client.socket.destroy();
   });
 
+  const LONG = JSON.stringify({ key: "k".repeat(1_500) });
+  const chunked = "transfer-encoding: chunked";
+  const inChunks = (text: string): string => `${text.length.toString(16)}\r\n${text}\r\n0\r\n\r\n`;
+
+  it.each<[name: string, status: number, path: string, headers: readonly string[], body: string]>([
+    ["of an unknown credential, long", 401, "/v2/keys.verifyKey", ["authorization: Bearer no"], LONG],
+    ["of an unknown credential, in chunks", 401, "/v2/keys.verifyKey", [chunked], inChunks("{}")],
+    ["for a path that is none, long", 404, "/v2/keys.nothing", [], LONG],
+    ["without a content type, long", 415, "/v2/keys.verifyKey", ["OWN"], LONG],
+  ])(
+    "a request %s is refused, and the next ones on its connection are answered",
+    async (_, status, path, more, body) => {
+      const { url, verify, authorization } = await serving();
+      const client = dial(url);
+      const headers = more.map((one) => (one === "OWN" ? authorization : one));
+      const length = headers.includes(chunked) ? [] : [`content-length: ${body.length}`];
+      const refused = [`POST ${path} HTTP/1.1`, "host: a", ...headers, ...length].join("\r\n");
+      for (let again = 0; again < 3; again++) {
+        client.write(`${refused}\r\n\r\n${body}`);
+        expect((await client.responses(1)).map((one) => one.status)).toEqual([status]);
+        client.write(verify());
+        expect((await client.responses(1)).map((one) => one.status)).toEqual([200]);
+      }
+      client.socket.destroy();
+    },
+  );
+
   it("answers that are under way go out before the 400 of a broken request behind them", async () => {
     const { url, verify } = await serving();
     const client = dial(url);
