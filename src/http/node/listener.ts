@@ -25,9 +25,10 @@ export interface NodeListener {
 
 /**
  * The whole service as a request listener of `node:http` or `node:https`; over HTTP/2 every request is a 505.
- * `createServer` of this package also responds to broken connections and shuts down gracefully. Set the server's `maxHeadersCount = 0`: otherwise Node silently drops headers after the first 1,000,
- * which could hide a second `Authorization`; their bytes are bounded anyway. Install it before middleware that reads
- * bodies: a body that was already read is a 500, reported to `onError`.
+ * `createServer` of this package also responds to broken connections and shuts down gracefully. Set the server's
+ * `maxHeadersCount = 0`: otherwise Node silently drops headers after the first 1,000, which could hide a second
+ * `Authorization`; their bytes are bounded anyway. Install it before middleware that reads bodies: a body that was
+ * already read is a 500, reported to `onError`.
  * @throws TypeError or RangeError naming the option, or what the store lacks
  * @example
  * const listener = createNodeListener(sqliteStore("keys.db"));
