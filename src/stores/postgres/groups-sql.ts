@@ -31,6 +31,13 @@ const ONCE = `(SELECT e, ord::integer AS ord, (e ->> 'n')::bigint AS n, (e ->> '
       (e ->> 'period')::bigint AS period, (e ->> 'now')::bigint AS at, e ->> 'id' AS id, e ->> 'ws' AS ws, e ->> 'body' AS body
     FROM ${ELEMENTS}) c`;
 
+/**
+ * Apart, since a block that catches is a subtransaction: a row that is locked in one and updated outside takes a
+ * multixact, each time.
+ */
+const LOCK_COUNTS = (s: string) =>
+  `PERFORM 1 FROM ${s}.idempotency_counts x WHERE x.workspace_id = ANY (counts) ORDER BY x.workspace_id FOR NO KEY UPDATE;`;
+
 /** The statements that make the functions. @param s the schema, quoted */
 export const groupFunctions = (s: string): string => `
 -- Locks accounts in the order of their numbers. Returns those that are there and were not locked.
@@ -101,13 +108,16 @@ BEGIN
   PERFORM set_config('lock_timeout', (2000 * extract(epoch FROM current_setting('lock_timeout')::interval))::integer::text, true);
   INSERT INTO ${s}.idempotency_counts SELECT w, 0 FROM unnest(counts) w
     WHERE NOT EXISTS (SELECT 1 FROM ${s}.idempotency_counts x WHERE x.workspace_id = w) ORDER BY 1 ON CONFLICT DO NOTHING;
-  BEGIN
-    PERFORM 1 FROM ${s}.idempotency_counts x WHERE x.workspace_id = ANY (counts) ORDER BY x.workspace_id FOR NO KEY UPDATE;
-  EXCEPTION WHEN lock_not_available THEN
-    IF NOT skips THEN RAISE; END IF;
-    counts := ARRAY(SELECT x.workspace_id FROM ${s}.idempotency_counts x WHERE x.workspace_id = ANY (counts)
-      ORDER BY 1 FOR NO KEY UPDATE SKIP LOCKED);
-  END;
+  IF skips THEN
+    BEGIN
+      ${LOCK_COUNTS(s)}
+    EXCEPTION WHEN lock_not_available THEN
+      counts := ARRAY(SELECT x.workspace_id FROM ${s}.idempotency_counts x WHERE x.workspace_id = ANY (counts)
+        ORDER BY 1 FOR NO KEY UPDATE SKIP LOCKED);
+    END;
+  ELSE
+    ${LOCK_COUNTS(s)}
+  END IF;
   FOR call IN SELECT * FROM ${ONCE} WHERE results[c.ord] IS NULL ORDER BY c.ord LOOP
     results[call.ord] := CASE WHEN (call.n = ANY (locked)) IS TRUE OR call.ws <> ALL (counts) THEN '"locked"'
       ELSE ${s}.spend_once_v1(mode, call.e::text) END;

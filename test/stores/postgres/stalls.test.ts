@@ -120,6 +120,17 @@ describe.skipIf(isSkipped)("postgres: a locked account", () => {
     expect(await balances()).toEqual([7, 8, 10]);
   });
 
+  it("a call with an idempotency key makes no multixact: of those a server has four billion", async () => {
+    const { refs, other, once } = await open();
+    const next = async () => {
+      await other.query("CHECKPOINT");
+      return (await other.query("SELECT next_multixact_id::text AS n FROM pg_control_checkpoint()")).rows[0] as unknown;
+    };
+    const before = await next();
+    for (let i = 0; i < 5; i++) await once(refs[0], 1);
+    expect(await next()).toEqual(before);
+  });
+
   it("calls of another workspace under a count that somebody holds go on", async () => {
     const { store, refs, other, once } = await open({ timeout: 2_000 });
     await once(refs[0], 1);
