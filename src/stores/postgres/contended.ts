@@ -18,7 +18,7 @@ export interface ContendedOptions {
 /** The longest pause before calls on a locked account are sent again, milliseconds. */
 const PAUSE_MS = 20;
 /** Part of the time of a call that is left for the statement that is tried last: no wait for a lock begins in it. */
-const PATIENCE = 1 / 4;
+const PATIENCE = 1 / 3;
 
 /**
  * @param send returns one result per item, in order, and rejects if a lock was not free in time; with `skips` it waits
