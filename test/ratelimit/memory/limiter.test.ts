@@ -204,7 +204,8 @@ describe("memoryLimiter: kept checks", () => {
           expect(placed.size()).toBe(plain.size());
         }
       }),
-      { numRuns: runs(1_000) },
+      // With fewer, a table of one bucket may find it at its place ten times in all.
+      { numRuns: Math.max(500, runs(1_000)) },
     );
     expect(taken).toBeGreaterThan(10);
   });
