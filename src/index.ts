@@ -78,5 +78,6 @@ export {
   type VerifierCounters,
   type VerifierOptions,
 } from "./verify/verifier.js";
-export type { ExplainedCheck, ExplainedLimit, VerifyContext } from "./verify/verify-key.js";
+export type { VerifyContext } from "./verify/call.js";
+export type { ExplainedCheck, ExplainedLimit } from "./verify/explained-check.js";
 export { type HeadersLike, verifyHeaders, type VerifyHeadersOptions } from "./verify/verify-headers.js";

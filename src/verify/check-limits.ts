@@ -13,7 +13,8 @@ import { retryAfterOf, waitFor } from "../ratelimit/wait-time.js";
 
 /** The result of a call's limits. */
 export interface LimitsTaken {
-  readonly results: VerifyKeyRatelimitData[];
+  /** `undefined`: no limit applies. */
+  readonly results: VerifyKeyRatelimitData[] | undefined;
   /** Whether one was exceeded, in which case nothing was taken. */
   readonly exceeded: boolean;
   /** If exceeded: milliseconds until the same call could pass; undefined: waiting does not help. */
@@ -24,20 +25,32 @@ export interface LimitsTaken {
   readonly displaced: number | undefined;
 }
 
-/**
- * @param isRepeat whether the call was made before: then every cost is 0, which takes nothing and passes
- * @returns undefined: no limit applies
- * @throws KeystileError BAD_REQUEST for a name that no limit has; what the limiter throws
- */
-export function takeLimits(
-  limiter: LimitTaker,
-  key: LimitedKey,
-  requested: readonly RatelimitCheck[],
-  now: number,
-  isRepeat: boolean,
-): MaybePromise<LimitsTaken | undefined> {
+/** Of a call that no limit applies to. */
+export const NO_LIMITS: LimitsTaken = Object.freeze({
+  results: undefined,
+  exceeded: false,
+  retryAfter: undefined,
+  degraded: false,
+  displaced: undefined,
+});
+
+/** What of a call its limits depend on. */
+export interface LimitedCall {
+  readonly deps: { readonly limiter: LimitTaker };
+  readonly request: { readonly ratelimits: readonly RatelimitCheck[] };
+  readonly now: number;
+  /** Of a repeat every cost is 0, which takes nothing and passes. */
+  readonly once: { readonly isRepeat: boolean } | undefined;
+}
+
+/** @throws KeystileError BAD_REQUEST for a name that no limit has; what the limiter throws */
+export function takeLimits(call: LimitedCall, key: LimitedKey): MaybePromise<LimitsTaken> {
+  const { now, once } = call;
+  const { limiter } = call.deps;
+  const { ratelimits } = call.request;
   const { onlyLimit } = key;
-  if (onlyLimit !== undefined && requested.length === 0 && !isRepeat) {
+  const isRepeat = once?.isRepeat === true;
+  if (onlyLimit !== undefined && ratelimits.length === 0 && !isRepeat) {
     const verdict = limiter.takeAt?.(key, onlyLimit, now);
     // The common call, without arrays.
     if (verdict !== undefined)
@@ -49,16 +62,15 @@ export function takeLimits(
         displaced: undefined,
       };
   }
-  const applied = applyLimits(key, requested);
+  const applied = applyLimits(key, ratelimits);
   const limits = isRepeat ? applied.map((limit) => ({ ...limit, cost: 0 })) : applied;
-  if (limits.length === 0) return undefined;
+  if (limits.length === 0) return NO_LIMITS;
   const taking = limiter.take(limits, now);
   return taking instanceof Promise ? whenTaken(limits, taking) : toTaken(limits, taking);
 }
 
-/** Apart, since a function that holds a closure allocates for it at every call. */
-function whenTaken(limits: readonly AppliedLimit[], taking: Promise<LimitAnswer>): Promise<LimitsTaken> {
-  return taking.then((result) => toTaken(limits, result));
+async function whenTaken(limits: readonly AppliedLimit[], taking: Promise<LimitAnswer>): Promise<LimitsTaken> {
+  return toTaken(limits, await taking);
 }
 
 /** Loops, since every verification of a limited key passes here. */

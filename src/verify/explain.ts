@@ -6,27 +6,70 @@
  */
 import type { LimitCheck, LimitVerdict } from "../contracts/limiter.js";
 import type { CachedKey } from "../cache/cached-key.js";
-import type { MaybePromise, V2KeysVerifyKeyRequestBody } from "../contracts/types.js";
-import { compileQuery } from "../access/permission-query.js";
+import type { MaybePromise, V2KeysVerifyKeyRequestBody, VerifyKeyRatelimitData } from "../contracts/types.js";
+import { compileQuery, namesInQuery, parseQuery } from "../access/permission-query.js";
 import { badRequest, KeystileError } from "../contracts/errors.js";
 import type { Spender } from "../credits/spender.js";
 import { type Check, checkOptions, text } from "../lib/check-options.js";
 import { hasLength, isObject } from "../lib/copy-json.js";
+import { applyLimits } from "../ratelimit/applied-limits.js";
 import type { LimitAnswer, LimitTaker } from "../ratelimit/fallback.js";
 import { findKey, findKeyAgain, findKeyById } from "./find-key.js";
 import {
   beginCall,
-  CHECKS,
-  type ExplainedCheck,
-  isOutdated,
-  MAX_RESTARTS,
+  forgetFindings,
+  GONE,
   planRequest,
-  readMeta,
   type Verification,
   type VerifyContext,
   type VerifyDeps,
-} from "./verify-key.js";
+} from "./call.js";
+import type { ExplainedCheck } from "./explained-check.js";
+import { CHECKS, isOutdated, MAX_RESTARTS, readMeta } from "./verify-key.js";
 import { closedError, partsOf, type Verifier, type VerifierParts } from "./verifier.js";
+
+/** What a check tells of itself besides its code and whether it passes, read from the call after it ran. */
+type Finding<Code> = (
+  call: Verification,
+  key: CachedKey,
+) => ExplainedCheck extends infer Explained
+  ? Explained extends { readonly code: Code }
+    ? Omit<Explained, "code" | "passes">
+    : never
+  : never;
+type FindingsOf<Checks extends readonly { readonly code: ExplainedCheck["code"] }[]> = {
+  readonly [I in keyof Checks]: Finding<Checks[I]["code"]>;
+};
+
+/** Of each check, in the order of {@link CHECKS}. */
+const FINDINGS: FindingsOf<typeof CHECKS> = [
+  () => ({}),
+  (_, { expires }) => (expires === undefined ? {} : { expires }),
+  ({ clientAddress }, key) => ({
+    parentDisabled: key.policy.parentDisabled,
+    addressAllowed: key.allows(clientAddress),
+  }),
+  ({ request: { permissions } }, { policy: { grants } }) => {
+    const names = permissions === undefined ? [] : namesInQuery(parseQuery(permissions));
+    return {
+      has: names.filter((name) => grants.covers(name)),
+      missing: names.filter((name) => !grants.covers(name)),
+    };
+  },
+  ({ limits, request: { ratelimits } }, key) => ({
+    limits: applyLimits(key, ratelimits).map(({ cost }, i) => ({
+      ...(limits.results?.[i] as VerifyKeyRatelimitData),
+      cost,
+    })),
+    ...(limits.retryAfter !== undefined && { retryAfter: limits.retryAfter }),
+    degraded: limits.degraded,
+  }),
+  ({ request: { cost }, spend }, { policy }) => ({
+    cost,
+    creditsFrom: policy.hasCredits && spend?.remaining !== null ? (policy.creditsFrom ?? "key") : "none",
+    ...(typeof spend?.remaining === "number" && { remaining: spend.remaining }),
+  }),
+];
 
 /** What is explained: a request as for `verify`, of a key by its text or by its id. */
 export type ExplainRequest =
@@ -117,12 +160,12 @@ function beginExplained(deps: VerifyDeps, request: ExplainRequest, context: Expl
     const call = beginCall(deps, request, context);
     return {
       call,
-      find: () => findKey(sources, call.request, call, call.now),
-      findAgain: () => findKeyAgain(sources, call.request, call),
+      find: () => findKey(call),
+      findAgain: () => findKeyAgain(call),
     };
   }
   const { keyId, rest } = readKeyId(request);
-  const call = beginCall(deps, ANY_KEY, context, planRequest(deps, rest));
+  const call = beginCall(deps, ANY_KEY, context, { plan: planRequest(deps, rest) });
   const find = () => findKeyById(sources, keyId, call);
   return { call, find, findAgain: find };
 }
@@ -180,22 +223,23 @@ export async function explain(
     if (key === undefined) break;
     await readMeta(call, key);
     const checks: ExplainedCheck[] = [];
-    for (const { code, fails, finding } of CHECKS) {
+    for (const [i, { code, fails }] of CHECKS.entries()) {
       // As in a verification: whatever is not `false` is a failure.
       const failed: unknown = await fails(call, key);
-      checks.push({ code, passes: failed === false, ...finding(call, key) } as ExplainedCheck);
+      checks.push({ code, passes: failed === false, ...FINDINGS[i]!(call, key) } as ExplainedCheck);
     }
     if (!isOutdated(call, key)) {
-      if (call.spend === null) break;
+      if (call.spend === GONE) break;
       const refusal = checks.find(({ passes }) => !passes)?.code;
       const found = { keyId: key.keyId, apiId: key.policy.apiId, checks };
       return refusal === undefined ? { passes: true, ...found } : { passes: false, refusal, ...found };
     }
     // A dry run took nothing: the limits of the key as it is now are read anew.
-    call.spend = call.limits = call.taken = undefined;
+    forgetFindings(call);
+    call.taken = undefined;
     key = await findAgain();
   }
-  if (key !== undefined && call.spend !== null)
+  if (key !== undefined && call.spend !== GONE)
     throw new KeystileError("STORE_BUSY", "the credits of this key kept changing while it was explained; try again");
   return { passes: false, refusal: "NOT_FOUND", checks: [] };
 }

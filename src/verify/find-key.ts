@@ -31,43 +31,36 @@ export interface Viewer {
   readonly apiId: string | undefined;
 }
 
-/** @returns undefined for a key that does not exist or is not visible: both look the same (contract 4.1-3) */
-export function findKey(
-  sources: KeySources,
-  request: VerificationRequest,
-  viewer: Viewer,
-  now: number,
-): MaybePromise<CachedKey | undefined> {
-  const found = sources.cache.find(request.key, digestKey, sources.isSystemTime ? now : undefined);
-  if (isLikeRootKey(request.key)) return unlessRootKey(sources, request, viewer, found);
-  if (request.migrationId === undefined && sources.workspaceId === undefined && seesAll(viewer)) return found;
-  return found instanceof Promise
-    ? whenFound(sources, request, viewer, found)
-    : orMigrated(sources, request, viewer, found);
+/** A call that looks for its key. */
+export interface Lookup extends Viewer {
+  readonly deps: { readonly sources: KeySources };
+  readonly request: VerificationRequest;
+  readonly now: number;
 }
 
-/** Apart, since a function that holds a closure allocates for it at every call. */
-function whenFound(
-  sources: KeySources,
-  request: VerificationRequest,
-  viewer: Viewer,
-  finding: Promise<CachedKey | undefined>,
-): Promise<CachedKey | undefined> {
-  return finding.then((found) => orMigrated(sources, request, viewer, found));
+/** @returns undefined for a key that does not exist or is not visible: both look the same (contract 4.1-3) */
+export function findKey(lookup: Lookup): MaybePromise<CachedKey | undefined> {
+  const { deps, request, now } = lookup;
+  const { cache, isSystemTime, workspaceId } = deps.sources;
+  const found = cache.find(request.key, digestKey, isSystemTime ? now : undefined);
+  if (isLikeRootKey(request.key)) return unlessRootKey(lookup, found);
+  if (request.migrationId === undefined && workspaceId === undefined && seesAll(lookup)) return found;
+  return found instanceof Promise ? whenFound(lookup, found) : orMigrated(lookup, found);
+}
+
+async function whenFound(lookup: Lookup, finding: Promise<CachedKey | undefined>): Promise<CachedKey | undefined> {
+  return orMigrated(lookup, await finding);
 }
 
 /** {@link findKey} without the cache: polls the store for changes and reads the key from it. */
-export async function findKeyAgain(
-  sources: KeySources,
-  request: VerificationRequest,
-  viewer: Viewer,
-): Promise<CachedKey | undefined> {
-  const { store, cache } = sources;
+export async function findKeyAgain(lookup: Lookup): Promise<CachedKey | undefined> {
+  const { deps, request } = lookup;
+  const { store, cache } = deps.sources;
   await store.pollChanges(NaN);
   const digest = await digestKey(request.key);
   const record = await store.findKey(digest);
   if (isLikeRootKey(request.key) && (await store.findRootKey(digest)) !== undefined) return undefined;
-  return orMigrated(sources, request, viewer, record && cache.prepare(record));
+  return orMigrated(lookup, record && cache.prepare(record));
 }
 
 /** The key with this id, as the store has it: an imported one too that no verification has found yet. */
@@ -95,27 +88,21 @@ function isLikeRootKey(key: string): boolean {
 
 /** A root key never verifies as a key, even if its hash was imported. */
 async function unlessRootKey(
-  sources: KeySources,
-  request: VerificationRequest,
-  viewer: Viewer,
+  lookup: Lookup,
   found: MaybePromise<CachedKey | undefined>,
 ): Promise<CachedKey | undefined> {
-  const finding = Promise.resolve(digestKey(request.key)).then((digest) => sources.store.findRootKey(digest));
+  const { store } = lookup.deps.sources;
+  const finding = Promise.resolve(digestKey(lookup.request.key)).then((digest) => store.findRootKey(digest));
   // Both are awaited together, so that neither rejection is unhandled.
   const [root, native] = await Promise.all([finding, found]);
-  return root === undefined ? orMigrated(sources, request, viewer, native) : undefined;
+  return root === undefined ? orMigrated(lookup, native) : undefined;
 }
 
-function orMigrated(
-  sources: KeySources,
-  request: VerificationRequest,
-  viewer: Viewer,
-  native: CachedKey | undefined,
-): MaybePromise<CachedKey | undefined> {
-  if (native !== undefined) return isVisible(sources, viewer, native) ? native : undefined;
-  return request.migrationId === undefined
-    ? undefined
-    : findMigrated(sources, request.key, request.migrationId, viewer);
+function orMigrated(lookup: Lookup, native: CachedKey | undefined): MaybePromise<CachedKey | undefined> {
+  const { sources } = lookup.deps;
+  if (native !== undefined) return isVisible(sources, lookup, native) ? native : undefined;
+  const { migrationId } = lookup.request;
+  return migrationId === undefined ? undefined : findMigrated(lookup, migrationId);
 }
 
 /**
@@ -123,15 +110,12 @@ function orMigrated(
  * store refuses a second one. The imported hash stays valid under its migration, because an old scheme may hash only
  * part of the key.
  */
-async function findMigrated(
-  sources: KeySources,
-  key: string,
-  migrationId: string,
-  viewer: Viewer,
-): Promise<CachedKey | undefined> {
+async function findMigrated(lookup: Lookup, migrationId: string): Promise<CachedKey | undefined> {
+  const { key } = lookup.request;
+  const { sources } = lookup.deps;
   const { store, algorithms } = sources;
   const [migration] = await store.readMany("migrations", [migrationId]);
-  if (migration === undefined || !isInWorkspace(sources, viewer, migration.workspaceId)) return undefined;
+  if (migration === undefined || !isInWorkspace(sources, lookup, migration.workspaceId)) return undefined;
   if (!algorithms.knows(migration.algorithm)) {
     throw new TypeError(
       `options.migrationAlgorithms lacks "${migration.algorithm}", which a migration of this store uses`,
@@ -141,7 +125,7 @@ async function findMigrated(
   if (foreignDigest === undefined) return undefined;
   const record = await store.findForeignKey(migrationId, foreignDigest);
   const found = record && sources.cache.prepare(record);
-  if (found === undefined || !isVisible(sources, viewer, found)) return undefined;
+  if (found === undefined || !isVisible(sources, lookup, found)) return undefined;
   if (record?.unadopted === true && sources.adopts) await adopt(store, record.ref, key);
   return found;
 }

@@ -50,6 +50,14 @@ export const IDEMPOTENCY_OPTIONS: Check = (value, path) => {
     throw new RangeError(`${path}.recordsPerWorkspace must be at most ${path}.records`);
 };
 
+/** What of a call makes it a repeat, and when it was made. */
+export interface BegunCall {
+  readonly request: VerificationRequest;
+  readonly now: number;
+  /** Milliseconds for which the cost is reserved; `undefined`: it is spent. */
+  readonly timeout: number | undefined;
+}
+
 /** A call with an idempotency key, in flight. */
 export interface IdempotentCall {
   readonly record: OnceRecord;
@@ -67,16 +75,9 @@ export interface Idempotency {
   /**
    * Begins a call, which is in flight until {@link Idempotency.end}.
    * @param workspaceId of the key to verify
-   * @param timeout milliseconds for which the cost is reserved; `undefined`: it is spent
    * @throws KeystileError IDEMPOTENCY_IN_FLIGHT · IDEMPOTENCY_MISMATCH
    */
-  begin(
-    scope: string,
-    workspaceId: string,
-    request: VerificationRequest,
-    now: number,
-    timeout: number | undefined,
-  ): Promise<IdempotentCall>;
+  begin(scope: string, workspaceId: string, call: BegunCall): Promise<IdempotentCall>;
   /**
    * Spends, and records the call if that succeeds.
    * @param target `undefined`: the key has no balance
@@ -107,7 +108,7 @@ export function createIdempotency(store: Store, spender: Spender, options: Idemp
       requirePower(store, "idempotency", "context.idempotencyKey");
       return JSON.stringify([idempotencyKey, caller === undefined ? null : identify(caller)]);
     },
-    async begin(scope, workspaceId, request, now, timeout) {
+    async begin(scope, workspaceId, { request, now, timeout }) {
       const id = await digest(`${workspaceId} ${scope}`);
       // The request was validated and copied by one reader, so that equal bodies have equal texts.
       const body = await digest(`${id} ${timeout === undefined ? "" : "reserve "}${JSON.stringify(request)}`);

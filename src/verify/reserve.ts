@@ -10,7 +10,8 @@ import type { RefusedKey, UnknownKey, V2KeysVerifyKeyRequestBody, VerifiedKey } 
 import { integer, isPlainObject, ownProperty } from "../lib/check-options.js";
 import { requirePower } from "../lib/guards/powers.js";
 import { newId } from "../lib/hash.js";
-import { type Reserving, type VerifyContext, type VerifyDeps, verifyKey } from "./verify-key.js";
+import { beginCall, type VerifyContext, type VerifyDeps } from "./call.js";
+import { answer } from "./verify-key.js";
 
 /** What the program knows about a call that reserves, besides its body. */
 export interface ReserveContext extends VerifyContext {
@@ -72,10 +73,10 @@ export async function reserveKey(
   settle: Settle,
 ): Promise<ReservationResult<unknown>> {
   requirePower(deps.sources.store, "reservations", "verifier.reserve");
-  const reserving: Reserving = { timeout: timeoutOf(context), id: undefined, ref: undefined };
-  const result = await verifyKey(deps, request, context, undefined, reserving);
+  const call = beginCall(deps, request, context, { timeout: timeoutOf(context) });
+  const result = await answer(call);
   if (!result.valid) return result;
-  const { ref, id: stored = newId("res") } = reserving;
+  const { ref, id: stored } = call.reservation ?? { id: newId("res"), ref: undefined };
   const id = ref === undefined || result.credits === undefined ? stored : `${stored}.${textOf(ref)}`;
   const commit = (spent: number) => settle(id, spent);
   return Object.assign(result, { id, commit, release: () => commit(0) });

@@ -34,6 +34,7 @@ import { standardSchema } from "../lib/meta-schema.js";
 import { createAlgorithms, type MigrationAlgorithms } from "../lib/migration-hashes.js";
 import { LIMITER_OPTIONS, withFallback, withoutFallback } from "../ratelimit/fallback.js";
 import { placedLimiter } from "../ratelimit/memory/limiter.js";
+import { type CallKind, planRequest, type VerifyContext, type VerifyDeps } from "./call.js";
 import { createIdempotency, IDEMPOTENCY_OPTIONS, type IdempotencyOptions } from "./idempotency.js";
 import { createKeyUsage } from "./key-usage.js";
 import type { OutcomeEvent, OutcomeOptions } from "./outcome-events.js";
@@ -47,7 +48,7 @@ import {
   type Settle,
   settleReservation,
 } from "./reserve.js";
-import { planRequest, type RequestPlan, type VerifyContext, type VerifyDeps, verifyKey } from "./verify-key.js";
+import { verifyKey } from "./verify-key.js";
 
 /** How credits are taken: in one durable step per call, or from leases in memory. */
 export type CreditsOptions = { readonly mode: "exact" } | ({ readonly mode: "leased" } & LeaseOptions);
@@ -320,8 +321,8 @@ export function createVerifier(given: Store, options: VerifierOptions<unknown> =
     }
   };
   // Not async: a promise around a promise costs a third of a hot call.
-  const verify = (body: unknown, context: VerifyContext | undefined, plan?: RequestPlan) =>
-    closing === undefined ? verifyKey(deps, body, context, plan) : Promise.reject(closedError());
+  const verify = (body: unknown, context: VerifyContext | undefined, kind?: CallKind) =>
+    closing === undefined ? verifyKey(deps, body, context, kind) : Promise.reject(closedError());
   let settlementsLate = 0;
   const settle: Settle = async (id, spent) => {
     if (closing !== undefined) throw closedError();
@@ -332,8 +333,8 @@ export function createVerifier(given: Store, options: VerifierOptions<unknown> =
   const verifier: Verifier<unknown> = {
     verify: (request: V2KeysVerifyKeyRequestBody, context?: VerifyContext) => verify(request, context),
     prepare(request) {
-      const plan = planRequest(deps, request);
-      return (key, context) => verify(key, context, plan);
+      const kind = { plan: planRequest(deps, request) };
+      return (key, context) => verify(key, context, kind);
     },
     reserve: (request, context) =>
       closing === undefined ? calls.track(reserveKey(deps, request, context, settle)) : Promise.reject(closedError()),

@@ -5,7 +5,7 @@ import type { JsonObject, V2KeysVerifyKeyRequestBody, VerificationResult } from 
 import { type Check, isPlainObject, ownOnly } from "../lib/check-options.js";
 import { DEFAULT_HEADERS, readHeaders } from "./credential.js";
 import type { Verifier } from "./verifier.js";
-import { CONTEXT, type VerifyContext } from "./verify-key.js";
+import { CONTEXT, type VerifyContext } from "./call.js";
 
 /** Headers of a request: those of fetch, or Node's object of headers by their names in lower case. */
 export type HeadersLike =

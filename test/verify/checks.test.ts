@@ -13,6 +13,7 @@ import {
   memoryStore,
   type VerificationCode,
 } from "../../src/index.js";
+import { CHECKS, type FreeChecks, type TakingChecks } from "../../src/verify/verify-key.js";
 import { runs } from "../runs.js";
 
 const DAY = 86_400_000;
@@ -137,6 +138,18 @@ describe("a check that does not say false", () => {
   });
 });
 
+describe("the list of checks", () => {
+  it("ends with the two that take something: what stands behind them, or takes before them, does not compile", () => {
+    expect(CHECKS.map(({ code }) => code).slice(-2)).toEqual(["RATE_LIMITED", "USAGE_EXCEEDED"]);
+    const last: TakingChecks[1] = { code: "USAGE_EXCEEDED", fails: () => false };
+    // @ts-expect-error: it would refuse a call whose credits and tokens were taken
+    const behind: TakingChecks = [last, last, { code: "FORBIDDEN", fails: () => true }];
+    // @ts-expect-error: a check that takes nothing has no limiter and no spender
+    const taking: FreeChecks = [{ code: "FORBIDDEN", fails: ({ deps }) => deps.limiter.degradedCalls() > 0 }];
+    expect([behind, taking]).toHaveLength(2);
+  });
+});
+
 describe("VALID", () => {
   const sources = (readdirSync("src", { recursive: true }) as string[]).filter(
     // Pages only show what was concluded.
@@ -158,7 +171,7 @@ describe("VALID", () => {
         !/[!=]==? "VALID"|Exclude<|^"NOT_FOUND" \||^code: "VALID";$|^"VALID",$/.test(line),
     );
     expect(concluded).toEqual([
-      { file: expect.stringMatching(/verify-key\.ts$/), line: 'return conclude(call, key, "VALID");' },
+      { file: expect.stringMatching(/verify-key\.ts$/), line: 'return end(call, key, "VALID");' },
     ]);
   });
 

@@ -30,15 +30,21 @@ const LINES: Readonly<Record<string, readonly [before: string, added: string]>> 
     ).join("\n"),
   ],
   "src/verify/verify-key.ts": [
-    '  {\n    code: "INSUFFICIENT_PERMISSIONS",',
+    '  { code: "INSUFFICIENT_PERMISSIONS",',
     Object.entries(PARTS)
       .map(([part, place]) => {
         const fields = JSON.stringify(FIELDS.filter((field) => field.part === part).map(({ name }) => name));
         const fails = `${fields}.some((field) => ${place}[field] !== undefined)`;
         // One of them asks somebody first.
         const answer = part === "rare" ? `Promise.resolve(${fails})` : fails;
-        return `  { code: "FORBIDDEN", fails: (_, key) => ${answer}, finding: () => ({ new: "${part}" }) },`;
+        return `  { code: "FORBIDDEN", fails: (_, key) => ${answer} },`;
       })
+      .join("\n"),
+  ],
+  "src/verify/explain.ts": [
+    "  ({ request: { permissions } }, { policy: { grants } }) => {",
+    Object.keys(PARTS)
+      .map((part) => `  () => ({ new: "${part}" }),`)
       .join("\n"),
   ],
 };

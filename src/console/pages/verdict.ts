@@ -2,7 +2,7 @@
 import { isKeystileError, type KeystileError } from "../../contracts/errors.js";
 import type { VerifyKeyRatelimitData } from "../../contracts/types.js";
 import type { Explanation } from "../../verify/explain.js";
-import type { ExplainedCheck } from "../../verify/verify-key.js";
+import type { ExplainedCheck } from "../../verify/explained-check.js";
 import { duration, number, time, window } from "../view/format.js";
 import { askForm, type Field } from "../view/form.js";
 import { html, type Html, join, literal, type Part } from "../view/html.js";

@@ -3,7 +3,7 @@ import { badRequest } from "../../contracts/errors.js";
 import { hasLength, isObject } from "../../lib/copy-json.js";
 import { type Explanation, explain, type ExplainRequest, validateExplained } from "../../verify/explain.js";
 import { REQUEST_SCHEMA } from "../../verify/request.js";
-import type { ExplainedCheck, ExplainedLimit } from "../../verify/verify-key.js";
+import type { ExplainedCheck, ExplainedLimit } from "../../verify/explained-check.js";
 import { onKey, requireAnyGrant } from "./access.js";
 import { describe, type Operation } from "./operation.js";
 import { arrayOf, flag, integer, limit, object, text, texts, time } from "./responses.js";

@@ -1,0 +1,98 @@
+/** The end of a verification: its response, and what analytics are told of it. Contract 2.2. */
+import type { CachedKey } from "../cache/cached-key.js";
+import type {
+  UnknownKey,
+  V2KeysVerifyKeyResponseData,
+  VerificationCode,
+  VerificationResult,
+} from "../contracts/types.js";
+import { untilRefilled } from "../credits/refill-calendar.js";
+import { DEFAULT_WORKSPACE } from "../lib/check-options.js";
+import type { Verification } from "./call.js";
+import { type OutcomeEvent, redact } from "./outcome-events.js";
+import { keepRetryAfter } from "./result-retry-after.js";
+
+/** Ends a call whose key was found. */
+export function conclude(call: Verification, key: CachedKey, code: VerificationCode): VerificationResult<unknown> {
+  const { deps, request, now, limits } = call;
+  deps.usage.note(key, request.key, now);
+  const response = responseOf(call, key, code);
+  if (limits.exceeded) keepRetryAfter(response, limits.retryAfter);
+  else if (code === "USAGE_EXCEEDED") keepRetryAfter(response, untilRefill(call, key));
+  const { onOutcome, counter } = deps;
+  if (onOutcome === undefined && counter === undefined) return response;
+  const taken = code === "VALID" && key.policy.hasCredits && call.once?.isRepeat !== true ? request.cost : 0;
+  const spent = call.timeout === undefined ? taken : 0;
+  counter?.count(key, code, spent, now, request.tags, request.key);
+  onOutcome?.(eventOf(call, key, { code, spent, ...(taken > spent && { reserved: taken }) }));
+  return response;
+}
+
+/** Ends a call whose key does not exist, or is not visible to it. */
+export function notFound({ deps, request: { tags, key }, caller, now, began }: Verification): UnknownKey {
+  const { onOutcome, counter, sources } = deps;
+  counter?.countUnknown(caller?.workspaceId ?? sources.workspaceId ?? DEFAULT_WORKSPACE, now, tags, key);
+  if (onOutcome !== undefined) {
+    const duration = performance.now() - began;
+    onOutcome({ time: now, code: "NOT_FOUND", tags: redact(tags, key), spent: 0, duration, degraded: false });
+  }
+  // Only `valid` and `code`: a hidden key looks like one that does not exist (contract 4.1-3).
+  return { valid: false, code: "NOT_FOUND" };
+}
+
+/** Milliseconds until the refill that would cover the call; undefined: there is none. */
+function untilRefill({ request, now, spend }: Verification, { refill }: CachedKey): number | undefined {
+  const remaining = spend?.remaining;
+  return typeof remaining === "number" ? untilRefilled(refill, request.cost - remaining, now) : undefined;
+}
+
+/**
+ * Builds every response for a key that was found. A property that does not apply is absent. Where a query was evaluated
+ * it lists the key's roles, and its permissions unless they are too long.
+ */
+function responseOf(call: Verification, key: CachedKey, code: VerificationCode): VerificationResult<unknown> {
+  const { meta, queried, limits, spend } = call;
+  const { name, expires, rare, policy } = key;
+  const credits = spend?.remaining ?? undefined;
+  const response: V2KeysVerifyKeyResponseData<unknown> = {
+    valid: code === "VALID",
+    code,
+    keyId: key.keyId,
+    enabled: policy.enabled,
+  };
+  if (name !== undefined) response.name = name;
+  if (meta !== undefined) response.meta = meta;
+  if (expires !== undefined) response.expires = expires;
+  if (credits !== undefined) response.credits = credits;
+  if (queried || code === "FORBIDDEN") {
+    const permissions = policy.grants.copyPermissions();
+    if (permissions !== undefined) response.permissions = permissions;
+  }
+  if (queried) response.roles = policy.grants.copyRoles();
+  if (rare.identity !== undefined) response.identity = rare.identity;
+  if (limits.results !== undefined) response.ratelimits = limits.results;
+  return response as VerificationResult<unknown>;
+}
+
+/** The event of a verification whose key was found. */
+function eventOf(
+  { request, now, began, limits, spend }: Verification,
+  { keyId, policy, rare }: CachedKey,
+  outcome: Pick<OutcomeEvent, "code" | "spent" | "reserved">,
+): OutcomeEvent {
+  const remaining = spend?.remaining ?? undefined;
+  return {
+    time: now,
+    tags: redact(request.tags, request.key),
+    keyId,
+    apiId: policy.apiId,
+    workspaceId: policy.workspaceId,
+    ...(rare.identity !== undefined && { identityId: rare.identity.id, externalId: rare.identity.externalId }),
+    ...outcome,
+    ...(remaining !== undefined && { remaining }),
+    duration: performance.now() - began,
+    degraded: limits.degraded,
+    ...(limits.displaced !== undefined && { displacedBuckets: limits.displaced }),
+    ...(spend?.forfeited !== undefined && { forfeitedRefills: spend.forfeited }),
+  };
+}

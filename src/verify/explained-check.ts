@@ -1,0 +1,55 @@
+/** What `explain` tells of each check. */
+import type { VerifyKeyRatelimitData } from "../contracts/types.js";
+import type { CreditsSource } from "../lib/credits-source.js";
+
+/** What one check of a key finds. Several checks may have one code. */
+export type ExplainedCheck =
+  | { readonly code: "DISABLED"; readonly passes: boolean }
+  | {
+      readonly code: "EXPIRED";
+      readonly passes: boolean;
+      /** Last instant at which the key is valid, Unix time in milliseconds; absent: never expires. */
+      readonly expires?: number;
+    }
+  | {
+      readonly code: "FORBIDDEN";
+      readonly passes: boolean;
+      /** Whether the key's API or workspace is disabled. */
+      readonly parentDisabled: boolean;
+      /** Whether the allow-lists of key and API let the client's address pass. */
+      readonly addressAllowed: boolean;
+    }
+  | {
+      readonly code: "INSUFFICIENT_PERMISSIONS";
+      readonly passes: boolean;
+      /** Permissions that the query names and the key has, in the query's order. */
+      readonly has: readonly string[];
+      /** Those that it does not have; an `OR` may pass with some. */
+      readonly missing: readonly string[];
+    }
+  | {
+      readonly code: "RATE_LIMITED";
+      readonly passes: boolean;
+      /** The limits that apply, as they stand: `remaining` and `reset` are those before the call. */
+      readonly limits: readonly ExplainedLimit[];
+      /** Milliseconds until the call could pass; absent if it passes, or if waiting does not help. */
+      readonly retryAfter?: number;
+      /** Whether the fallback of a failed limiter was asked. */
+      readonly degraded: boolean;
+    }
+  | {
+      readonly code: "USAGE_EXCEEDED";
+      readonly passes: boolean;
+      /** Credits that the call would take. */
+      readonly cost: number;
+      /** Whose credits it takes: its own, those of its identity, or nobody's, so that they are unlimited. */
+      readonly creditsFrom: CreditsSource;
+      /** The balance now, due refills included; absent: unlimited. In `leased` mode as this process knows it. */
+      readonly remaining?: number;
+    };
+
+/** One limit of a dry run. */
+export interface ExplainedLimit extends VerifyKeyRatelimitData {
+  /** Tokens that the call would take. */
+  readonly cost: number;
+}
