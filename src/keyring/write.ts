@@ -7,7 +7,7 @@
 import type { AuditEntry } from "../contracts/audit.js";
 import { KeystileError } from "../contracts/errors.js";
 import { fieldsThat } from "../contracts/key-fields.js";
-import type { NewKey, Store, Write, WriteOutcome } from "../contracts/store.js";
+import type { CreditChange, NewKey, Store, Write, WriteOutcome } from "../contracts/store.js";
 import type { MaybePromise } from "../contracts/types.js";
 import { ownOnly } from "../lib/check-options.js";
 import { isThenable } from "../lib/thenable.js";
@@ -42,12 +42,21 @@ export function taken(what: string): KeystileError {
   return new KeystileError("CONFLICT", `${what} exists already`);
 }
 
-/** `write` of the store (store clause 13), and the entry of what was written. */
+/**
+ * `write` of the store (store clause 13), and the entry of what was written. Writes that change nothing are neither
+ * made nor recorded: the answer is `written`.
+ */
 export async function write(context: Context, writes: readonly Write[]): Promise<WriteOutcome> {
   const { unaudited, audit } = context;
+  const fields = new Set<string>();
+  const changing: Write[] = [];
+  for (const write of writes) if (await addChanges(unaudited, write, fields)) changing.push(write);
+  // A change of credits by 0 counts due refills and returns expired reserves.
+  if (changing.length === 0 && !writes.some((write) => "credits" in write)) return "written";
   const isKept = unaudited.powers.audit === true;
-  if (audit.queue === undefined && !isKept) return unaudited.write(writes);
-  const entry = describe(context, { ...touched(writes), fields: await changedFields(unaudited, writes) });
+  if (changing.length === 0 || (audit.queue === undefined && !isKept)) return unaudited.write(writes);
+  const entry = describe(context, { ...touched(changing), fields: [...fields].sort() });
+  // All of them, where one changes something: the others guard the versions of their rows.
   const outcome = await (isKept ? unaudited.write(writes, [entry]) : unaudited.write(writes));
   if (outcome === "written") audit.queue?.emit(entry);
   return outcome;
@@ -92,29 +101,39 @@ function idsOfNew(keys: readonly NewKey[]): readonly string[] {
 /** Fields that follow from others. Those of other rows that have such a name do too. */
 const INTERNAL: ReadonlySet<string> = new Set(fieldsThat({ audit: "never" }));
 const CREDITS: ReadonlySet<string> = new Set(fieldsThat({ audit: "credits" }));
+/** Fields that differ in a row that was read, written back and not changed. */
+const TOUCHED: ReadonlySet<string> = new Set(["version", "updatedAt", "lastUsedAt"]);
 
 /**
- * Compared with the rows that the store has: the write is made only if they still have the version that was read for
- * it, so that these are the rows that it changes.
+ * Adds the names of the fields that a write changes. Compared with the row that the store has: the write is made only
+ * if the row still has the version that was read for it, so that this is the row that it changes.
+ * @returns false: the write changes nothing
  */
-async function changedFields(store: Pick<Store, "readMany">, writes: readonly Write[]): Promise<readonly string[]> {
-  const fields = new Set<string>();
-  for (const write of writes) {
-    if ("remove" in write || write.row.version === 0) continue;
-    if ("credits" in write && write.credits !== undefined) fields.add("credits");
-    const [before] = await store.readMany(write.table, [write.row.id]);
-    if (before !== undefined) addChanged(fields, before, write.row);
-  }
-  return [...fields].sort();
+async function addChanges(store: Pick<Store, "readMany">, write: Write, fields: Set<string>): Promise<boolean> {
+  if ("remove" in write || write.row.version === 0) return true;
+  const { table, row, credits } = write;
+  const [before] = await store.readMany(table, [row.id]);
+  const changesCredits = credits !== undefined && !addsNothing(credits);
+  if (changesCredits) fields.add("credits");
+  // The store will refuse the write.
+  if (before?.version !== row.version) return true;
+  return addChanged(fields, before, row) || changesCredits;
 }
 
-function addChanged(fields: Set<string>, before: object, after: object): void {
+function addsNothing({ add, remaining, refill }: CreditChange): boolean {
+  return add === 0 && remaining === undefined && refill === undefined;
+}
+
+function addChanged(fields: Set<string>, before: object, after: object): boolean {
   const [old, now] = [before, after].map((row) => ownOnly(row) as Record<string, unknown>) as [
     Record<string, unknown>,
     Record<string, unknown>,
   ];
+  let isChanged = false;
   for (const name of new Set([...Object.keys(old), ...Object.keys(now)])) {
-    if (INTERNAL.has(name) || JSON.stringify(old[name]) === JSON.stringify(now[name])) continue;
-    fields.add(CREDITS.has(name) ? "credits" : name);
+    if (TOUCHED.has(name) || JSON.stringify(old[name]) === JSON.stringify(now[name])) continue;
+    isChanged = true;
+    if (!INTERNAL.has(name)) fields.add(CREDITS.has(name) ? "credits" : name);
   }
+  return isChanged;
 }

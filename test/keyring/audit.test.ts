@@ -37,12 +37,15 @@ function countChanges(store: Store) {
 async function world() {
   const { store, made } = countChanges(sqliteStore(":memory:"));
   const entries: AuditEntry[] = [];
-  const options = { clock: () => NOON, actor: "alice", onAudit: (entry: AuditEntry) => void entries.push(entry) };
+  const time = { now: NOON };
+  const options = { clock: () => time.now, actor: "alice", onAudit: (entry: AuditEntry) => void entries.push(entry) };
   const keyring = createKeyring(store, options);
   const ratelimits = createRatelimits(store, options);
   const { apiId } = await keyring.createApi({ name: "docs" });
-  const { key, keyId } = await keyring.createKey({ apiId, credits: { remaining: 10 } });
   const { roleId } = await keyring.createRole({ name: "reader" });
+  await keyring.createRole({ name: "guest" });
+  const has = { permissions: ["docs.list"], roles: ["guest"] };
+  const { key, keyId } = await keyring.createKey({ apiId, credits: { remaining: 10 }, ...has });
   const { permissionId } = await keyring.createPermission({ name: "read", slug: "docs.read" });
   const { identityId } = await keyring.createIdentity({ externalId: "user_1" });
   const { migrationId } = await keyring.createMigration({ id: "old", algorithm: "sha256" });
@@ -59,7 +62,7 @@ async function world() {
     await Promise.all([keyring.close(), ratelimits.close()]);
     return { entries: [...entries], changes: made.changes, result };
   };
-  return { store, keyring, ratelimits, key, ids, secrets, entries, during };
+  return { store, keyring, ratelimits, key, ids, secrets, entries, during, time };
 }
 
 type World = Awaited<ReturnType<typeof world>>;
@@ -107,7 +110,10 @@ const KEYRING: Cases<Keyring> = {
     ({ ids: { keyId } }) => ({ keyId, permissions: ["docs.read"] }),
     ({ ids }) => ({ ...made(ids.keyId), fields: ["permissions"] }),
   ],
-  removePermissions: [({ ids: { keyId } }) => ({ keyId, permissions: ["docs.read"] }), ({ ids }) => made(ids.keyId)],
+  removePermissions: [
+    ({ ids: { keyId } }) => ({ keyId, permissions: ["docs.list"] }),
+    ({ ids }) => ({ ...made(ids.keyId), fields: ["permissions"] }),
+  ],
   setPermissions: [
     ({ ids: { keyId } }) => ({ keyId, permissions: ["docs.read", "docs.new"] }),
     ({ ids }) => ({ ...made(ids.keyId), fields: ["permissions"] }),
@@ -116,7 +122,10 @@ const KEYRING: Cases<Keyring> = {
     ({ ids: { keyId } }) => ({ keyId, roles: ["reader"] }),
     ({ ids }) => ({ ...made(ids.keyId), fields: ["roles"] }),
   ],
-  removeRoles: [({ ids: { keyId } }) => ({ keyId, roles: ["reader"] }), ({ ids }) => made(ids.keyId)],
+  removeRoles: [
+    ({ ids: { keyId } }) => ({ keyId, roles: ["guest"] }),
+    ({ ids }) => ({ ...made(ids.keyId), fields: ["roles"] }),
+  ],
   setRoles: [
     ({ ids: { keyId } }) => ({ keyId, roles: ["reader"] }),
     ({ ids }) => ({ ...made(ids.keyId), fields: ["roles"] }),
@@ -182,6 +191,9 @@ const RATELIMITS: Cases<Ratelimits> = {
 
 type Act = (body: unknown) => Promise<unknown>;
 
+/** Operations that add something each time that they are called. */
+const ADDING = ["createApi", "createKey", "createRootKey", "rerollKey", "updateCredits"];
+
 describe.each([
   ["keyring", KEYRING, (world: World) => world.keyring],
   ["ratelimits", RATELIMITS, (world: World) => world.ratelimits],
@@ -218,6 +230,20 @@ describe.each([
     expect({ ids, fields, count }).toEqual(typeof expected === "function" ? expected(there) : expected);
   });
 
+  it.each(Object.entries(cases).filter(([operation]) => !ADDING.includes(operation)))(
+    "%s: the same again changes nothing, and makes no entry",
+    async (operation, [body]) => {
+      const there = await world();
+      const act = (partOf(there) as unknown as Record<string, Act>)[operation]!;
+      const given = body(there);
+      await act(given);
+      there.time.now += 5;
+      // What is deleted, replaced or taken by then is refused.
+      const { entries, changes } = await there.during(() => act(given).catch(() => undefined));
+      expect([entries, changes]).toEqual([[], 0]);
+    },
+  );
+
   it.each(Object.entries(cases))("%s: refused, it makes no entry", async (operation) => {
     const there = await world();
     const act = (partOf(there) as unknown as Record<string, Act>)[operation]!;
@@ -238,6 +264,50 @@ describe("audit trail: entries", () => {
       ["createKey", "key", 1],
     ]);
     expect(entries.at(-1)?.ids).toEqual([(result as { keyId: string }).keyId]);
+  });
+
+  it("none for a field, a list, a limit or a balance that is set to what it is", async () => {
+    const { keyring, ids, during, time, store } = await world();
+    const { apiId, keyId, rootKeyId } = ids;
+    const limits = [{ name: "requests", ...LIMIT }];
+    const daily = { interval: "daily", amount: 5 } as const;
+    const fields = { name: "n", meta: { a: [1] }, expires: NOON + 1e9, enabled: true, ratelimits: limits };
+    const of = { ipAllowlist: ["10.0.0.0/8"], roles: ["reader"], permissions: ["docs.read"], externalId: "user_1" };
+    const acts: (() => Promise<unknown>)[] = [
+      () => keyring.updateKey({ keyId, ...fields, ...of, credits: { remaining: 7, refill: daily } }),
+      () => keyring.updateCredits({ keyId, operation: "set", value: 7 }),
+      () => keyring.updateKey({ keyId, credits: { refill: daily } }),
+      () => keyring.updateApi({ apiId, name: "docs", enabled: true, ipAllowlist: [] }),
+      () =>
+        keyring.updateIdentity({ identity: "user_1", ratelimits: limits, credits: { remaining: 4, refill: daily } }),
+      () => keyring.updateIdentityCredits({ identity: "user_1", operation: "set", value: 4 }),
+      () => keyring.updateRootKey({ rootKeyId, permissions: ["api.*.read_key"], enabled: true }),
+    ];
+    const ends = [
+      () => keyring.updateCredits({ keyId, operation: "set", value: null }),
+      () => keyring.updateKey({ keyId, creditsFrom: "none" }),
+      () => keyring.updateIdentityCredits({ identity: "user_1", operation: "set", value: null }),
+    ];
+    for (const each of [acts, ends]) {
+      for (const act of each) await act();
+      time.now += 5;
+      const before = await store.readMany("keys", [keyId]);
+      for (const act of each) expect((await during(act)).entries, String(act)).toEqual([]);
+      expect(await store.readMany("keys", [keyId])).toEqual(before);
+    }
+    await keyring.updateCredits({ keyId, operation: "set", value: 7 });
+    const counting = () => keyring.updateCredits({ keyId, operation: "increment", value: 0 });
+    expect((await during(counting)).entries).toEqual([]);
+  });
+
+  it("one for a balance that is set to what it is while credits are leased: those are void from then on", async () => {
+    const { keyring, ids, during, store } = await world();
+    const record = (await store.readMany("keys", [ids.keyId]))[0]!;
+    const { ref } = (await store.findKey(record.digest!))!;
+    await store.reserveCredits(ref, 4, 0, NOON, { id: "res_1", until: NOON + 1e6 });
+    const { entries } = await during(() => keyring.updateCredits({ keyId: ids.keyId, operation: "set", value: 6 }));
+    expect(entries).toMatchObject([{ fields: ["credits"] }]);
+    expect(await store.settleCredits(ref, { id: "res_1", spent: 4, now: NOON })).toMatchObject({ settled: false });
   });
 
   it("none for what the store refused, and one for the attempt that it took", async () => {

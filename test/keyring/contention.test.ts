@@ -101,7 +101,7 @@ describe("a name that is taken is a 409 at the first write", () => {
     const { apiId } = await keyring.createApi({ name: "documents" });
     const { keyId } = await keyring.createKey({ apiId });
     await keyring.createIdentity({ externalId: "user" });
-    await keyring.createRole({ name: "reader" });
+    await keyring.createRole({ name: "reader", permissions: ["a"] });
     const attempts = [
       () => keyring.createPermission({ name: "new", slug: "new" }),
       () => keyring.createIdentity({ externalId: "other" }),
@@ -130,7 +130,7 @@ describe("a name that is taken is a 409 at the first write", () => {
   it("the rows of both of two that create the workspace's row, a namespace, an override or a permission are one", async () => {
     const store = memoryStore();
     const [one, other] = [createKeyring(store), createKeyring(store)];
-    await Promise.all([one.updateWorkspace({ enabled: false }), other.updateWorkspace({ enabled: false })]);
+    await Promise.all([one.updateWorkspace({ enabled: false }), other.updateWorkspace({ enabled: true })]);
     expect((await store.readMany("workspaces", ["ws_default"]))[0]?.version).toBe(2);
     const [here, there] = [createRatelimits(store), createRatelimits(store)];
     const override = { namespace: "email", identifier: "user", limit: 5, duration: 60_000 };
