@@ -48,7 +48,7 @@ export async function runKills(
   const { seed = 1, credits = { mode: "exact" }, durability = "power", fault, writer, node } = options;
   const rolled = dice(seed);
   const folder = rigFolder();
-  const worker = await buildWorker("deduct", node && folder);
+  const worker = await buildWorker("deduct", node ? { folder } : {});
   const begun = performance.now();
   const totals = { acknowledged: 0, lost: 0, unanswered: 0 };
   const problems: string[] = [];

@@ -8,7 +8,7 @@ import { mkdirSync, mkdtempSync, readFileSync, renameSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
-import { build } from "esbuild";
+import { build, type Plugin } from "esbuild";
 
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 // Below the repository, so that the bundle finds the driver where the sources do.
@@ -17,12 +17,17 @@ const FOLDER = join(ROOT, ".cache", "rigs");
 /** What a worker tells its parent. */
 export type Message = Readonly<Record<string, unknown>>;
 
-/**
- * @param folder where it is built: what is not below the repository finds no driver
- * @returns the path of the bundle, one for each call: rigs may run at the same time
- */
-export function buildWorker(name: string, folder = FOLDER): Promise<string> {
-  return bundle(name, join(ROOT, "test", "rigs", "workers", `${name}.ts`), folder);
+/** How a worker is built. */
+export interface Build {
+  /** Where: what is not below the repository finds no driver. */
+  readonly folder?: string;
+  /** A module of `src`, for a control that does without it: that of the same name in `neighbours/without` replaces it. */
+  readonly without?: string | undefined;
+}
+
+/** @returns the path of the bundle, one for each call: rigs may run at the same time */
+export function buildWorker(name: string, { folder, without }: Build = {}): Promise<string> {
+  return bundle(name, join(ROOT, "test", "rigs", "workers", `${name}.ts`), folder, without);
 }
 
 /**
@@ -38,8 +43,19 @@ export async function buildWriter(): Promise<URL> {
   return pathToFileURL(path);
 }
 
-async function bundle(name: string, source: string, folder = FOLDER): Promise<string> {
+async function bundle(name: string, source: string, folder = FOLDER, without?: string): Promise<string> {
   mkdirSync(folder, { recursive: true });
+  const file = without?.split("/").at(-1);
+  const replacing: Plugin = {
+    name: "without",
+    setup({ onResolve }) {
+      onResolve({ filter: new RegExp(`/${file}\\.js$`) }, ({ importer }) =>
+        importer.startsWith(join(ROOT, "src"))
+          ? { path: join(ROOT, "test", "rigs", "neighbours", "without", `${file}.ts`) }
+          : undefined,
+      );
+    },
+  };
   const outfile = join(folder, `${name}-${randomUUID()}.mjs`);
   await build({
     entryPoints: [source],
@@ -50,6 +66,7 @@ async function bundle(name: string, source: string, folder = FOLDER): Promise<st
     target: "node20",
     external: ["better-sqlite3", "ioredis", "pg"],
     logLevel: "error",
+    plugins: file === undefined ? [] : [replacing],
   });
   return outfile;
 }

@@ -7,6 +7,9 @@ import type { World } from "./world.js";
 /** The bytes of a request. Its parts are shared with other requests. */
 export type Sent = readonly Buffer[];
 
+/** `createServer`, `createNodeListener`, or the console as a listener, each on `node:http`. */
+export type Host = "server" | "listener" | "console";
+
 /** What is sent, and how. */
 export interface Attack {
   /** The connections at full strength. */
@@ -24,6 +27,8 @@ export interface Attack {
   readonly isComplete?: true;
   /** Client addresses that it comes from; absent: one. */
   readonly addresses?: number;
+  /** What serves; absent: `createServer`. */
+  readonly host?: Host;
   /** Options of the server that it is about. @param scale of the strength */
   readonly options?: (scale: number) => ServerOptions;
   /** The requests, which connections send in turn. */
@@ -64,6 +69,24 @@ const byteChunks = ({ allRights }: World): Sent => [
 const neverEnding = ({ allRights }: World): Sent => [
   Buffer.from(head("keys.migrateKeys", allRights, `content-length: ${LARGE_BODY_BYTES}`)),
   Buffer.alloc(LARGE_BODY_BYTES - 1, "["),
+];
+/** A head that announces a body, of which nothing ever comes. */
+const headAlone =
+  (...more: readonly string[]) =>
+  ({ allRights }: World): Sent => [
+    Buffer.from(head("keys.migrateKeys", allRights, `content-length: ${LARGE_BODY_BYTES - 1}`, ...more)),
+  ];
+/** The same without a credential: the longest form that the console reads. */
+const signInHead: Sent = [
+  Buffer.from(
+    [
+      "POST /sign-in HTTP/1.1",
+      "host: localhost",
+      "origin: http://localhost",
+      "content-type: application/x-www-form-urlencoded",
+      "content-length: 16384\r\n\r\n",
+    ].join("\r\n"),
+  ),
 ];
 const limits = (world: World): Sent => {
   const ratelimits = Array.from({ length: 1_000 }, (_, i) => ({
@@ -145,6 +168,15 @@ const idle = {
   isHolding: true,
   options: (scale) => ({ maxConnections: Math.round(4_096 * scale) }),
   requestsOf: () => [],
+} as const satisfies Attack;
+
+const heads = {
+  connections: 4_000,
+  requests: 1,
+  depth: 1,
+  isReading: true,
+  isHolding: true,
+  requestsOf: one(headAlone()),
 } as const satisfies Attack;
 
 /** By name. */
@@ -238,6 +270,20 @@ export const ATTACKS = {
     isReading: true,
     isComplete: true,
     requestsOf: tooLong,
+  },
+  "heads alone": heads,
+  /** More than the connections of the server: those of others must not make space for them. */
+  "heads alone, of many addresses": { ...heads, connections: 6_000, addresses: 100 },
+  "heads that expect": { ...heads, requestsOf: one(headAlone("expect: 100-continue")) },
+  "heads alone, a listener": { ...heads, host: "listener" },
+  "heads alone, of many addresses, a listener": { ...heads, connections: 6_000, addresses: 100, host: "listener" },
+  "heads of sign-in, the console": { ...heads, host: "console", requestsOf: () => [signInHead] },
+  "heads of sign-in, of many addresses, the console": {
+    ...heads,
+    connections: 6_000,
+    addresses: 100,
+    host: "console",
+    requestsOf: () => [signInHead],
   },
   "limiter flood": { connections: 160, rounds: 6, depth: 1, isReading: true, requestsOf: limiterFlood },
   "every operation": { connections: 160, rounds: 1, depth: 1, isReading: true, isComplete: true, requestsOf: walk },

@@ -1,16 +1,26 @@
 /**
- * A client that behaves: a call every 5 ms, three of four on connections that stay and one on a connection of its own.
+ * A client that behaves: a call every 5 ms, half on connections that stay, half on a connection of their own. Of the
+ * console it is an operator with a session, who loads a page every 20 ms.
  */
 import { once } from "node:events";
 import { Agent, request } from "node:http";
 import { connect, createServer } from "node:net";
 import { setTimeout as pause } from "node:timers/promises";
 import { watchHost } from "../host-delays.js";
+import type { Host } from "../neighbours/attacks.js";
 import type { World } from "../neighbours/world.js";
 
 export interface NeighbourOrders {
   readonly port: number;
+  readonly host: Host;
   readonly good: World["good"];
+}
+
+/** Percentiles of the times of calls. */
+export interface Times {
+  readonly p50: number;
+  readonly p99: number;
+  readonly max: number;
 }
 
 /** What it saw between two words. Times in milliseconds. */
@@ -19,17 +29,15 @@ export interface NeighbourReport {
   readonly refused: number;
   /** What it was refused with, and how often. */
   readonly refusals: Readonly<Record<string, number>>;
-  readonly p50: number;
-  readonly p99: number;
-  readonly max: number;
-  /** The 99th percentile of calls on connections that stay. */
-  readonly keptP99: number;
+  readonly all: Times;
+  /** Calls on connections that stay, and calls on a connection of their own. */
+  readonly kept: Times;
+  readonly anew: Times;
   /** How late the host itself was: of stretches of 50 ms the 99th percentile of the longest delay, and the longest. */
   readonly hostP99: number;
   readonly hostMax: number;
 }
 
-const EVERY_MS = 5;
 /** Calls that wait for their answers. */
 const MAX_CALLS = 64;
 /** On a host that gives the server little time, a call may wait long: that is for the bound of times to say. */
@@ -38,64 +46,79 @@ const SAMPLE_MS = 50;
 /** Not the attackers', so that a bound of each address would not be theirs together. */
 const ADDRESS = "127.0.0.2";
 
-const { port, good } = JSON.parse(process.argv[2]!) as NeighbourOrders;
-let times: number[] = [];
-let keptTimes: number[] = [];
+const { port, host: served, good } = JSON.parse(process.argv[2]!) as NeighbourOrders;
+const everyMs = served === "console" ? 20 : 5;
+let [keptTimes, newTimes]: [number[], number[]] = [[], []];
 let hostDelays: number[] = [];
 let refusals: Record<string, number> = {};
 let isOver = false;
 
 interface Call {
-  readonly operation: string;
-  readonly body: object;
+  readonly path: string;
+  /** Absent: it is a GET. */
+  readonly text?: string;
+  readonly headers: Readonly<Record<string, string>>;
+  /** What stands in the right answer. */
   readonly expected: string;
 }
 
+const operation = (name: string, body: object, expected: string): Call => ({
+  path: `/v2/${name}`,
+  text: JSON.stringify(body),
+  headers: { authorization: `Bearer ${good.rootKey}`, "content-type": "application/json" },
+  expected,
+});
+
 /** The call of a number. */
 function callOf(i: number): Call {
-  if (i % 20 === 13) return { operation: "keys.getKey", body: { keyId: good.keyId }, expected: good.keyId };
-  if (i % 5 !== 2) return { operation: "keys.verifyKey", body: { key: good.key }, expected: '"code":"VALID"' };
+  if (served === "console") return { path: "/keys", headers: { cookie: session }, expected: "Sign out" };
+  if (i % 20 === 13) return operation("keys.getKey", { keyId: good.keyId }, good.keyId);
+  if (i % 5 !== 2) return operation("keys.verifyKey", { key: good.key }, '"code":"VALID"');
   const check = { namespace: "mine", identifier: `user${i}`, limit: 1_000_000, duration: 60_000 };
-  return { operation: "ratelimit.limit", body: check, expected: '"success":true' };
+  return operation("ratelimit.limit", check, '"success":true');
+}
+
+/** The cookie of an operator who has signed in. */
+async function signIn(): Promise<string> {
+  const host = `127.0.0.1:${port}`;
+  const { headers } = await fetch(`http://${host}/sign-in`, {
+    method: "POST",
+    headers: { origin: `http://${host}` },
+    body: new URLSearchParams({ key: good.rootKey, to: "/" }),
+    redirect: "manual",
+  });
+  return headers.get("set-cookie")!.split(";")[0]!;
 }
 
 /** @returns what was wrong with the answer; `undefined`: nothing */
-function send(
-  agent: Agent | false,
-  { operation, body, expected }: Call,
-  isRepeat = false,
-): Promise<string | undefined> {
+function send(agent: Agent | false, call: Call, isRepeat = false): Promise<string | undefined> {
+  const { path, text, headers, expected } = call;
   return new Promise((resolve) => {
-    const text = JSON.stringify(body);
     const sent = request({
       host: "127.0.0.1",
       port,
       localAddress: ADDRESS,
       agent,
-      method: "POST",
-      path: `/v2/${operation}`,
-      headers: {
-        authorization: `Bearer ${good.rootKey}`,
-        "content-type": "application/json",
-        "content-length": Buffer.byteLength(text),
-      },
+      method: text === undefined ? "GET" : "POST",
+      path,
+      headers: text === undefined ? headers : { ...headers, "content-length": Buffer.byteLength(text) },
       signal: AbortSignal.timeout(TIMEOUT_MS),
     });
     sent.on("error", (error: NodeJS.ErrnoException) => {
       // The server closed an idle connection as the request left: clients send it again.
-      if (sent.reusedSocket && !isRepeat) void send(false, { operation, body, expected }, true).then(resolve);
-      else resolve(`${operation}: ${error.code ?? error.message}`);
+      if (sent.reusedSocket && !isRepeat) void send(false, call, true).then(resolve);
+      else resolve(`${path}: ${error.code ?? error.message}`);
     });
     sent.on("response", (response) => {
       let answer = "";
       response.setEncoding("utf8");
       response.on("data", (part: string) => (answer += part));
-      response.on("error", (error) => resolve(`${operation}: ${error.message}`));
+      response.on("error", (error) => resolve(`${path}: ${error.message}`));
       response.on("end", () =>
         resolve(
           answer.includes(expected)
             ? undefined
-            : `${operation}: ${response.statusCode} ${answer.replace(/"req_\w+"/, '""').slice(0, 120)}`,
+            : `${path}: ${response.statusCode} ${answer.replace(/"req_\w+"/, '""').slice(0, 120)}`,
         ),
       );
     });
@@ -112,16 +135,15 @@ async function keepCalling(): Promise<void> {
   for (let i = 0; !isOver; i++) {
     if (calls.size < MAX_CALLS) {
       const began = performance.now();
-      const isKept = i % 4 > 0;
+      const isKept = i % 2 > 0;
       const call = send(isKept && agent, callOf(i)).then((wrong) => {
         calls.delete(call);
-        times.push(performance.now() - began);
-        if (isKept) keptTimes.push(performance.now() - began);
+        (isKept ? keptTimes : newTimes).push(performance.now() - began);
         if (wrong !== undefined) refusals[wrong] = (refusals[wrong] ?? 0) + 1;
       });
       calls.add(call);
     }
-    await pause(EVERY_MS);
+    await pause(everyMs);
   }
   await Promise.all(calls);
   agent.destroy();
@@ -149,6 +171,12 @@ const rounded = (ms: number): number => Math.round(ms * 10) / 10;
 const percentile = (sorted: readonly number[], part: number): number =>
   rounded(sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] ?? Infinity);
 
+function timesOf(times: readonly number[]): Times {
+  const sorted = [...times].sort((a, b) => a - b);
+  return { p50: percentile(sorted, 0.5), p99: percentile(sorted, 0.99), max: percentile(sorted, 1) };
+}
+
+const session = served === "console" ? await signIn() : "";
 const echo = await createEcho();
 const host = watchHost(echo.probe);
 const sampling = setInterval(() => hostDelays.push(host.worst()), SAMPLE_MS);
@@ -156,7 +184,7 @@ const calling = keepCalling();
 process.once("disconnect", () => process.exit());
 process.on("message", (word) => {
   if (word === "begin") {
-    [times, keptTimes, hostDelays, refusals] = [[], [], [], {}];
+    [keptTimes, newTimes, hostDelays, refusals] = [[], [], [], {}];
     return;
   }
   isOver = true;
@@ -164,17 +192,14 @@ process.on("message", (word) => {
     clearInterval(sampling);
     await host.stop();
     echo.close();
-    times.sort((a, b) => a - b);
-    keptTimes.sort((a, b) => a - b);
     hostDelays.sort((a, b) => a - b);
     const report: NeighbourReport = {
-      calls: times.length,
+      calls: keptTimes.length + newTimes.length,
       refused: Object.values(refusals).reduce((sum, count) => sum + count, 0),
       refusals,
-      p50: percentile(times, 0.5),
-      p99: percentile(times, 0.99),
-      max: percentile(times, 1),
-      keptP99: percentile(keptTimes, 0.99),
+      all: timesOf([...keptTimes, ...newTimes]),
+      kept: timesOf(keptTimes),
+      anew: timesOf(newTimes),
       hostP99: percentile(hostDelays, 0.99),
       hostMax: percentile(hostDelays, 1),
     };
