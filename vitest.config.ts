@@ -31,7 +31,7 @@ export const SERVED = [
 export const SLOW = [
   "test/ratelimit/redis/failures.test.ts",
   "test/service/first-start.test.ts",
-  "test/rigs/{failures,flood,neighbours,once,postgres-faults,postgres-revocation,postgres-stalls,revocation,turns}.test.ts",
+  "test/rigs/{failures,flood,neighbours,once,postgres-faults,postgres-revocation,postgres-stalls,postgres-terminations,revocation,turns}.test.ts",
   "test/hot-path/**/*.test.ts",
   "test/http/early.test.ts",
   "test/http/node/*.test.ts",

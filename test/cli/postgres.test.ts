@@ -128,21 +128,23 @@ describe.skipIf(noPostgres !== undefined)("the command line with PostgreSQL", ()
     const database = new URL(address).pathname.slice(1);
     const pool = new pg.Pool({ connectionString: address, max: 2 });
     // Statements go out on the connections of the pool.
-    const connect = pool.connect.bind(pool) as () => Promise<pg.PoolClient>;
+    const refusing = (client: pg.PoolClient) => {
+      const query = client.query.bind(client) as (...given: unknown[]) => unknown;
+      return Object.assign(client, {
+        async query(...given: unknown[]) {
+          if (!JSON.stringify(given).includes("SELECT kind, pg_catalog.count")) return query(...given);
+          const listening =
+            "SELECT 1 FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND datname = current_database()";
+          while ((await server.sql(listening, database)).length === 0) await wait(10);
+          throw Object.assign(new Error("refused"), { code: "42501" });
+        },
+      });
+    };
+    const connect = pool.connect.bind(pool);
     const failing = Object.assign(pool, {
-      async connect() {
-        const client = await connect();
-        const query = client.query.bind(client) as (...given: unknown[]) => unknown;
-        return Object.assign(client, {
-          async query(...given: unknown[]) {
-            if (!JSON.stringify(given).includes("SELECT kind, pg_catalog.count")) return query(...given);
-            const listening =
-              "SELECT 1 FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND datname = current_database()";
-            while ((await server.sql(listening, database)).length === 0) await wait(10);
-            throw Object.assign(new Error("refused"), { code: "42501" });
-          },
-        });
-      },
+      connect: ((onConnected: (error?: Error, client?: pg.PoolClient) => void) => {
+        connect((error, client) => onConnected(error, client && refusing(client)));
+      }) as never,
     });
     const copying = copyDatabase(file, failing, { schema: "keystile", onProgress: () => undefined });
     await expect(copying).rejects.toMatchObject({ code: "STORE_FAILED" });

@@ -33,6 +33,7 @@ import { IN_FLIGHT as POSTGRES_IN_FLIGHT, runCrashes, runFailover, runNetworkFau
 import { MAX_COST, runNodes } from "./postgres-processes.js";
 import { runRemoteRevocations, runStops } from "./postgres-revocation.js";
 import { MOST, runStall } from "./postgres-stalls.js";
+import { runTerminations } from "./postgres-terminations.js";
 import { runProcesses } from "./processes.js";
 import { runLongTurns, runRevocations } from "./revocation.js";
 import { runRestores } from "./restore.js";
@@ -283,6 +284,13 @@ const RIGS: Readonly<Record<string, () => Promise<Verdict>>> = {
       );
       const holds = inTime && report.lost + report.leaks.length === 0;
       return verdict(holds && control.faults["stall"]!.slowest > 2_400, { ...report, control });
+    }),
+  "postgres-terminations": () =>
+    onPostgres(async (server) => {
+      const program = await runTerminations(server, "a program", { runs: 10, seconds: 6 });
+      const served = await runTerminations(server, "serve", { runs: 10, seconds: 6 });
+      const control = await runTerminations(server, "a program", { runs: 10, seconds: 6, isLate: true });
+      return verdict(program.exits + served.exits === 0 && control.exits > 0, { program, served, control });
     }),
   async "postgres-stalls"() {
     const reports = [];

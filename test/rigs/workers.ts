@@ -64,7 +64,7 @@ async function bundle(name: string, source: string, folder = FOLDER, without?: s
     platform: "node",
     format: "esm",
     target: "node20",
-    external: ["better-sqlite3", "ioredis", "pg"],
+    external: ["better-sqlite3", "commander", "ioredis", "pg"],
     logLevel: "error",
     plugins: file === undefined ? [] : [replacing],
   });

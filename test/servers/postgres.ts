@@ -308,7 +308,7 @@ export async function startPgbouncer(server: TestPostgres): Promise<TestPooler> 
   };
 }
 
-async function freePort(): Promise<number> {
+export async function freePort(): Promise<number> {
   const server = createServer();
   server.listen(0, "127.0.0.1");
   await once(server, "listening");

@@ -34,8 +34,8 @@ export interface PostgresClient {
 /** A `Pool` of `pg`, as far as the store uses it: named statements, and a connection that listens. */
 interface Pool extends PostgresClient {
   readonly totalCount: number;
-  readonly options?: { readonly max?: number };
-  connect(): Promise<PoolClient>;
+  readonly options?: { readonly max?: number; readonly allowExitOnIdle?: boolean };
+  connect(onConnected: (error: unknown, client?: PoolClient) => void): unknown;
 }
 type Listener = (message: { channel?: string; payload?: string }) => void;
 interface PoolClient {
@@ -43,6 +43,8 @@ interface PoolClient {
   on(event: string, listener: Listener): unknown;
   removeListener(event: string, listener: Listener): unknown;
   release(destroy?: boolean): void;
+  /** Absent where the pool's client is not of JavaScript. */
+  unref?(): void;
 }
 
 /** A statement, and whether it may be sent again if its answer was lost. */
@@ -277,6 +279,27 @@ function pause(ms: number): Promise<void> {
   });
 }
 
+/**
+ * Takes a connection out of the pool.
+ *
+ * Why not by the promise of `connect()`: the pool takes its own listener of errors away first, and the server may end a
+ * session in the packet in which it says that it is ready. An error that nobody listens for ends the program.
+ * @param listen adds the listeners, of errors above all; runs before the connection's next event
+ */
+function borrow(pool: Pool, listen: (client: PoolClient) => void): Promise<PoolClient> {
+  return new Promise((resolve, reject) => {
+    pool.connect((error, client) => {
+      if (client === undefined) {
+        // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors -- the pool's own, as it is
+        reject(error);
+        return;
+      }
+      listen(client);
+      resolve(client);
+    });
+  });
+}
+
 /** Runs a statement on a connection of the pool. One that is dropped, or failed, is not lent again. */
 function sendTo(pool: Pool, statement: object): Sent {
   let isDropped = false;
@@ -289,13 +312,12 @@ function sendTo(pool: Pool, statement: object): Sent {
     held = undefined;
   };
   const run = async (): Promise<unknown> => {
-    held = await pool.connect();
+    // The statement rejects as well.
+    held = await borrow(pool, (client) => client.on("error", ignore));
     if (isDropped) {
       giveBack(false);
       throw new NoSlot();
     }
-    // Without a listener a connection that is lost would end the program; the statement rejects as well.
-    held.on("error", ignore);
     began = performance.now();
     try {
       const result = await held.query(statement);
@@ -359,29 +381,32 @@ async function listenOn(
   onLost: () => void,
 ): Promise<EndListening | undefined> {
   if ((pool.options?.max ?? 10) < 2) return undefined;
-  const client = await pool.connect();
   let isOpen = true;
-  const end = () => {
+  const end = (client: PoolClient) => {
     if (!isOpen) return;
     isOpen = false;
     // Destroyed: a connection that listens must not be lent again.
     client.release(true);
   };
-  const lost = () => {
-    if (!isOpen) return;
-    end();
-    onLost();
-  };
-  client.on("error", lost);
-  client.on("end", lost);
-  client.on("notification", ({ payload = "" }) => {
-    if (isOpen) onNotify(payload);
+  const client = await borrow(pool, (borrowed) => {
+    const lost = () => {
+      if (!isOpen) return;
+      end(borrowed);
+      onLost();
+    };
+    borrowed.on("error", lost);
+    borrowed.on("end", lost);
+    borrowed.on("notification", ({ payload = "" }) => {
+      if (isOpen) onNotify(payload);
+    });
   });
   try {
     await client.query(`LISTEN "${channel}"`);
   } catch (error) {
-    end();
+    end(client);
     throw error;
   }
-  return end;
+  // It is never idle to the pool.
+  if (pool.options?.allowExitOnIdle === true) client.unref?.();
+  return () => end(client);
 }
