@@ -338,9 +338,9 @@ export interface KeyRow extends OwnedRow, CreditRow {
    * that replaced each other, which may be gone. Never changes. Absent: its own.
    */
   readonly accountId?: string;
-  /** Id of the key before it in its account: the one that it replaced, or the latest that this one was replaced by. */
+  /** Id of the key before it in its account: the one that it replaced, or if that is gone, the one before. */
   readonly rerolledFrom?: string;
-  /** Id of the key after it in its account; absent: it is the latest. */
+  /** Id of the key after it in its account, which may be gone; absent: it was never replaced. */
   readonly rerolledTo?: string;
   /** Unix time, milliseconds. */
   readonly createdAt: number;

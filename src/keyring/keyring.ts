@@ -138,8 +138,8 @@ export interface Keyring<Meta = JsonObject> {
   /**
    * Absent fields are unchanged, `null` clears, a given list replaces the old one. Unknown permissions and identities
    * are created.
-   * @throws KeystileError BAD_REQUEST at `body.meta` also for metadata that does not fit `options.meta` · NOT_FOUND: no
-   *   such key, or a role that does not exist
+   * @throws KeystileError BAD_REQUEST at `body.meta` also for metadata that does not fit `options.meta`, and at
+   *   `body.expires` for a later end of a key that was rerolled · NOT_FOUND: no such key, or a role that does not exist
    */
   updateKey(body: WithMeta<R.V2KeysUpdateKeyRequestBody, Meta | null>): Promise<A.EmptyResponse>;
   /**
@@ -150,9 +150,9 @@ export interface Keyring<Meta = JsonObject> {
   /**
    * A new id and 16 new random bytes, with all else as it was. Old and new key share the balance and the buckets of the
    * key's limits, and name each other as `rerolledFrom` and `rerolledTo`; the old key expires `expiration` milliseconds
-   * from now, or at its own `expires` if that is sooner. Reroll the newest key only: the replacement of one that was
-   * rerolled before expires when that one does, with an `expiration` of 0 at once.
-   * @throws KeystileError NOT_FOUND
+   * from now, or at its own `expires` if that is sooner, and is never valid for longer than that.
+   * @throws KeystileError NOT_FOUND · CONFLICT: the key was rerolled before, and the newest of its chain is named; or it
+   *   has expired
    */
   rerollKey(body: R.V2KeysRerollKeyRequestBody): Promise<A.V2KeysCreateKeyResponseData>;
   /**

@@ -310,14 +310,13 @@ function accountsOfWrite({ rows, identityRefs }: State, write: Write): KeyRef[] 
 /** Whose an account is: its identity's, or that of the newest key that has it. */
 function ownerOf({ rows, identityIds }: State, ref: KeyRef): Owner | undefined {
   if (typeof ref === "number") return rows.identities.get(identityIds.get(ref) ?? "");
+  // Once the first is gone, the next one leads to the others.
+  const isFirst = ({ accountId, rerolledFrom = "" }: KeyRow) => accountId === ref && !rows.keys.has(rerolledFrom);
   let newest: KeyRow | undefined;
-  for (let key = rows.keys.get(ref); key !== undefined; key = rows.keys.get(key.rerolledTo ?? ""))
+  for (let key = rows.keys.get(ref) ?? [...rows.keys.values()].find(isFirst); key !== undefined;) {
     if (!key.deleted) newest = key;
-  // The first is gone, which the others were found by.
-  if (!rows.keys.has(ref))
-    newest = [...rows.keys.values()].find(
-      (key) => key.accountId === ref && !key.deleted && key.rerolledTo === undefined,
-    );
+    key = rows.keys.get(key.rerolledTo ?? "");
+  }
   return (
     newest && (rows.identities.get(newest.identityId ?? "") ?? { workspaceId: newest.workspaceId, externalId: "" })
   );

@@ -178,6 +178,36 @@ describe("console: keys", () => {
     expect((await browser.get(`/keys/${rerolledTo}`)).text).toContain(keyId("Billing worker"));
   });
 
+  it("the page of a rotation names the key and its owner, and says when the old key ends", async () => {
+    const { browser, key, keyId } = await signedIn();
+    const path = `${key("Mobile app")}/rotate`;
+    const { text } = await browser.get(path);
+    for (const shown of ["Mobile app", keyId("Mobile app"), "acme", "1 d, until 2026-11-25 12:00:00 UTC"])
+      expect(text).toContain(shown);
+    const done = await browser.submit(path, path, { expiration: "86400000" });
+    expect(done.text).toContain("which ends 2026-11-25 12:00:00 UTC");
+    const now = `${key("Old laptop")}/rotate`;
+    expect((await browser.submit(now, now, { expiration: "0" })).text).toContain("which has ended");
+  });
+
+  it("a rotation that is sent twice, or from a page opened before, makes no second successor", async () => {
+    const { browser, key, keyId, keyring, apiId } = await signedIn();
+    const path = `${key("Mobile app")}/rotate`;
+    const fields = hiddenOf((await browser.get(path)).text, path);
+    const tab = hiddenOf((await browser.get(path)).text, path);
+    const keys = async () => (await keyring.listKeys({ apiId })).data.length;
+    const before = await keys();
+    const sent = await Promise.all([1, 2].map(() => browser.post(path, { ...fields, expiration: "0" })));
+    expect(sent.map(({ status }) => status).sort()).toEqual([200, 409]);
+    const again = await browser.post(path, { ...tab, expiration: "0" });
+    const { rerolledTo = "" } = await keyring.getKey({ keyId: keyId("Mobile app") });
+    expect([again.status, await keys()]).toEqual([409, before + 1]);
+    expect(again.text).toContain(`href="/keys/${rerolledTo}"`);
+    expect(again.text).not.toContain('name="expiration"');
+    expect((await browser.get(key("Mobile app"))).text).not.toContain('/rotate"');
+    expect((await browser.get(`/keys/${rerolledTo}`)).text).toContain('/rotate"');
+  });
+
   it("a key is revoked once its owner is typed, or without one its start", async () => {
     const { browser, keyring, key, keyId } = await signedIn();
     for (const [name, right] of [

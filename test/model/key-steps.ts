@@ -72,6 +72,9 @@ export async function updateKey(stage: Stage): Promise<void> {
   stage.note("updateKey", body);
   const roles = existingRoles(workspace, body.roles ?? []);
   if (absent || roles === undefined) return refused("updateKey", keyring.updateKey(body), "NOT_FOUND");
+  const end = body.expires === undefined ? 0 : (body.expires ?? Infinity);
+  if (key.rotated === true && end > (key.expires ?? Infinity))
+    return refused("updateKey", keyring.updateKey(body), "BAD_REQUEST");
   same("updateKey", await keyring.updateKey(body), {});
   if (body.enabled !== undefined) key.enabled = body.enabled;
   if (body.name !== undefined) key.name = body.name ?? undefined;
@@ -114,6 +117,8 @@ export async function rerollKey(stage: Stage): Promise<void> {
   const body = { keyId: key.id, expiration: dice.pick([0, 1, 2_000, DAY, 40 * DAY, 400 * DAY]) };
   stage.note("rerollKey", body);
   if (absent) return refused("rerollKey", keyring.rerollKey(body), "NOT_FOUND");
+  if (key.rotated === true || (key.expires ?? Infinity) < world.now)
+    return refused("rerollKey", keyring.rerollKey(body), "CONFLICT");
   const made = await keyring.rerollKey(body);
   stage.note("made", made.keyId);
   world.keys.push({
@@ -129,4 +134,5 @@ export async function rerollKey(stage: Stage): Promise<void> {
   });
   const last = body.expiration === 0 ? Math.max(0, world.now - 1) : world.now + body.expiration;
   key.expires = Math.min(key.expires ?? Infinity, last);
+  key.rotated = true;
 }

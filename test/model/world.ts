@@ -63,6 +63,8 @@ export interface ModelKey extends Deletable {
   name: string | undefined;
   meta: JsonObject | undefined;
   expires: number | undefined;
+  /** Whether it was replaced: it is never again, and ends no later. */
+  rotated?: true;
   enabled: boolean;
   permissions: Set<ModelPermission>;
   roles: Set<ModelRole>;

@@ -2,7 +2,7 @@
 import { badRequest } from "../../contracts/errors.js";
 import type { KeyResponseData } from "../../keyring/schemas/responses.js";
 import type { OperationName } from "../ask.js";
-import { DAY, time } from "../view/format.js";
+import { DAY, duration, time, toDate } from "../view/format.js";
 import { button, form, type Options, requireTyped, typedForm } from "../view/form.js";
 import { html, type Html, literal, type Part } from "../view/html.js";
 import { chips, code, facts, link, muted, name, section, some } from "../view/parts.js";
@@ -25,13 +25,7 @@ import { usageOf } from "./usage.js";
 import { explainAsked, usedLimits, verdict } from "./verdict.js";
 
 /** How long the old key of a rotation stays valid. */
-const OVERLAPS: Options = [
-  ["0", "Not at all: it ends now"],
-  [String(DAY / 24), "1 hour"],
-  [String(DAY), "1 day"],
-  [String(7 * DAY), "7 days"],
-  [String(30 * DAY), "30 days"],
-];
+const OVERLAPS = [DAY / 24, DAY, 7 * DAY, 30 * DAY];
 
 async function showKey(view: View, keyId: string): Promise<Content> {
   const key = await readKey(view, keyId);
@@ -49,14 +43,14 @@ async function showKey(view: View, keyId: string): Promise<Content> {
   };
 }
 
-function actionsOf(view: View, { keyId, apiId, enabled }: KeyResponseData): Part {
+function actionsOf(view: View, { keyId, apiId, enabled, rerolledTo }: KeyResponseData): Part {
   const to = toKey(keyId);
   const way = (needs: OperationName, text: string): Part =>
     view.may(needs) && button(view, `${to}/${text.toLowerCase()}`, text);
   const submit = enabled ? "Disable" : "Enable";
   const state = { to: `${to}/${submit.toLowerCase()}`, submit, tone: "quiet", isInline: true } as const;
   return html`${view.analyticsOf(apiId) && button(view, `${to}/statement`, "Statement")}
-    ${way("keys.updateKey", "Edit")}${way("keys.rerollKey", "Rotate")}
+    ${way("keys.updateKey", "Edit")}${rerolledTo === undefined && way("keys.rerollKey", "Rotate")}
     ${view.may("keys.updateKey") && form(view, state)}${way("keys.deleteKey", "Revoke")}`;
 }
 
@@ -132,16 +126,37 @@ async function edit(view: View, keyId: string): Promise<Done> {
   return { to: toKey(keyId), notice: "changed" };
 }
 
-function rotateForm(view: View, { keyId }: KeyResponseData): Html {
+function rotateForm(view: View, key: KeyResponseData): Html {
+  const { keyId, expires = Infinity, rerolledTo } = key;
+  const about = facts([
+    ["Key", html`${key.name !== undefined && html`${name(key.name)} `}${code(keyId)}`],
+    ["Owner", ownerLink(view, key)],
+    ["Expires", expires === Infinity ? muted("never") : toDate(expires)],
+  ]);
+  if (rerolledTo !== undefined)
+    return html`${about}<p class="ks-lead">It was rotated before, and only the newest key of a chain can be. Its
+      successor is ${link(view.path(toKey(rerolledTo)), code(rerolledTo))}. If nobody has the text of that one, rotate
+      it, and let it end now.</p>`;
+  const options: Options = [
+    ["0", "Not at all: it ends now"],
+    ...OVERLAPS.map(
+      (ms) => [String(ms), `${duration(ms)}, until ${toDate(Math.min(expires, view.now + ms))}`] as const,
+    ),
+  ];
   const overlap = { name: "expiration", label: "The old key stays valid", value: String(DAY) };
-  const fields = [{ ...overlap, type: "select", options: OVERLAPS } as const];
-  return html`<p class="ks-lead">The new key has another id and text, and all else of this one. Both share credits and
-    limits while both are valid. If the old one leaked, let it end now.</p>${form(view, { fields, submit: "Rotate", cancel: toKey(keyId) })}`;
+  const fields = [{ ...overlap, type: "select", options } as const];
+  return html`${about}<p class="ks-lead">The new key has another id and text, and all else of this one. Both share credits
+    and limits while both are valid. If the old one leaked, let it end now.</p>${form(view, { fields, submit: "Rotate", cancel: toKey(keyId) })}`;
 }
 
 async function rotate(view: View, keyId: string): Promise<Done> {
   const expiration = toNumber(view.form.get("expiration") ?? "");
-  return secret(view, "The new key", await view.ask("keys.rerollKey", { keyId, expiration }));
+  // Read before: a failure afterwards would lose the text of the new key.
+  const old = await readKey(view, keyId);
+  const made = await view.ask("keys.rerollKey", { keyId, expiration });
+  const end = toDate(Math.min(old.expires ?? Infinity, view.now + Number(expiration)));
+  const ends = expiration === 0 ? "which has ended" : `which ends ${end}`;
+  return { ...secret(view, "The new key", made), about: html`It replaces ${keyLink(view, old)}, ${ends}.` };
 }
 
 /** The text of a key, in the answer to the form that made it and nowhere else. */

@@ -17,14 +17,14 @@ const UNITS: readonly (readonly [name: string, ms: number])[] = [
 export function time(at: number | undefined, now: number, none = "never"): Html {
   if (at === undefined) return html`<span class="ks-muted">${none}</span>`;
   const iso = new Date(at).toISOString();
-  return html`<time datetime="${iso}" title="${toDate(iso)}">${relative(at, now)}</time>`;
+  return html`<time datetime="${iso}" title="${toDate(at)}">${relative(at, now)}</time>`;
 }
 
 /** `2026-11-24`. */
 export const dayOf = (at: number): string => new Date(at).toISOString().slice(0, 10);
 
 /** `2026-11-24 19:00:00 UTC`. */
-const toDate = (iso: string): string => `${iso.slice(0, 19).replace("T", " ")} UTC`;
+export const toDate = (at: number): string => `${new Date(at).toISOString().slice(0, 19).replace("T", " ")} UTC`;
 
 /** `in 3 d`, `5 min ago`, `now`. */
 function relative(at: number, now: number): string {

@@ -66,6 +66,7 @@ export const keyOperations = [
       summary: "Gives a key a new id and text; the old one expires after a while.",
       answer: createdKey,
       access: onReplacedKey,
+      statuses: [404, 409],
     },
   ),
 ];

@@ -1,6 +1,9 @@
 /**
  * The keys of one account: a key and all that replaced it, and each other, in the order in which they were made. Each
  * row points to its two neighbours, so that all are found from any, whichever of them was rerolled or removed.
+ *
+ * A key that was replaced keeps `rerolledTo` for good, also if nothing is there any more: it must not count as the
+ * newest again.
  */
 import type { KeyRow, Write } from "../../contracts/store.js";
 import type { Context, Reading } from "../context.js";
@@ -19,13 +22,16 @@ export async function lastOfAccount(context: Context, row: KeyRow): Promise<KeyR
   return (await follow(context, row, "rerolledTo")).at(-1) ?? row;
 }
 
-/** What is written with the removal of a key: its neighbours become neighbours of each other. */
+/**
+ * What is written with the removal of a key: its neighbours become neighbours of each other. The one before the newest
+ * stays as it is.
+ */
 export async function unlink(context: Context, row: KeyRow): Promise<Write[]> {
   const writes: Write[] = [];
   for (const link of LINKS) {
     const back = link === "rerolledFrom" ? "rerolledTo" : "rerolledFrom";
     const [neighbour] = row[link] === undefined ? [] : await context.store.readMany("keys", [row[link]]);
-    if (neighbour === undefined) continue;
+    if (neighbour === undefined || (back === "rerolledTo" && row.rerolledTo === undefined)) continue;
     const relinked: Mutable<KeyRow> = { ...neighbour };
     setField(relinked, back, row[back] ?? null);
     writes.push({ table: "keys", row: relinked });

@@ -1,4 +1,5 @@
 /** Replaces a key by one with a new id and a new text and the same settings: the operation `keys.rerollKey`. */
+import { KeystileError } from "../../contracts/errors.js";
 import type { KeyRow, Write } from "../../contracts/store.js";
 import type { MaybePromise } from "../../contracts/types.js";
 import { MAX_DATE_MS } from "../../lib/check-options.js";
@@ -26,8 +27,8 @@ const PREFIXED = /^([a-zA-Z0-9_]{1,16})_(?:.{4}|.*\.{3})$/;
  * One write creates the new key and sets the old one's expiry. The new key has the old one's `expires` and, unless the
  * request names another, its prefix, but 16 new random bytes. Both share one balance and the buckets of the key's own
  * limits, so that replacing a key makes no credits and no tokens; when the old key ends they belong to the new one. An
- * old key that expires sooner anyway keeps its `expires`.
- * @throws KeystileError NOT_FOUND
+ * old key that expires sooner anyway keeps its `expires`. Of concurrent calls for one key, one succeeds.
+ * @throws KeystileError NOT_FOUND · CONFLICT: the key was rerolled before, or has expired
  */
 export const rerollKey = operation(
   "rerollKey",
@@ -38,7 +39,7 @@ export const rerollKey = operation(
 /**
  * The same for whoever may not replace every key.
  * @param check throws (or rejects) if the old key, as it is when it is written, is not to be replaced
- * @throws KeystileError NOT_FOUND · what `check` throws
+ * @throws KeystileError NOT_FOUND · CONFLICT as {@link requireRotatable} says · what `check` throws
  */
 export async function replaceKey(
   context: Context,
@@ -49,24 +50,42 @@ export async function replaceKey(
   return updateWithRetry(context, keyId, async () => {
     const old = await requireKey(context, keyId);
     await check(old);
-    // One that was rerolled before is not the latest of its account.
-    const last = await lastOfAccount(context, old);
+    await requireRotatable(context, old, now);
     const { key, start } = newKey(prefix ?? PREFIXED.exec(old.start)?.[1], DEFAULT_BYTES);
     const digest = await digestKey(key);
-    const row = copyOf(context, old, last, { id: context.newId("key", now), digest, start, createdAt: now });
-    const retired: Mutable<KeyRow> = { ...old, expires: lastValidTime(old, expiration, now), updatedAt: now };
-    const rows: KeyRow[] = [row, retired];
-    if (last.id === old.id) retired.rerolledTo = row.id;
-    else rows.push({ ...last, rerolledTo: row.id });
-    const writes = rows.map((row): Write => ({ table: "keys", row }));
+    const row = copyOf(context, old, { id: context.newId("key", now), digest, start, createdAt: now });
+    const ended = { expires: lastValidTime(old, expiration, now), updatedAt: now, rerolledTo: row.id };
+    const writes: Write[] = [
+      { table: "keys", row },
+      { table: "keys", row: { ...old, ...ended } },
+    ];
     return (await writeRows(context, writes)) ? { keyId: row.id, key } : undefined;
   });
+}
+
+/**
+ * Refuses a key whose successor would end with it. Why also where the newest key of its chain was deleted: whoever
+ * deletes that one ends the chain, and an old key must not bring it back.
+ * @throws KeystileError CONFLICT: the key was rerolled before, and the newest of its chain is named, if it is there; or
+ *   it has expired
+ */
+export async function requireRotatable(context: Context, row: KeyRow, now: number): Promise<void> {
+  const { rerolledTo, expires = Infinity } = row;
+  if (rerolledTo !== undefined) {
+    const newest = await lastOfAccount(context, row);
+    const isThere = newest.rerolledTo === undefined && !newest.deleted;
+    const next = isThere
+      ? `rotate the newest key of its chain, ${newest.id}`
+      : "the newest key of its chain was deleted: create a new key";
+    throw new KeystileError("CONFLICT", `the key was rotated before; ${next}`);
+  }
+  if (expires < now)
+    throw new KeystileError("CONFLICT", "the key has expired; give it a later `expires` first, or create a new key");
 }
 
 function copyOf(
   context: Context,
   old: KeyRow,
-  last: KeyRow,
   fresh: Pick<KeyRow, "id" | "start" | "createdAt"> & { readonly digest: string },
 ): Mutable<KeyRow> {
   const row: Mutable<KeyRow> = {
@@ -74,7 +93,7 @@ function copyOf(
     ...fresh,
     version: 0,
     accountId: old.accountId ?? old.id,
-    rerolledFrom: last.id,
+    rerolledFrom: old.id,
     ratelimits: toLimitRows(context, old.ratelimits, fresh.createdAt),
   };
   if (refillCursorOf(old) > row.createdAt) row.refillCursor = refillCursorOf(old);

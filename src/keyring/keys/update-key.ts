@@ -2,6 +2,7 @@
  * The operations `keys.updateKey` and `keys.deleteKey`. Absent fields are unchanged, `null` clears, a list replaces the
  * old one.
  */
+import { badRequest } from "../../contracts/errors.js";
 import { fieldsThat, KEY_FIELDS } from "../../contracts/key-fields.js";
 import type { CreditChange, KeyRow, Write } from "../../contracts/store.js";
 import type { MaybePromise } from "../../contracts/types.js";
@@ -46,7 +47,8 @@ export const changedKey = (externalId: Schema<string>) =>
 /**
  * Changes a key. Permissions and the identity are created when they do not exist. A key that moves draws on the credits
  * of its new identity, unless it has its own.
- * @throws KeystileError BAD_REQUEST · NOT_FOUND: no such key, or a role that does not exist
+ * @throws KeystileError BAD_REQUEST, also for a later end of a key that was rerolled · NOT_FOUND: no such key, or a
+ *   role that does not exist
  */
 export const updateKey = operation("updateKey", changedKey(atom.anyExternalId), async (context, request) => {
   const now = context.clock();
@@ -55,6 +57,8 @@ export const updateKey = operation("updateKey", changedKey(atom.anyExternalId), 
   const { keyId, roles, permissions, externalId } = request;
   const has = await requireKey(context, keyId);
   const roleIds = roles && (await requireIds(context, ROLES, roles));
+  // Here too, before names are created.
+  requireNoLaterEnd(has, request.expires);
   const externalIds = typeof externalId === "string" ? [externalId] : [];
   const { permissionIds: ids, identityIds } = await ensureNames(context, permissions ?? [], externalIds, now);
   const permissionIds = permissions && idsOf(permissions, ids);
@@ -62,6 +66,7 @@ export const updateKey = operation("updateKey", changedKey(atom.anyExternalId), 
   if (roleIds !== undefined || permissionIds !== undefined)
     await requireVerifiable(context, roleIds ?? has.roles, permissionIds ?? has.permissions);
   return writeKey(context, keyId, now, (row) => {
+    requireNoLaterEnd(row, request.expires);
     for (const name of SETTABLE) setField(row, name, request[name]);
     for (const name of CLEARABLE) setField(row, name, request[name] === null ? whenCleared(name) : request[name]);
     setField(row, "identityId", typeof externalId === "string" ? identityIds.get(externalId) : externalId);
@@ -72,6 +77,13 @@ export const updateKey = operation("updateKey", changedKey(atom.anyExternalId), 
     return changeSource(context, row, request, now);
   });
 });
+
+/** A key that was rerolled ends with its overlap, or sooner. @param wanted null: never */
+function requireNoLaterEnd({ rerolledTo, expires = Infinity }: KeyRow, wanted: number | null | undefined): void {
+  if (rerolledTo === undefined || wanted === undefined || (wanted ?? Infinity) <= expires) return;
+  const message = "cannot be later than it is: the key was rotated";
+  throw badRequest([{ location: "body.expires", message, fix: `use ${rerolledTo}, which replaced it` }]);
+}
 
 /** What a request says of whose credits a key takes: its own, its identity's or none. */
 function changeSource(

@@ -20,7 +20,7 @@ import { type Context, updateWithRetry } from "../context.js";
 import { expiryOf, prepareKey } from "../keys/create-key.js";
 import { type KnownRows, refersTo, toKeyResponses } from "../keys/key-response.js";
 import { pagesOfKeys } from "../keys/keys-of-identity.js";
-import { replaceKey } from "../keys/reroll-key.js";
+import { replaceKey, requireRotatable } from "../keys/reroll-key.js";
 import { writeKey } from "../keys/update-key.js";
 import { contextOfKeyring, type Keyring } from "../keyring.js";
 import { fillPage } from "../list-page.js";
@@ -70,7 +70,7 @@ export interface OwnerKeys {
   /**
    * Replaces a key by one with a new id and text and the same settings, balance and buckets; the old one verifies until
    * the overlap ends, and the one before it, if any is left, ends at once.
-   * @throws KeystileError CONFLICT: the key was rotated before
+   * @throws KeystileError CONFLICT: the key was rotated before, and the newest of its chain is named; or it has expired
    */
   rotate(body: schemas.OwnerRotateRequestBody): Promise<V2KeysCreateKeyResponseData>;
   /** Gives a key another name, for people; null: none. */
@@ -209,14 +209,12 @@ export function forOwner(keyring: Keyring, externalId: string, options: OwnerOpt
     async rotate(body) {
       const { keyId, overlap = 86_400_000 } = parse(schemas.rotate, body);
       const owner = await requireOwner();
-      const requireCurrent = (row: KeyRow | undefined): KeyRow => {
-        const owned = requireOwned(owner, row);
-        if (owned.rerolledTo === undefined) return owned;
-        throw new KeystileError("CONFLICT", "the key was rotated before; rotate the one that replaced it");
-      };
       const [row] = await context.store.readMany("keys", [keyId]);
-      const { rerolledFrom } = requireCurrent(row?.deleted === true ? undefined : row);
+      const old = requireOwned(owner, row?.deleted === true ? undefined : row);
       const now = context.clock();
+      // Before anything ends.
+      await requireRotatable(context, old, now);
+      const { rerolledFrom } = old;
       const writing = contextFor(context, "rerollKey");
       const [before] = rerolledFrom === undefined ? [] : await context.store.readMany("keys", [rerolledFrom]);
       if (before !== undefined && !before.deleted && isLiving(before, now))
@@ -224,7 +222,7 @@ export function forOwner(keyring: Keyring, externalId: string, options: OwnerOpt
           retired.expires = Math.max(0, now - 1);
           return undefined;
         });
-      return replaceKey(writing, { keyId, expiration: overlap }, requireCurrent);
+      return replaceKey(writing, { keyId, expiration: overlap }, (row) => requireOwned(owner, row));
     },
 
     async rename(body) {

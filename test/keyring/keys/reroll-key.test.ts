@@ -1,9 +1,22 @@
-import { describe, expect, it } from "vitest";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, it } from "vitest";
+import type { Store } from "../../../src/contracts/store.js";
 import { periodOf } from "../../../src/credits/refill-calendar.js";
+import { createKeyring } from "../../../src/keyring/keyring.js";
 import type { V2KeysUpdateKeyRequestBody } from "../../../src/keyring/schemas/requests.js";
+import { memoryStore } from "../../../src/stores/memory.js";
+import { sqliteStore } from "../../../src/stores/sqlite/store.js";
 import { createVerifier } from "../../../src/verify/verifier.js";
-import { changed, DAY, fault, limit, refOf, world } from "../support.js";
+import { changed, DAY, failure, fault, limit, problems, refOf, world } from "../support.js";
 
+const folder = mkdtempSync(join(tmpdir(), "keystile-reroll-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+const STORES: Record<string, () => Store> = {
+  memory: () => memoryStore(),
+  SQLite: () => sqliteStore(join(folder, "keys.db")),
+};
 const REFILL = { interval: "daily", amount: 5 } as const;
 
 describe("rerollKey: everything under a new id and a new text", () => {
@@ -203,8 +216,8 @@ describe("rerollKey: everything under a new id and a new text", () => {
     const first = await create({ credits: { remaining: 100, refill: REFILL } });
     texts.set(first.keyId, first.key);
     const second = await reroll(first.keyId);
-    const third = await reroll(first.keyId);
-    const fourth = await reroll(second);
+    const third = await reroll(second);
+    const fourth = await reroll(third);
     const change = async (keyId: string, refill: NonNullable<V2KeysUpdateKeyRequestBody["credits"]>) => {
       await keyring.updateKey({ keyId, credits: refill });
       for (const id of texts.keys())
@@ -224,7 +237,7 @@ describe("rerollKey: everything under a new id and a new text", () => {
     }
     await keyring.deleteKey({ keyId: fourth, permanent: true });
     texts.delete(fourth);
-    await change(await reroll(third), { refill: null });
+    await change(third, { refill: null });
     await verifier.close();
   });
 
@@ -320,6 +333,7 @@ describe("rerollKey: everything under a new id and a new text", () => {
     const { keyring, store, create } = await world();
     const first = await create({ credits: { remaining: 5 } });
     const second = await keyring.rerollKey({ keyId: first.keyId, expiration: DAY });
+    const third = await keyring.rerollKey({ keyId: second.keyId, expiration: DAY });
     let isRemoved = false;
     const other = await world({
       store: changed(store, {
@@ -332,10 +346,11 @@ describe("rerollKey: everything under a new id and a new text", () => {
         },
       }),
     });
-    const third = await other.keyring.rerollKey({ keyId: first.keyId, expiration: DAY });
+    await other.keyring.updateCredits({ keyId: first.keyId, operation: "set", value: null });
     expect(isRemoved).toBe(true);
     const [row, latest] = await store.readMany("keys", [first.keyId, third.keyId]);
     expect([row!.rerolledTo, latest!.rerolledFrom, latest!.rerolledTo]).toEqual([third.keyId, first.keyId, undefined]);
+    expect(latest).toMatchObject({ creditsFrom: "none", hasCredits: false });
   });
 
   it("keeps the prefix of an import that never verified, or takes another", async () => {
@@ -349,7 +364,8 @@ describe("rerollKey: everything under a new id and a new text", () => {
     expect((await keyring.rerollKey({ keyId, expiration: 0 })).key).toMatch(/^sk_live_[1-9A-HJ-NP-Za-km-z]{20,}$/);
     const plain = await imported("2".repeat(64));
     expect((await keyring.rerollKey({ keyId: plain, expiration: 0 })).key).not.toContain("_");
-    const named = await keyring.rerollKey({ keyId: plain, expiration: 0, prefix: "acme" });
+    const other = await imported("3".repeat(64));
+    const named = await keyring.rerollKey({ keyId: other, expiration: 0, prefix: "acme" });
     expect(named.key).toMatch(/^acme_/);
     expect((await keyring.getKey({ keyId: named.keyId })).start).toBe(named.key.slice(0, 9));
     expect(await fault(keyring.rerollKey({ keyId: plain, expiration: 0, prefix: "a b" }))).toBe("BAD_REQUEST 400");
@@ -361,5 +377,124 @@ describe("rerollKey: everything under a new id and a new text", () => {
     await keyring.deleteKey({ keyId });
     expect(await fault(keyring.rerollKey({ keyId, expiration: 0 }))).toBe("NOT_FOUND 404");
     expect(await fault(keyring.rerollKey({ keyId: "key_unknown", expiration: 0 }))).toBe("NOT_FOUND 404");
+  });
+});
+
+describe("rerollKey: only the newest key of a chain", () => {
+  it("is a CONFLICT for another, which names the newest; nothing is made, and nothing ends sooner", async () => {
+    const { keyring, store, apiId, create } = await world();
+    const first = await create();
+    const second = await keyring.rerollKey({ keyId: first.keyId, expiration: DAY });
+    const third = await keyring.rerollKey({ keyId: second.keyId, expiration: DAY });
+    const rows = () => store.readMany("keys", [first.keyId, second.keyId, third.keyId]);
+    const before = await rows();
+    for (const { keyId } of [first, second])
+      for (const expiration of [0, DAY]) {
+        const refusal = await failure(keyring.rerollKey({ keyId, expiration }));
+        expect([refusal.code, refusal.status]).toEqual(["CONFLICT", 409]);
+        expect(refusal.message).toContain(third.keyId);
+      }
+    expect(await rows()).toEqual(before);
+    expect((await keyring.listKeys({ apiId })).data).toHaveLength(3);
+    await keyring.rerollKey({ keyId: third.keyId, expiration: 0 });
+  });
+
+  it.each(Object.entries(STORES))("of many at once one succeeds, and the others name its key: %s", async (_, open) => {
+    const store = open();
+    const { keyring, apiId, create, time } = await world({ store });
+    const elsewhere = createKeyring(store, { clock: () => time.now });
+    const { keyId } = await create();
+    const calls = [keyring, elsewhere, keyring, elsewhere].map((one) => one.rerollKey({ keyId, expiration: DAY }));
+    const settled = await Promise.allSettled(calls);
+    const [made, ...more] = settled.flatMap((one) => (one.status === "fulfilled" ? [one.value] : []));
+    expect(more).toEqual([]);
+    for (const one of settled)
+      if (one.status === "rejected")
+        expect(one.reason).toMatchObject({
+          code: "CONFLICT",
+          message: expect.stringContaining(made!.keyId) as unknown,
+        });
+    expect((await keyring.listKeys({ apiId })).data.map((key) => key.keyId).sort()).toEqual(
+      [keyId, made!.keyId].sort(),
+    );
+    await store.close();
+  });
+
+  it.each([false, true])("once the newest was deleted (permanent: %s) the chain has ended", async (permanent) => {
+    const { keyring, create, time } = await world();
+    const first = await create();
+    const second = await keyring.rerollKey({ keyId: first.keyId, expiration: DAY });
+    const third = await keyring.rerollKey({ keyId: second.keyId, expiration: DAY });
+    await keyring.deleteKey({ keyId: third.keyId, permanent });
+    for (const { keyId } of [first, second]) {
+      const refusal = await failure(keyring.rerollKey({ keyId, expiration: DAY }));
+      expect([refusal.code, refusal.message]).toEqual([
+        "CONFLICT",
+        "the key was rotated before; the newest key of its chain was deleted: create a new key",
+      ]);
+      expect(await problems(keyring.updateKey({ keyId, expires: null }))).toEqual(["body.expires"]);
+      expect((await keyring.getKey({ keyId })).expires).toBe(time.now + DAY);
+    }
+  });
+
+  it("a key that has expired has no successor, which would be EXPIRED from the start", async () => {
+    const { keyring, apiId, create, time } = await world();
+    const { keyId } = await create({ expires: time.now + DAY });
+    time.now += DAY + 1;
+    expect(await fault(keyring.rerollKey({ keyId, expiration: 0 }))).toBe("CONFLICT 409");
+    expect((await keyring.listKeys({ apiId })).data).toHaveLength(1);
+    await keyring.updateKey({ keyId, expires: time.now });
+    await keyring.rerollKey({ keyId, expiration: 0 });
+  });
+});
+
+describe("a key that was rotated", () => {
+  it("ends no later, whatever updateKey says: null, a later time, enabled; it may end sooner", async () => {
+    const { keyring, store, create, time } = await world();
+    const verifier = createVerifier(store, { clock: () => time.now });
+    const first = await create();
+    const { keyId } = first;
+    const second = await keyring.rerollKey({ keyId, expiration: DAY });
+    const end = time.now + DAY;
+    for (const expires of [null, end + 1]) {
+      const { errors } = await failure(keyring.updateKey({ keyId, expires, permissions: ["never.made"] }));
+      expect(errors).toEqual([
+        {
+          location: "body.expires",
+          message: "cannot be later than it is: the key was rotated",
+          fix: `use ${second.keyId}, which replaced it`,
+        },
+      ]);
+    }
+    expect((await keyring.listPermissions()).data).toEqual([]);
+    await keyring.updateKey({ keyId, expires: end, name: "old" });
+    await keyring.updateKey({ keyId, expires: end - 1, enabled: false });
+    expect(await problems(keyring.updateKey({ keyId, expires: end }))).toEqual(["body.expires"]);
+    time.now = end;
+    await keyring.updateKey({ keyId, enabled: true });
+    expect((await verifier.verify({ key: first.key })).code).toBe("EXPIRED");
+    expect(await problems(keyring.updateKey({ keyId, expires: null }))).toEqual(["body.expires"]);
+    await keyring.updateKey({ keyId: second.keyId, expires: end + DAY });
+    await verifier.close();
+  });
+
+  it("a rotation that comes between reading and writing does not let a later end through", async () => {
+    const { keyring, store, create, time } = await world();
+    const { keyId } = await create();
+    let isRotated = false;
+    const other = await world({
+      store: changed(store, {
+        async write(...given) {
+          if (!isRotated) {
+            isRotated = true;
+            await keyring.rerollKey({ keyId, expiration: DAY });
+          }
+          return store.write(...given);
+        },
+      }),
+    });
+    isRotated = false;
+    expect(await problems(other.keyring.updateKey({ keyId, expires: null }))).toEqual(["body.expires"]);
+    expect((await keyring.getKey({ keyId })).expires).toBe(time.now + DAY);
   });
 });
