@@ -8,6 +8,21 @@ const BARE = /^[!#-+\--:<-[\]-~]+$/;
 /** 255 characters, each with a backslash, and the quotes. */
 const MAX_LENGTH = 512;
 
+/** The header's name, as documents and problems write it. */
+export const IDEMPOTENCY_KEY = "Idempotency-Key";
+
+/**
+ * Refuses the header where it would be ignored: a repeat would act again, although its client says that it must not.
+ * @param headers those that the operation documents
+ * @param sent the header's value, if it was sent
+ * @throws KeystileError BAD_REQUEST at `headers.Idempotency-Key`
+ */
+export function requireTaken(headers: object | undefined, sent: string | undefined): void {
+  if (sent === undefined || (headers !== undefined && IDEMPOTENCY_KEY in headers)) return;
+  const message = "is not taken by this operation";
+  throw badRequest([{ location: `headers.${IDEMPOTENCY_KEY}`, message, fix: "leave it out: a repeat acts again" }]);
+}
+
 /**
  * The key that a header has. The same with and without quotes.
  * @param header its value; several headers are joined with a comma, and are refused
@@ -24,7 +39,7 @@ export function readIdempotencyKey(header: string): string {
 const malformed = (): KeystileError =>
   badRequest([
     {
-      location: "headers.Idempotency-Key",
+      location: `headers.${IDEMPOTENCY_KEY}`,
       message: "must be one string of 1 to 255 characters of printable ASCII",
       fix: 'send a UUID in quotes: "8e03978e-40d5-43dd-bc93-6894a57f9324"',
     },

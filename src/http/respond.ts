@@ -1,6 +1,6 @@
 /**
  * Handles one request, in this order: route (404, 405), caller (401), request limit of the workspace (429), any grant
- * of the action (403), body (415, 413, 400), operation (contract 4, 5, 7). It waits for space wherever it holds more
+ * of the action (403), headers (400), body (415, 413, 400), operation (contract 4, 5, 7). It waits for space wherever it holds more
  * (503).
  */
 import type { Authenticator } from "../access/authenticate.js";
@@ -14,6 +14,7 @@ import type { Trace } from "./access-log.js";
 import type { Hold } from "./admission/admission.js";
 import { checkContentType, isShortJson, readLongJson, readShortJson } from "./body.js";
 import { toFailure, toPage, toSentError, toSuccess } from "./envelope.js";
+import { requireTaken } from "./idempotency-key.js";
 import type { Incoming, Outgoing } from "./messages.js";
 import type { Operation, Services } from "./operations/operation.js";
 import type { BodyBound } from "./options.js";
@@ -113,6 +114,7 @@ async function perform(
     if (verdict.exceeded) throw tooMany();
   }
   if (!operation.mayAny(caller)) throw forbidden(operation.permissions);
+  requireTaken(operation.headers, incoming.header("idempotency-key"));
   checkContentType(incoming.header);
   // Read before the turn if it is short: caller and key are then looked up together, so the store polls for changes
   // once.

@@ -90,8 +90,11 @@ export const updateIdentity = operation(
 );
 
 /**
- * Its keys remain, without an identity; none becomes unlimited by it.
- * @throws KeystileError NOT_FOUND · CONFLICT: keys draw on its credits, and are not to be disabled
+ * Its keys remain, without an identity; none becomes unlimited by it, and none gets out of its shared limits where its
+ * keys are to be disabled. Keys are disabled until none is found enabled, and only then is it removed: one that is made
+ * with credits of its own in between those two steps stays enabled.
+ * @throws KeystileError NOT_FOUND · CONFLICT: keys draw on its credits, and are not to be disabled · STORE_BUSY: others
+ *   kept making keys of it
  */
 export const deleteIdentity = operation(
   "deleteIdentity",
@@ -102,8 +105,10 @@ export const deleteIdentity = operation(
   (context, { identity, keys }) =>
     updateWithRetry(context, identity, async () => {
       const row = await requireNamed(context, "identities", identity);
-      if (row.hasCredits === true)
-        await (keys === "disable" ? disableKeys(context, row) : requireUndrawn(context, row));
+      if (keys === "disable") {
+        // Looked for again: keys may have been made meanwhile.
+        if ((await disableKeys(context, row)) > 0) return undefined;
+      } else if (row.hasCredits === true) await requireUndrawn(context, row);
       // Refused by the store if a key has begun to draw meanwhile.
       const removal = { table: "identities", remove: row.id, version: row.version } as const;
       return (await writeRows(context, [removal])) ? {} : undefined;

@@ -2,12 +2,11 @@
 import { badRequest, isKeystileError, KeystileError } from "../contracts/errors.js";
 import type { CreditChange, IdentityRow, Write } from "../contracts/store.js";
 import { periodOf } from "../credits/refill-calendar.js";
-import { creditsSource } from "../lib/credits-source.js";
 import type { Mutable } from "../lib/mutable.js";
 import { type Context, updateWithRetry } from "./context.js";
 import type { CreditPatch } from "./keys/credit-change.js";
 import { readCredits } from "./keys/key-response.js";
-import { keysThatDrawOn } from "./keys/keys-of-identity.js";
+import { keysThatDrawOn, pagesOfKeys } from "./keys/keys-of-identity.js";
 import { changeBalanceOf, writeKey } from "./keys/update-key.js";
 import { operation } from "./operation.js";
 import { requireNamed } from "./rows.js";
@@ -69,22 +68,28 @@ export async function requireUndrawn(context: Context, row: IdentityRow): Promis
   let drawing = 0;
   for await (const _ of keysThatDrawOn(context, row)) drawing++;
   if (drawing === 0) return;
-  const message = `keys draw on the credits of the identity: ${drawing}; take its credits away, or send keys: "disable"`;
+  const ways = 'take its credits away, or send keys: "disable", which disables all its keys';
+  const message = `keys draw on the credits of the identity: ${drawing}; ${ways}`;
   throw new KeystileError("CONFLICT", message);
 }
 
-/** Disables the keys that draw on its credits. */
-export async function disableKeys(context: Context, row: IdentityRow): Promise<void> {
-  for await (const { id, enabled } of keysThatDrawOn(context, row)) {
-    if (!enabled) continue;
-    try {
-      await writeKey(context, id, context.clock(), (key) => {
-        if (key.identityId === row.id && creditsSource(key, row) === "identity") key.enabled = false;
-        return undefined;
-      });
-    } catch (error) {
-      // Deleted meanwhile.
-      if (!isKeystileError(error) || error.code !== "NOT_FOUND") throw error;
+/** Disables all its keys, those with credits of their own too. @returns how many were enabled */
+export async function disableKeys(context: Context, { id: identityId }: IdentityRow): Promise<number> {
+  let disabled = 0;
+  for await (const rows of pagesOfKeys(context, { identityId })) {
+    for (const { id, enabled } of rows) {
+      if (!enabled) continue;
+      try {
+        await writeKey(context, id, context.clock(), (key) => {
+          if (key.identityId === identityId) key.enabled = false;
+          return undefined;
+        });
+        disabled++;
+      } catch (error) {
+        // Deleted meanwhile, or of a deleted API.
+        if (!isKeystileError(error) || error.code !== "NOT_FOUND") throw error;
+      }
     }
   }
+  return disabled;
 }

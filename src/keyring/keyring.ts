@@ -243,8 +243,8 @@ export interface Keyring<Meta = JsonObject> {
    */
   updateIdentityCredits(body: R.UpdateIdentityCreditsRequestBody): Promise<A.KeyCredits>;
   /**
-   * Its keys remain, without an identity and without its shared limits. No key becomes unlimited by it: those that
-   * draw on its credits are disabled first, if the request says so.
+   * Its keys remain, without an identity and without its shared limits. No key becomes unlimited by it: with
+   * `keys: "disable"` all its keys are disabled first, those with credits of their own too.
    * @throws KeystileError NOT_FOUND · CONFLICT: so many keys draw on its credits, and `keys` is not `disable`
    */
   deleteIdentity(body: R.DeleteIdentityRequestBody): Promise<A.EmptyResponse>;

@@ -1,6 +1,7 @@
 /** The header `Idempotency-Key` of `keys.verifyKey`: its forms, its errors, and whose key it is. */
 import { describe, expect, it } from "vitest";
 import { readIdempotencyKey } from "../../src/http/idempotency-key.js";
+import { OPERATIONS } from "../../src/http/operations/index.js";
 import { createKeyring, memoryStore } from "../../src/index.js";
 import { HOSTS, world, type WorldOptions } from "./support.js";
 
@@ -46,6 +47,40 @@ async function service(options: WorldOptions) {
     });
   return { ...made, left, verify, otherRoot };
 }
+
+describe.each(HOSTS)("Idempotency-Key where it is not taken: %s", (host) => {
+  it("every operation that does not document it refuses it, and does nothing", async () => {
+    const { send, authorization, create, keyring, close } = await world({ host });
+    const { keyId } = await create({ credits: { remaining: 10 } });
+    const headers = { ...JSON_TYPE, authorization, "idempotency-key": UUID };
+    const ask = (name: string, body: object) =>
+      send(`/v2/${name}`, { method: "POST", headers, body: JSON.stringify(body) });
+    const taking: string[] = [];
+    for (const { name, headers: documented = {} } of Object.values(OPERATIONS)) {
+      const { status, body } = await ask(name, {});
+      const locations = body.error?.errors?.map(({ location }: { location: string }) => location) ?? [];
+      expect([name, status, locations.includes(LOCATION)]).toEqual([name, 400, !(LOCATION.slice(8) in documented)]);
+      if (!locations.includes(LOCATION)) taking.push(name);
+    }
+    expect(taking).toEqual(["keys.verifyKey"]);
+    for (const _ of [1, 2])
+      expect((await ask("keys.updateCredits", { keyId, operation: "increment", value: 10 })).status).toBe(400);
+    expect((await keyring.getKey({ keyId })).credits?.remaining).toBe(10);
+    await close();
+  });
+
+  it("a caller without a grant of the action learns nothing of it: 401 and 403 come first", async () => {
+    const { send, keyring, close } = await world({ host });
+    const { key } = await keyring.createRootKey({ permissions: ["api.*.verify_key"] });
+    const statusOf = async (credential: string) => {
+      const authorization = `Bearer ${credential}`;
+      const headers = { ...JSON_TYPE, authorization, "idempotency-key": UUID };
+      return (await send("/v2/keys.updateCredits", { method: "POST", headers, body: "{}" })).status;
+    };
+    expect([await statusOf("root_unknown"), await statusOf(key)]).toEqual([401, 403]);
+    await close();
+  });
+});
 
 describe.each(HOSTS)("Idempotency-Key: %s", (host) => {
   it("a repeat answers again and takes nothing, quoted or bare; each root key has its own", async () => {

@@ -7,7 +7,7 @@ import { afterAll, describe, expect, it } from "vitest";
 import { createVerifier, explain, memoryStore, retryAfter, type Store } from "../../src/index.js";
 import { createKeyring } from "../../src/keyring/keyring.js";
 import { sqliteStore } from "../../src/stores/sqlite/index.js";
-import { DAY, failure, fault, NOON, problems, world } from "./support.js";
+import { changed, DAY, failure, fault, limit, NOON, problems, world } from "./support.js";
 
 const folder = mkdtempSync(join(tmpdir(), "identity-credits-"));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -155,16 +155,48 @@ describe.each(Object.entries(STORES))("credits of an identity on %s", (_, open) 
     expect(await keyring.deleteIdentity({ identity: "ada" })).toEqual({});
   });
 
-  it("ruling D11: the deletion may disable the keys that draw, and those alone", async () => {
+  it("ruling D11: the deletion may disable all keys of the owner, those with credits of their own too", async () => {
     const { keyring, create, spend } = await plan(open());
-    const drawing = [await create({ externalId: "ada" }), await create({ externalId: "ada" })];
-    const own = await create({ externalId: "ada", credits: { remaining: 5 } });
-    const none = await create({ externalId: "ada", creditsFrom: "none" });
+    const keys = [
+      await create({ externalId: "ada" }),
+      await create({ externalId: "ada", credits: { remaining: 5 } }),
+      await create({ externalId: "ada", creditsFrom: "none" }),
+      await create({ externalId: "ada", enabled: false }),
+    ];
+    const other = await create({ externalId: "bob", credits: { remaining: 5 } });
     expect(await keyring.deleteIdentity({ identity: "ada", keys: "disable" })).toEqual({});
-    for (const { key } of drawing) expect((await spend(key))[0]).toBe("DISABLED");
-    expect(await spend(own.key)).toEqual(["VALID", 4]);
-    expect(await spend(none.key)).toEqual(["VALID", undefined]);
+    for (const { key } of keys) expect((await spend(key))[0]).toBe("DISABLED");
+    expect(await spend(other.key)).toEqual(["VALID", 4]);
     expect(await fault(keyring.getIdentity({ identity: "ada" }))).toBe("NOT_FOUND 404");
+  });
+
+  it("the same of an owner without credits, whose keys share limits alone", async () => {
+    const { keyring, create, spend } = await plan(open());
+    await keyring.createIdentity({ externalId: "bob", ratelimits: [limit("requests", { autoApply: true })] });
+    const { key } = await create({ externalId: "bob", credits: { remaining: 5 } });
+    await keyring.deleteIdentity({ identity: "bob", keys: "disable" });
+    expect((await spend(key))[0]).toBe("DISABLED");
+  });
+
+  it("a key that is made while the owner's keys are disabled is disabled too", async () => {
+    const inner = open();
+    let meanwhile: (() => Promise<unknown>) | undefined;
+    const { keyring, create, spend } = await plan(
+      changed(inner, {
+        async write(...given) {
+          const act = meanwhile;
+          meanwhile = undefined;
+          await act?.();
+          return inner.write(...given);
+        },
+      }),
+    );
+    await create({ externalId: "ada", credits: { remaining: 5 } });
+    const late: { key: string }[] = [];
+    meanwhile = async () => late.push(await create({ externalId: "ada", credits: { remaining: 5 } }));
+    await keyring.deleteIdentity({ identity: "ada", keys: "disable" });
+    expect(late).toHaveLength(1);
+    expect((await spend(late[0]!.key))[0]).toBe("DISABLED");
   });
 
   it("ruling D11: refills, a new balance and idempotency are the identity's", async () => {

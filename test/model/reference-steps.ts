@@ -233,15 +233,16 @@ function setShared(row: ModelIdentity, wish: Parameters<typeof set>[1], now: num
   row.since = set(row.credits, wish, now, row.since) ?? row.since;
 }
 
-/** Ruling D11: no key becomes unlimited by a deletion. */
+/** Ruling D11: no key becomes unlimited by a deletion, nor leaves the shared limits of an owner whose keys are to end. */
 async function deleteIdentity({ world, dice, note }: Stage, keyring: Keyring, row: ModelIdentity): Promise<void> {
   const body = { identity: row.id ?? row.externalId, ...(dice.chance(0.4) && { keys: "disable" as const }) };
   note("deleteIdentity", body);
-  const drawing = world.keys.filter((key) => key.identity === row && !isHidden(key) && sourceOf(key) === "identity");
+  const keys = world.keys.filter((key) => key.identity === row && !isHidden(key));
+  const drawing = keys.filter((key) => sourceOf(key) === "identity");
   const call = keyring.deleteIdentity(body);
   if (drawing.length > 0 && body.keys === undefined) return refused("deleteIdentity", call, "CONFLICT");
   same("deleteIdentity", await call, {});
-  for (const key of drawing) key.enabled = false;
+  for (const key of body.keys === undefined ? [] : keys) key.enabled = false;
   row.deleted = true;
 }
 

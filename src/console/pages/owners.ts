@@ -93,7 +93,7 @@ async function showEdit(view: View, externalId: string): Promise<Content> {
 const deletion = (view: View, externalId: string): Html =>
   section(
     "Delete",
-    html`<p class="ks-lead">Its keys stay, without an owner. Those that draw on its credits are disabled.</p>
+    html`<p class="ks-lead">All its keys are disabled, those with credits of their own too, and stay without an owner.</p>
     ${typedForm(view, { to: `${toOwner(externalId)}/delete`, submit: "Delete" }, "its external id", externalId)}`,
   );
 

@@ -2,6 +2,7 @@
 import { listProblemTypes } from "../../contracts/errors.js";
 import type { JsonSchema } from "../../keyring/schemas/json-schema.js";
 import { JSON_TYPE, PROBLEM_TYPE } from "../envelope.js";
+import { IDEMPOTENCY_KEY } from "../idempotency-key.js";
 import { describePermissions } from "../operations/access.js";
 import { OPERATIONS } from "../operations/index.js";
 import type { Operation } from "../operations/operation.js";
@@ -52,7 +53,9 @@ export function toOpenApi(basePath = ""): string {
     info: {
       title: "keystile",
       version: VERSION,
-      description: "Verifies API keys: permissions, rate limits and credits in one call.",
+      description:
+        "Verifies API keys: permissions, rate limits and credits in one call. An operation without the parameter " +
+        `${IDEMPOTENCY_KEY} refuses that header with a 400.`,
     },
     servers: [{ url: basePath === "" ? "/" : basePath }],
     security: [{ rootKey: [] }],

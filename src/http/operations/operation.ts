@@ -55,7 +55,10 @@ export interface Operation extends Asked {
   readonly isList: boolean;
   /** Whether `data` may be as long as a page: it is made as one. */
   readonly isLong: boolean;
-  /** Headers of this operation, for the documentation: schemas by name. */
+  /**
+   * Headers of this operation, for the documentation: schemas by name. One without `Idempotency-Key` refuses that
+   * header.
+   */
   readonly headers?: Readonly<Record<string, JsonSchema>>;
   /** Error statuses of this operation, besides those of every operation. */
   readonly statuses: readonly number[];

@@ -2,7 +2,7 @@
 import type { V2KeysVerifyKeyResponseData, VerificationCode, VerifyKeyRatelimitData } from "../../contracts/types.js";
 import { compileQuery } from "../../access/permission-query.js";
 import { readRequest, REQUEST_SCHEMA } from "../../verify/request.js";
-import { readIdempotencyKey } from "../idempotency-key.js";
+import { IDEMPOTENCY_KEY, readIdempotencyKey } from "../idempotency-key.js";
 import { keyForms, requireAnyGrant } from "./access.js";
 import { describe, type Operation } from "./operation.js";
 import { arrayOf, flag, free, integer, limit, object, owner, text, texts, time } from "./responses.js";
@@ -53,7 +53,7 @@ export const verifyKey: Operation = {
     statuses: [404, 409, 422],
   }),
   headers: {
-    "Idempotency-Key": {
+    [IDEMPOTENCY_KEY]: {
       type: "string",
       minLength: 1,
       maxLength: 512,

@@ -261,7 +261,10 @@ export interface V2IdentitiesGetIdentityRequestBody {
 }
 /** Body of `deleteIdentity`. */
 export interface DeleteIdentityRequestBody extends V2IdentitiesGetIdentityRequestBody {
-  /** `disable`: keys that draw on its credits are disabled first. Absent: while there are such keys it is a 409. */
+  /**
+   * `disable`: all its keys are disabled first, those with credits of their own too. Absent: while keys draw on its
+   * credits it is a 409.
+   */
   readonly keys?: "disable";
 }
 /** Body of `updateIdentityCredits`. A decrement stops at 0, an increment at 2^53 − 1. */
