@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { MENU } from "../../src/console/view/layout.js";
 import { PAGES } from "../../src/console/pages/find-page.js";
 import { allPermissions } from "../../src/cli/database/database.js";
-import { createAnalytics, createKeyring, createVerifier } from "../../src/index.js";
+import { createAnalytics, createKeyring, createRatelimits, createVerifier } from "../../src/index.js";
 import { sqliteStore } from "../../src/stores/sqlite/index.js";
 import { runs } from "../runs.js";
 import { type Client, client, hiddenOf } from "./client.js";
@@ -176,6 +176,107 @@ describe("console: keys", () => {
     const { rerolledTo = "" } = await keyring.getKey({ keyId: keyId("Billing worker") });
     expect((await browser.get(key("Billing worker"))).text).toContain(rerolledTo);
     expect((await browser.get(`/keys/${rerolledTo}`)).text).toContain(keyId("Billing worker"));
+  });
+
+  it("every form with every field empty allows nothing more than before", async () => {
+    const { browser, keyring, key, keyId, apiId, store } = await signedIn();
+    const id = keyId("Mobile app");
+    await keyring.updateKey({
+      ...{ keyId: id, ipAllowlist: ["10.0.0.0/8"], expires: NOW + 86_400_000 },
+      ratelimits: [{ name: "requests", limit: 1, duration: 60_000, autoApply: true }],
+      credits: { remaining: 5, refill: { interval: "daily", amount: 5 } },
+    });
+    const ratelimits = createRatelimits(store);
+    const override = { namespace: "mine", identifier: "customer 1" };
+    await ratelimits.setOverride({ ...override, limit: 5, duration: 60_000 });
+    const [role] = (await keyring.listRoles()).data;
+    const bounds = async () => {
+      const {
+        updatedAt: _,
+        enabled: __,
+        permissions: ___,
+        name: ____,
+        meta: _____,
+        ...of
+      } = await keyring.getKey({
+        keyId: id,
+      });
+      const { ratelimits: shared, credits } = await keyring.getIdentity({ identity: "acme" });
+      const listed = (await keyring.listKeys({ apiId })).data.map((one) => one.keyId);
+      const { limit } = await ratelimits.getOverride(override);
+      return { of, shared, credits, listed, limit, roles: (await keyring.listRoles()).data.length };
+    };
+    const before = await bounds();
+    const ids = { keys: id, owners: "acme", limits: "mine", roles: role?.id ?? "", "root-keys": "rk_1" };
+    let sent = 0;
+    for (const { path } of PAGES) {
+      const page = path.replace(":id", ids[path.split("/")[1] as keyof typeof ids] ?? "");
+      const { text } = await browser.get(page);
+      for (const [, to = "", body = ""] of text.matchAll(/<form method="post" action="([^"]*)"([\s\S]*?)<\/form>/g)) {
+        // A new key is one of its own, without permissions.
+        if (/sign-out|enable$|disable$|keys\/new$/.test(to)) continue;
+        const selects = [...body.matchAll(/<select [^>]*name="([^"]*)"[^>]*>([\s\S]*?)<\/select>/g)].map(
+          ([, name = "", options = ""]) =>
+            [name, [...options.matchAll(/value="([^"]*)"/g)].map(([, value = ""]) => value)] as const,
+        );
+        const hidden = [...body.matchAll(/type="hidden" name="([^"]*)" value="([^"]*)"/g)];
+        const kept = Object.fromEntries(hidden.map(([, name = "", value = ""]) => [name, value]));
+        const empty = [...body.matchAll(/name="([^"]*)"/g)].map(([, name = ""]) => name);
+        // Of a select each value: a browser sends none that is empty.
+        const choices = selects.flatMap(([name, values]) => values.map((value) => ({ [name]: value })));
+        for (const chosen of choices.length === 0 ? [{}] : choices) {
+          if ("removed" in kept || "expiration" in chosen) continue;
+          const blank = Object.fromEntries(
+            empty.filter((name) => !/^confirm$|^permanent$/.test(name)).map((n) => [n, ""]),
+          );
+          await browser.post(to, { ...blank, ...kept, once: `${kept["once"]}${sent}`, ...chosen });
+          sent++;
+          expect(await bounds(), `${to} ${JSON.stringify(chosen)}`).toEqual(before);
+        }
+      }
+    }
+    expect(sent).toBeGreaterThan(8);
+    expect((await browser.get(key("Mobile app"))).text).toContain("No limit");
+  });
+
+  it("credits: an empty number is a problem at its field; no limit is chosen, and ticked", async () => {
+    const { browser, keyring, key, keyId } = await signedIn();
+    const refill = { interval: "daily", amount: 5 } as const;
+    await keyring.updateKey({ keyId: keyId("Mobile app"), credits: { remaining: 5, refill } });
+    for (const path of [key("Mobile app"), "/owners/acme"]) {
+      const change = (fields: Record<string, string>) => browser.submit(path, `${path}/credits`, fields);
+      const balance = async () =>
+        path === "/owners/acme"
+          ? (await keyring.getIdentity({ identity: "acme" })).credits
+          : (await keyring.getKey({ keyId: keyId("Mobile app") })).credits;
+      const before = await balance();
+      const empty = await change({ operation: "set", value: "" });
+      expect([empty.status, empty.text]).toEqual([400, expect.stringContaining('id="ks-value-problem"')]);
+      const unticked = await change({ operation: "unlimited", value: "" });
+      expect([unticked.status, unticked.text]).toEqual([400, expect.stringContaining("must be confirmed")]);
+      expect(await balance()).toEqual(before);
+      expect((await change({ operation: "unlimited", value: "", confirm: "on" })).status).toBe(303);
+      expect(await balance()).toBeUndefined();
+    }
+  });
+
+  it("a bound that is emptied in a form goes once the box is ticked", async () => {
+    const { browser, keyring, key, keyId } = await signedIn();
+    await keyring.updateKey({ keyId: keyId("Mobile app"), ipAllowlist: ["10.0.0.0/8"] });
+    const path = `${key("Mobile app")}/edit`;
+    const fields = Object.fromEntries(
+      [
+        ...(await browser.get(path)).text.matchAll(/<input type="(?:text|datetime-local)"[^>]* name="([^"]*)"[^>]*>/g),
+      ].map(([tag, name = ""]) => [name, /value="([^"]*)"/.exec(tag)?.[1] ?? ""]),
+    );
+    const refused = await browser.submit(path, path, { ...fields, ipAllowlist: "" });
+    expect([refused.status, refused.text]).toEqual([400, expect.stringContaining("must be confirmed")]);
+    expect((await browser.submit(path, path, { ...fields, ipAllowlist: "", confirm: "on" })).status).toBe(303);
+    expect((await keyring.getKey({ keyId: keyId("Mobile app") })).ipAllowlist).toBeUndefined();
+    const owner = "/owners/acme/edit";
+    expect((await browser.submit(owner, owner, { ratelimits: "" })).status).toBe(400);
+    expect((await browser.submit(owner, owner, { ratelimits: "", confirm: "on" })).status).toBe(303);
+    expect((await keyring.getIdentity({ identity: "acme" })).ratelimits).toBeUndefined();
   });
 
   it("the page of a rotation names the key and its owner, and says when the old key ends", async () => {
@@ -467,7 +568,7 @@ describe("console: owners, roles, limits", () => {
     await browser.submit("/owners/new", "/owners/new", { externalId: "umbrella", ratelimits: "requests 10/1 auto" });
     const limits = async (identity: string) => (await keyring.getIdentity({ identity })).ratelimits;
     expect(await limits("umbrella")).toMatchObject([{ name: "requests", limit: 10, duration: 1_000, autoApply: true }]);
-    await browser.submit("/owners/umbrella/edit", "/owners/umbrella/edit", { ratelimits: "" });
+    await browser.submit("/owners/umbrella/edit", "/owners/umbrella/edit", { ratelimits: "", confirm: "on" });
     expect(await limits("umbrella")).toBeUndefined();
     await browser.submit("/owners/acme", "/owners/acme/credits", { operation: "increment", value: "800" });
     expect((await browser.get("/owners/acme")).text).toContain("5,000");

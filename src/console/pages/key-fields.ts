@@ -3,7 +3,7 @@ import { badRequest } from "../../contracts/errors.js";
 import type { Json, RatelimitResponse, Refill } from "../../contracts/types.js";
 import type { KeyResponseData } from "../../keyring/schemas/responses.js";
 import { fromField, number, toField } from "../view/format.js";
-import type { Field } from "../view/form.js";
+import { confirmField, type Field, requireConfirmed } from "../view/form.js";
 
 /** A field of a form, how a key fills it, and what its text asks for; `null` clears. */
 interface KeyField {
@@ -82,19 +82,28 @@ export const CREDIT_FIELDS: readonly Field[] = [
   credit("refillDay", "Day of the month", { hint: "With a monthly refill; the last day where a month is shorter." }),
 ];
 
+/** Empty, they allow more: any address, no limit, no end, not the limits and credits of an owner. */
+const BOUNDS: readonly string[] = ["externalId", "expires", "ratelimits", "ipAllowlist"];
+
+const CONFIRM = confirmField("Remove the owner, the expiry, the limits or the addresses where I emptied them");
+
 /** The fields of a form that describe a key, filled with those of one. */
 export const fieldsOf = (key?: KeyResponseData): Field[] =>
-  FIELDS.map(({ field, read }) => (key === undefined ? field : { ...field, value: read(key) }));
+  key === undefined
+    ? FIELDS.map(({ field }) => field)
+    : [...FIELDS.map(({ field, read }) => ({ ...field, value: read(key) })), CONFIRM];
 
 /**
  * What a form asks for: of a key, what differs from it; of a new one, what is not empty.
- * @throws KeystileError BAD_REQUEST for metadata that is not JSON
+ * @throws KeystileError BAD_REQUEST for metadata that is not JSON, and for a bound that is emptied without the tick
  */
 export function changesOf(form: URLSearchParams, key?: KeyResponseData): Record<string, unknown> {
   const changes: Record<string, unknown> = {};
   for (const { field, read, write } of FIELDS) {
     const sent = asShown(form.get(field.name) ?? "", field);
-    if (sent !== (key === undefined ? "" : asShown(read(key), field))) changes[field.name] = write(sent);
+    if (sent === (key === undefined ? "" : asShown(read(key), field))) continue;
+    if (sent.trim() === "" && BOUNDS.includes(field.name)) requireConfirmed(form, field.name, "is empty");
+    changes[field.name] = write(sent);
   }
   return changes;
 }

@@ -4,7 +4,7 @@ import type { RatelimitResponse } from "../../contracts/types.js";
 import { untilRefilled } from "../../credits/refill-calendar.js";
 import type { KeyCredits, KeyResponseData } from "../../keyring/schemas/responses.js";
 import { number, time, window } from "../view/format.js";
-import { type Field, form, type Options } from "../view/form.js";
+import { confirmField, type Field, form, type Options, requireConfirmed } from "../view/form.js";
 import { html, type Html, type Part } from "../view/html.js";
 import { badge, bar, code, facts, link, muted, name, table } from "../view/parts.js";
 import type { View } from "../view/view.js";
@@ -92,22 +92,26 @@ const leftOf = (remaining: number, refill = 0): Part =>
   remaining > refill ? number(remaining) : bar(remaining, refill, `${number(remaining)} of ${number(refill)}`);
 
 const SET: Options[number] = ["set", "Set to"];
+const UNLIMITED: Options[number] = ["unlimited", "No limit"];
 /** What can be done with a balance; without one it can only be set. */
-const CHANGES: Options = [["increment", "Add"], ["decrement", "Take away"], SET];
+const CHANGES: Options = [["increment", "Add"], ["decrement", "Take away"], SET, UNLIMITED];
 
 /** A form that changes credits. @param to the page of what has them @param left what there is, if there is any */
 export function creditForm(view: View, to: string, left: number | null | undefined): Html {
-  const options = typeof left === "number" ? CHANGES : [SET];
+  const isLimited = typeof left === "number";
   const fields: readonly Field[] = [
-    { name: "operation", label: "Change", type: "select", options },
+    { name: "operation", label: "Change", type: "select", options: isLimited ? CHANGES : [SET] },
     { name: "value", label: "Credits", type: "number" },
+    ...(isLimited ? [confirmField("No limit, and no refill")] : []),
   ];
   const change = form(view, { to: `${to}/credits`, fields, submit: "Change", tone: "quiet", isInline: true });
   return html`<div class="ks-below">${change}</div>`;
 }
 
-/** What that form asks for; an empty number is no limit. */
+/** What that form asks for. @throws KeystileError BAD_REQUEST: no limit, without the tick */
 export function creditChange({ form: sent }: View): { readonly operation: string | null; readonly value: unknown } {
-  const value = sent.get("value") ?? "";
-  return { operation: sent.get("operation"), value: value === "" ? null : toNumber(value) };
+  const operation = sent.get("operation");
+  if (operation !== UNLIMITED[0]) return { operation, value: toNumber(sent.get("value") ?? "") };
+  requireConfirmed(sent, "confirm", "takes the limit and the refill away");
+  return { operation: "set", value: null };
 }

@@ -1,7 +1,7 @@
 /** Owners: identities, what they share, and their keys. */
 import type { Identity } from "../../contracts/types.js";
 import { ifAble } from "../ask.js";
-import { button, type Field, form, requireTyped, typedForm } from "../view/form.js";
+import { button, confirmField, type Field, form, requireConfirmed, requireTyped, typedForm } from "../view/form.js";
 import { html, type Html, type Part } from "../view/html.js";
 import { asked, searched, searchField } from "../view/lists.js";
 import { code, link, muted, name, section } from "../view/parts.js";
@@ -81,7 +81,7 @@ async function create(view: View): Promise<Done> {
 async function showEdit(view: View, externalId: string): Promise<Content> {
   const to = toOwner(externalId);
   const { ratelimits } = await view.ask("identities.getIdentity", { identity: externalId });
-  const fields = [{ ...SHARED, value: toLimitLines(ratelimits) }];
+  const fields = [{ ...SHARED, value: toLimitLines(ratelimits) }, confirmField("Remove all limits")];
   return {
     title: "Edit owner",
     about: name(externalId),
@@ -99,6 +99,7 @@ const deletion = (view: View, externalId: string): Html =>
 
 async function edit(view: View, externalId: string): Promise<Done> {
   const ratelimits = readLimits(view.form.get("ratelimits"));
+  if (ratelimits.length === 0) requireConfirmed(view.form, "ratelimits", "is empty");
   await view.ask("identities.updateIdentity", { identity: externalId, ratelimits });
   return { to: toOwner(externalId), notice: "changed" };
 }

@@ -80,6 +80,15 @@ export function requireTyped({ form: sent }: View, expected: string): void {
   if (sent.get("typed") !== expected) throw badRequest([{ location: "body.typed", message: "is another text" }]);
 }
 
+/** What must be ticked where more is allowed from then on, such as by an empty field. */
+export const confirmField = (label: string): Field => ({ name: "confirm", label, type: "checkbox" });
+
+/** @param at where the problem is shown @throws KeystileError BAD_REQUEST: {@link confirmField} is not ticked */
+export function requireConfirmed(sent: URLSearchParams, at: string, what: string): void {
+  if (sent.has("confirm")) return;
+  throw badRequest([{ location: `body.${at}`, message: `${what}, which must be confirmed`, fix: "tick the box" }]);
+}
+
 /** A field, with what was sent before, if it was. */
 export function field(view: View, { name, label, hint, type = "text", ...rest }: Field): Html {
   const id = `ks-${name}`;
