@@ -1,11 +1,11 @@
 import type { AddressInfo } from "node:net";
 import express from "express";
 import { apiKey, verifiedKey } from "keystile/express";
-import { tell, verifier } from "./keys.js";
+import { apiId, tell, verifier } from "./keys.js";
 
 const app = express();
 
-app.get("/documents", apiKey(verifier, { permissions: "documents.read" }), (req, res) => {
+app.get("/documents", apiKey(verifier, { apiId, permissions: "documents.read" }), (req, res) => {
   res.json({ documents: [], keyId: verifiedKey(req).keyId });
 });
 

@@ -1,11 +1,11 @@
 import fastify from "fastify";
 import { apiKey, verifiedKey } from "keystile/fastify";
-import { tell, verifier } from "./keys.js";
+import { apiId, tell, verifier } from "./keys.js";
 
 const app = fastify();
 
 // Every route needs a key; a route's config asks for more, or opens it.
-await app.register(apiKey(verifier));
+await app.register(apiKey(verifier, { apiId }));
 
 app.get("/documents", { config: { apiKey: { permissions: "documents.read" } } }, (request) => ({
   documents: [],

@@ -2,13 +2,14 @@ import { serve } from "@hono/node-server";
 import { getConnInfo } from "@hono/node-server/conninfo";
 import { Hono } from "hono";
 import { apiKey, verifiedKey } from "keystile/hono";
-import { tell, verifier } from "./keys.js";
+import { apiId, tell, verifier } from "./keys.js";
 
 const app = new Hono();
 
 app.get(
   "/documents",
   apiKey(verifier, {
+    apiId,
     permissions: "documents.read",
     // For keys with an allow-list.
     clientAddress: (c) => getConnInfo(c).remote.address,

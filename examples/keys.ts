@@ -5,7 +5,7 @@ const store = memoryStore();
 export const verifier = createVerifier(store);
 
 const keyring = createKeyring(store);
-const { apiId } = await keyring.createApi({ name: "documents" });
+export const { apiId } = await keyring.createApi({ name: "documents" });
 const ratelimits = [{ name: "requests", limit: 3, duration: 60_000, autoApply: true }];
 const reader = await keyring.createKey({ apiId, permissions: ["documents.*"], ratelimits });
 const stranger = await keyring.createKey({ apiId });

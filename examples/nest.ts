@@ -2,7 +2,7 @@ import "reflect-metadata";
 import { Controller, Get, Module, Req } from "@nestjs/common";
 import { NestFactory } from "@nestjs/core";
 import { ApiKeyModule, NoApiKey, type NestRequest, RequireApiKey, verifiedKey } from "keystile/nest";
-import { tell, verifier } from "./keys.js";
+import { apiId, tell, verifier } from "./keys.js";
 
 @Controller()
 class DocumentsController {
@@ -19,7 +19,7 @@ class DocumentsController {
   }
 }
 
-@Module({ imports: [ApiKeyModule.forRoot(verifier)], controllers: [DocumentsController] })
+@Module({ imports: [ApiKeyModule.forRoot(verifier, { apiId })], controllers: [DocumentsController] })
 class AppModule {}
 
 const app = await NestFactory.create(AppModule, { logger: false });

@@ -1,9 +1,9 @@
 /** Next: `export const GET = …`. Bun, Deno and workers: `fetch: …`. Here Node serves the same function. */
 import { serve } from "@hono/node-server";
 import { apiKey } from "keystile/web";
-import { tell, verifier } from "./keys.js";
+import { apiId, tell, verifier } from "./keys.js";
 
-export const GET = apiKey(verifier, { permissions: "documents.read" }, (_request, key) =>
+export const GET = apiKey(verifier, { apiId, permissions: "documents.read" }, (_request, key) =>
   Response.json({ documents: [], keyId: key.keyId }),
 );
 

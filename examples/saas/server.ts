@@ -37,7 +37,7 @@ const app = express().use(express.urlencoded());
 const sessions = new Map<string, string>();
 
 // What customers pay for.
-app.get("/reports", apiKey(verifier, { permissions: "reports.read", cost: 1 }), (req, res) => {
+app.get("/reports", apiKey(verifier, { apiId, permissions: "reports.read", cost: 1 }), (req, res) => {
   res.json({ report: "…", left: verifiedKey(req).credits });
 });
 

@@ -5,7 +5,16 @@
  * mark, unknown headers, fractional times, any lifetime and any size; and its clock tolerance also extends `exp`.
  */
 import { base64url, errors, type JWTVerifyOptions, jwtVerify, SignJWT } from "jose";
-import { callable, type Check, checkOptions, guardClock, integer, text, word } from "../lib/check-options.js";
+import {
+  callable,
+  type Check,
+  checkOptions,
+  guardClock,
+  integer,
+  narrowing,
+  text,
+  word,
+} from "../lib/check-options.js";
 import { isObject } from "../lib/copy-json.js";
 import { newId } from "../lib/hash.js";
 import { hasRepeatedName } from "./duplicate-names.js";
@@ -138,7 +147,7 @@ export async function signProxyToken(claims: ProxyTokenClaims, options: SignProx
 
 function readOptions(options: ProxyTokenOptions, path: string) {
   const keys = () => undefined;
-  const checks = { issuer: text, audience: text, keys, workspaceClaim: word, typ: text };
+  const checks = { issuer: text, audience: text, keys, workspaceClaim: word, typ: narrowing(text) };
   checkOptions(options, checks satisfies Record<keyof ProxyTokenOptions, Check>, path);
   const { workspaceClaim = "workspaceId" } = options;
   for (const name of ["issuer", "audience"] as const)

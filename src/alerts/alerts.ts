@@ -18,7 +18,7 @@ import {
   integer,
   methods,
   oneOf,
-  word,
+  workspace,
 } from "../lib/check-options.js";
 import { guardStore, STORE_GUARD_OPTIONS, type StoreGuardOptions } from "../lib/guards/guard-store.js";
 import { requirePower } from "../lib/guards/powers.js";
@@ -31,7 +31,7 @@ import { PAGE, type Watch, watchCredits, watchExpiry, type Watching, watchRefusa
 /** Options of {@link createAlerts}. Processes of one workspace should have the same bounds. */
 export interface AlertsOptions extends StoreGuardOptions {
   /** 1–255 characters of `[a-zA-Z0-9_-]`, default `ws_default`. */
-  readonly workspaceId?: string | undefined;
+  readonly workspaceId?: string;
   /**
    * Tells of balances below this, ≥ 1: of a key, or of an identity for all its keys. One that has come back to a fifth
    * above it may be told of again.
@@ -109,7 +109,7 @@ export interface Alerts {
 const MAX_BELOW = Number.MAX_SAFE_INTEGER;
 const OPTIONS = {
   ...STORE_GUARD_OPTIONS,
-  workspaceId: word,
+  workspaceId: workspace,
   creditsBelow: integer(1, MAX_BELOW),
   expiresWithin: integer(60_000, 31_622_400_000),
   refusedShare(value: unknown, path: string) {

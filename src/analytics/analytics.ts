@@ -11,7 +11,7 @@ import {
   guardClock,
   integer,
   oneOf,
-  word,
+  workspace,
 } from "../lib/check-options.js";
 import { nextTurn } from "../lib/after-input.js";
 import { guardStore, STORE_GUARD_OPTIONS, type StoreGuardOptions } from "../lib/guards/guard-store.js";
@@ -23,7 +23,7 @@ import { assertStatementOf, boundsOf, paceOf, type Statement, type StatementOf, 
 /** Options of {@link createAnalytics}. */
 export interface AnalyticsReaderOptions extends StoreGuardOptions {
   /** Only what was counted in this workspace, 1–255 characters of `[a-zA-Z0-9_-]`. Default `ws_default`. */
-  readonly workspaceId?: string | undefined;
+  readonly workspaceId?: string;
   /** Counts that a query may read, 1…100_000_000, default 1_000_000. SQLite reads some 7,000,000 a second. */
   readonly maxRows?: number | undefined;
   /** Returns Unix milliseconds. Default `Date.now`. */
@@ -81,7 +81,7 @@ export interface Analytics {
 
 const OPTIONS = {
   ...STORE_GUARD_OPTIONS,
-  workspaceId: word,
+  workspaceId: workspace,
   maxRows: integer(1, 100_000_000),
   clock: callable,
 } as const satisfies Record<keyof AnalyticsReaderOptions, Check>;

@@ -21,15 +21,13 @@ export interface AnalyticsQuery {
   /** At most four, of them one period. By `tag` a call counts once for each of its tags. */
   readonly by?: readonly AnalyticsDimension[] | undefined;
   /** Only what has one of these values; at most 100 each. */
-  readonly where?:
-    | {
-        readonly keyId?: readonly string[] | undefined;
-        readonly externalId?: readonly string[] | undefined;
-        readonly apiId?: readonly string[] | undefined;
-        readonly outcome?: readonly VerificationCode[] | undefined;
-        readonly tag?: readonly string[] | undefined;
-      }
-    | undefined;
+  readonly where?: {
+    readonly keyId?: readonly string[];
+    readonly externalId?: readonly string[];
+    readonly apiId?: readonly string[];
+    readonly outcome?: readonly VerificationCode[];
+    readonly tag?: readonly string[];
+  };
   /**
    * Unix time, milliseconds. Both ends are moved out to the whole periods that are counted: minutes, hours, or days
    * where rows are not told apart by less.
@@ -85,7 +83,7 @@ export function planQuery(given: unknown, location = "query"): Plan {
   const names = Object.keys(query).filter((name) => !FIELDS.includes(name));
   if (names.length > 0) problems.push({ location, message: `must have no other fields than ${FIELDS.join(", ")}` });
   const by = readBy(query["by"] ?? [], wrong);
-  const where = readWhere(query["where"] ?? {}, wrong);
+  const where = readWhere(Object.hasOwn(query, "where") ? query["where"] : {}, wrong);
   const [from, to] = (["from", "to"] as const).map((name) => {
     if (isInteger(query[name], -MAX_DATE_MS, MAX_DATE_MS)) return query[name];
     wrong(name, "must be Unix time in milliseconds");
@@ -144,7 +142,6 @@ function readWhere(given: unknown, wrong: Wrong): Filters {
   if (!isPlainObject(given)) return (wrong("where", "must be an object"), {});
   const filters: Record<string, readonly string[]> = {};
   for (const [name, value] of Object.entries(given)) {
-    if (value === undefined) continue;
     const texts = readTexts(value, MAX_VALUES);
     if (!(FILTERS as readonly string[]).includes(name))
       wrong("where", `must have no other fields than ${FILTERS.join(", ")}`);

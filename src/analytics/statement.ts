@@ -59,8 +59,8 @@ export function boundsOf(month: unknown): readonly [from: number, to: number] {
 
 /** @throws KeystileError BAD_REQUEST unless it has one of the two, as a text */
 export function assertStatementOf(of: StatementOf): void {
-  const given = Object.values(of ?? {}).filter((value) => value !== undefined) as unknown[];
-  if (given.length === 1 && typeof (of.keyId ?? of.externalId) === "string") return;
+  // Undefined counts: the program lost a value.
+  if (Object.keys(of ?? {}).length === 1 && typeof (of.keyId ?? of.externalId) === "string") return;
   const problem: ValidationProblem = { location: "of", message: "must be { keyId } or { externalId }" };
   throw badRequest([problem]);
 }

@@ -4,7 +4,16 @@ import type { Caller } from "../contracts/caller.js";
 import type { Limiter } from "../contracts/limiter.js";
 import type { MaybePromise } from "../contracts/types.js";
 import { AUDIT_OPTIONS } from "../keyring/audit.js";
-import { callable, type Check, checkOptions, flag, methods, type OptionChecks, word } from "../lib/check-options.js";
+import {
+  callable,
+  type Check,
+  checkOptions,
+  flag,
+  methods,
+  narrowing,
+  type OptionChecks,
+  workspace,
+} from "../lib/check-options.js";
 import type { ServiceOptions } from "../http/options.js";
 import { WEB_OPTIONS } from "../http/fetch.js";
 import { partsOf, type Verifier } from "../verify/verifier.js";
@@ -52,9 +61,9 @@ function names(value: unknown, path: string): void {
 }
 
 const OPTIONS: OptionChecks = {
-  workspaceId: word,
+  workspaceId: workspace,
   clock: callable,
-  strictDelegation: flag,
+  strictDelegation: narrowing(flag),
   externalIds: (value, path) => {
     if (value !== "specified" && value !== "any") throw new TypeError(`${path} must be one of: specified, any`);
   },
@@ -68,9 +77,9 @@ const OPTIONS: OptionChecks = {
   // Checked by the verifier.
   limiter: () => undefined,
   analytics: methods("query", "statement"),
-  readOnly: flag,
+  readOnly: narrowing(flag),
   authenticate: callable,
-  hosts: names,
+  hosts: narrowing(names),
 } satisfies Record<keyof ConsoleOptions, Check>;
 
 /** @throws TypeError naming the option */

@@ -29,9 +29,9 @@ export interface KeysVerifyKeyRatelimit {
   /** Tokens to take, 0…2^53 − 1, default 1. */
   readonly cost?: number | undefined;
   /** Overrides the tokens per window, 0…2^53 − 1. */
-  readonly limit?: number | undefined;
+  readonly limit?: number;
   /** Overrides the window, milliseconds, 0…2^53 − 1. */
-  readonly duration?: number | undefined;
+  readonly duration?: number;
 }
 
 /** What a caller sends to verify a key; no other property is allowed. Contract 2.1. */
@@ -41,11 +41,11 @@ export interface V2KeysVerifyKeyRequestBody {
   /** At most 20 labels for analytics, each 1–512 code points; they never affect the outcome. */
   readonly tags?: readonly string[] | undefined;
   /** Permission query with `AND`, `OR` and parentheses, 1–1000 code points. */
-  readonly permissions?: string | undefined;
+  readonly permissions?: string;
   /** Absent: a cost of 1. */
   readonly credits?: KeysVerifyKeyCredits | undefined;
   /** Limits to check in addition to the automatic ones, at most 1,000. */
-  readonly ratelimits?: readonly KeysVerifyKeyRatelimit[] | undefined;
+  readonly ratelimits?: readonly KeysVerifyKeyRatelimit[];
   /** Migration under which an unknown key may have been imported, at most 256 code points. */
   readonly migrationId?: string | undefined;
 }

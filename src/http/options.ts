@@ -7,10 +7,11 @@ import {
   flag,
   group,
   integer,
+  narrowing,
   oneOf,
   type OptionChecks,
   text,
-  word,
+  workspace,
 } from "../lib/check-options.js";
 import { AUDIT_OPTIONS, type AuditOptions } from "../keyring/audit.js";
 import { ADMISSION_BOUNDS, type AdmissionBounds, MIB } from "./admission/admission.js";
@@ -95,15 +96,15 @@ const bytes = integer(1_024, 64 * MIB);
 
 /** The check of each option. */
 export const SERVICE_OPTIONS: OptionChecks = {
-  workspaceId: word,
+  workspaceId: workspace,
   clock: callable,
   // Without the options that the service itself sets.
   verifier: group(without(VERIFIER_OPTIONS, "workspaceId", "clock")),
   authentication: group(without(AUTHENTICATOR_OPTIONS, "clock", "storeTimeout")),
-  strictDelegation: flag,
+  strictDelegation: narrowing(flag),
   ...AUDIT_OPTIONS,
   // Checked by createRequestLimit.
-  requestLimit: () => undefined,
+  requestLimit: narrowing(() => undefined),
   docsBase: absolute,
   docs: flag,
   externalIds: oneOf("specified", "any"),

@@ -11,6 +11,7 @@ import {
   DEFAULT_WORKSPACE,
   guardClock,
   word,
+  workspace,
 } from "../lib/check-options.js";
 import { guardStore, STORE_GUARD_OPTIONS, type StoreGuardOptions } from "../lib/guards/guard-store.js";
 import { standardSchema } from "../lib/meta-schema.js";
@@ -303,7 +304,7 @@ export interface Keyring<Meta = JsonObject> {
 const OPTIONS = {
   ...STORE_GUARD_OPTIONS,
   ...PROGRAM_AUDIT_OPTIONS,
-  workspaceId: word,
+  workspaceId: workspace,
   clock: callable,
   newId: callable,
   migrationAlgorithms: () => {},

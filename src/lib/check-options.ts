@@ -6,8 +6,20 @@ import { PLAIN_NAME } from "./problems.js";
 /** Validates one option; `path` is its name in the error message. */
 export type Check = (value: unknown, path: string) => void;
 
-/** The check of each option; an option that is absent or `undefined` is not checked. */
+/** The check of each option; an option that is absent is not checked, nor `undefined` unless {@link narrowing}. */
 export type OptionChecks = Readonly<Record<string, Check>>;
+
+/**
+ * The check of an option that narrows what passes, such as `apiId`: where it is present and undefined, a program lost
+ * its value, and everything would pass. That is a mistake, not an absence.
+ */
+export function narrowing(check: Check): Check & { readonly narrows: true } {
+  const checked: Check = (value, path) => {
+    if (value === undefined) throw new TypeError(`${path} is undefined: give it a value, or leave it out`);
+    check(value, path);
+  };
+  return Object.assign(checked, { narrows: true } as const);
+}
 
 /** An integer from `min` to `max`. */
 export const integer =
@@ -42,6 +54,9 @@ export const word: Check = (value, path) => {
     throw new TypeError(`${path} must be 1 to 255 characters of a-z, A-Z, 0-9, _ and -`);
   }
 };
+
+/** The option `workspaceId`: it narrows everywhere. */
+export const workspace = narrowing(word);
 
 /** One of the given strings. */
 export const oneOf =
@@ -112,7 +127,8 @@ export function unknownOption(path: string, name: string, known: object): TypeEr
 /**
  * Validates an options object.
  * @returns a copy of its own properties, as validated
- * @throws TypeError or RangeError that names the option: not a plain object, an unknown name, an invalid value
+ * @throws TypeError or RangeError that names the option: not a plain object, an unknown name, an invalid value,
+ *   `undefined` where it is {@link narrowing}
  */
 export function checkOptions<T>(options: T, checks: OptionChecks, path = "options"): T & object {
   if (!isPlainObject(options)) throw new TypeError(`${path} must be an object, not an array or a class instance`);
@@ -120,7 +136,7 @@ export function checkOptions<T>(options: T, checks: OptionChecks, path = "option
   for (const [name, value] of Object.entries(own)) {
     const check = Object.hasOwn(checks, name) ? checks[name] : undefined;
     if (check === undefined) throw unknownOption(path, name, checks);
-    if (value !== undefined) check(value, `${path}.${name}`);
+    if (value !== undefined || "narrows" in check) check(value, `${path}.${name}`);
   }
   return own;
 }

@@ -42,6 +42,18 @@ export function hasLength(text: string, min: number, max: number): boolean {
   return count >= min && count <= max;
 }
 
+/**
+ * The fields of requests that narrow: what a new key may do, or what is listed. They are kept in a copy where they are
+ * undefined, and then fit no schema, since the program lost a value. Any other undefined field counts as absent.
+ */
+export const NARROWING_FIELDS: ReadonlySet<string> = new Set([
+  ...["apiId", "externalId", "id", "actor", "operation", "from", "state", "expiresBefore", "creditsBelow"],
+  ...["permissions", "roles", "ipAllowlist", "enabled", "expires", "expiresIn"],
+  ...["credits", "remaining", "value", "ratelimits", "autoApply"],
+]);
+
+const isAbsent = (name: string, value: unknown): boolean => value === undefined && !NARROWING_FIELDS.has(name);
+
 /** Replaces free-form data that was rejected; `message` says why. */
 export class Refusal {
   constructor(readonly message: string) {}
@@ -83,7 +95,7 @@ export function copyPlain(value: unknown): Json | Refusal {
 
 /**
  * Copies the typed parts of a request body, so that the validated value is the value used. Free-form data (a top-level
- * `meta`) goes through {@link copyPlain}. What no schema accepts (functions, bigints, values nested too deep) stays
+ * `meta`) goes through {@link copyPlain}. An undefined property is left out, unless it narrows. What no schema accepts (functions, bigints, values nested too deep) stays
  * invalid.
  */
 export function copyBody(body: unknown): unknown {
@@ -92,7 +104,7 @@ export function copyBody(body: unknown): unknown {
   const copy = bare();
   for (const name of namesOf(body)) {
     const value = body[name];
-    if (value === undefined) continue;
+    if (isAbsent(name, value)) continue;
     if (name === FREE_FORM) setProperty(copy, name, value === null ? null : copyPlain(value));
     else setProperty(copy, name, copyPart(value, 2, walk));
   }
@@ -149,7 +161,7 @@ function copyPart(value: unknown, level: number, walk: { values: number }): unkn
   for (const name of namesOf(value)) {
     if (++walk.values > MAX_VALUES) return EXCESSIVE;
     const part = (value as Record<string, unknown>)[name];
-    if (part !== undefined) setProperty(copy, name, copyPart(part, level + 1, walk));
+    if (!isAbsent(name, part)) setProperty(copy, name, copyPart(part, level + 1, walk));
   }
   return copy;
 }

@@ -54,7 +54,7 @@ export interface ExpressResponse {
  * @param verifier made by `createVerifier(store)`
  * @throws TypeError or RangeError that names the option, when the route is built
  * @example
- * app.get("/documents", apiKey(verifier, { permissions: "documents.read" }), (req, res) => {
+ * app.get("/documents", apiKey(verifier, { apiId, permissions: "documents.read" }), (req, res) => {
  *   res.json(verifiedKey(req).keyId);
  * });
  */

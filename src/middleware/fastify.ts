@@ -72,7 +72,7 @@ export interface FastifyLike<Request> {
  * @param verifier made by `createVerifier(store)`
  * @throws TypeError or RangeError that names the option
  * @example
- * await app.register(apiKey(verifier));
+ * await app.register(apiKey(verifier, { apiId }));
  * const config = { apiKey: { permissions: "documents.read" } };
  * app.get("/documents", { config }, (request) => verifiedKey(request).keyId);
  */
@@ -84,7 +84,7 @@ export function apiKey<Request extends FastifyRequestLike>(
   const checked = new WeakMap<object, KeyRequirement<Request>>();
   /** A route that was built before the plugin was loaded is validated at its first request. */
   const requirementsOf = (given: unknown): KeyRequirement<Request>[] => {
-    if (given === undefined || given === false) return [];
+    if (given === NOTHING || given === false) return [];
     const known = typeof given === "object" && given !== null ? checked.get(given) : undefined;
     if (known !== undefined) return [known];
     const requirement = checkRequirement(given as KeyRequirement<Request>, "config.apiKey");
@@ -116,7 +116,10 @@ export function apiKey<Request extends FastifyRequestLike>(
   });
 }
 
-/** What the config of a route says of keys. */
+/** A route whose config says nothing of keys; one that says `undefined` lost its requirement. */
+const NOTHING = Symbol("nothing");
+
 function givenIn(config: unknown): unknown {
-  return (config as { readonly apiKey?: unknown } | undefined)?.apiKey;
+  const given = (config ?? {}) as { readonly apiKey?: unknown };
+  return "apiKey" in given ? given.apiKey : NOTHING;
 }

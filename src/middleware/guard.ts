@@ -11,7 +11,7 @@ import type {
   VerifiedKey as ValidResult,
 } from "../contracts/types.js";
 import { drop, fireAndForget, settled } from "../lib/callbacks.js";
-import { callable, type Check, checkOptions, flag, methods, text } from "../lib/check-options.js";
+import { callable, type Check, checkOptions, flag, methods, narrowing, text } from "../lib/check-options.js";
 import { DEFAULT_HEADERS, type Presented, readHeaders, toKey } from "../verify/credential.js";
 import type { Verifier } from "../verify/verifier.js";
 import { type Headers, ratelimitFields } from "./ratelimit-fields.js";
@@ -79,7 +79,7 @@ export interface ApiKeyOptions<Request> extends KeyRequirement<Request>, Refusal
    */
   readonly clientAddress?: ((request: Request) => string | undefined) | undefined;
   /** Id of the API whose keys pass; those of others are refused as unknown. Default: keys of every API. */
-  readonly apiId?: string | undefined;
+  readonly apiId?: string;
   /** Migration under which an unknown key may have been imported, at most 256 code points. */
   readonly migrationId?: string | undefined;
   /** Renders the bodies of refusals. Not async: a promise is a 500. Default: problem+json with `code`. */
@@ -141,7 +141,7 @@ export const GUARD_OPTIONS = {
   keyFrom: headerNamesOrFunction,
   skipJwt: flag,
   clientAddress: callable,
-  apiId: text,
+  apiId: narrowing(text),
   migrationId: partOfRequest("migrationId"),
   reveal: flag,
   scope: flag,

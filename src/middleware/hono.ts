@@ -38,7 +38,7 @@ export interface HonoContext {
  * @param verifier made by `createVerifier(store)`
  * @throws TypeError or RangeError that names the option, when the route is built
  * @example
- * app.get("/documents", apiKey(verifier, { permissions: "documents.read" }), (c) => c.json(verifiedKey(c.var).keyId));
+ * app.get("/documents", apiKey(verifier, { apiId, permissions: "a.read" }), (c) => c.json(verifiedKey(c.var).keyId));
  */
 export function apiKey<C extends HonoContext = Context>(
   verifier: KeyVerifier,

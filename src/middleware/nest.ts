@@ -140,7 +140,7 @@ export class ApiKeyModule {
    * For `imports` of the root module: a guard of the whole application, and the filter that renders refusals.
    * @throws TypeError or RangeError that names the option
    * @example
-   * \@Module({ imports: [ApiKeyModule.forRoot(verifier)], controllers: [DocumentsController] })
+   * \@Module({ imports: [ApiKeyModule.forRoot(verifier, { apiId })], controllers: [DocumentsController] })
    */
   static forRoot(verifier: KeyVerifier, options?: ApiKeyOptions<NestRequest>): NestModule {
     // What `@Catch(ApiKeyRefused)` does; Nest has loaded reflect-metadata.

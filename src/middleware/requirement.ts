@@ -2,32 +2,33 @@
 import { compileQuery } from "../access/permission-query.js";
 import { isKeystileError } from "../contracts/errors.js";
 import type { KeysVerifyKeyRatelimit, MaybePromise } from "../contracts/types.js";
-import { callable, type Check, checkOptions, integer } from "../lib/check-options.js";
+import { callable, type Check, checkOptions, integer, narrowing } from "../lib/check-options.js";
 import { readRequest, type VerificationRequest } from "../verify/request.js";
 import { headerNames } from "../verify/verify-headers.js";
 
 /** A value, or a function of the request that returns it. A function that throws ends the request with a 500. */
-export type PerRequest<Request, T> = T | ((request: Request) => MaybePromise<T | undefined>);
+export type PerRequest<Request, T> = T | ((request: Request) => MaybePromise<T>);
 
 /**
  * What a route asks of a key. Fixed values are validated when the route is built; a value of a function when a request
- * comes, and if it is not valid the client gets a 500 without the reason.
+ * comes, and if it is not valid the client gets a 500 without the reason. `permissions` and `ratelimits` narrow what
+ * passes: leave them out, or give a value. Undefined is a mistake, in an option as from a function.
  */
 export interface KeyRequirement<Request> {
   /**
    * Permission query, such as `documents.read AND billing.view`, 1–1_000 code points; absent: no permission. A function
    * that puts text of the client into a query must allow plain names alone, or the client writes the query.
    */
-  readonly permissions?: PerRequest<Request, string> | undefined;
+  readonly permissions?: PerRequest<Request, string>;
   /** Credits to take, 0…1_000_000_000_000, default 1; without effect on keys with unlimited credits. */
-  readonly cost?: PerRequest<Request, number> | undefined;
+  readonly cost?: PerRequest<Request, number | undefined>;
   /** At most 20 labels for analytics, each 1–512 code points. */
-  readonly tags?: PerRequest<Request, readonly string[]> | undefined;
+  readonly tags?: PerRequest<Request, readonly string[] | undefined>;
   /**
    * Rate limits to check besides the automatic ones, at most 1_000. A name that the key or its identity does not have
    * needs `limit` and `duration`.
    */
-  readonly ratelimits?: PerRequest<Request, readonly KeysVerifyKeyRatelimit[]> | undefined;
+  readonly ratelimits?: PerRequest<Request, readonly KeysVerifyKeyRatelimit[]>;
 }
 
 type Name = keyof KeyRequirement<never>;
@@ -38,7 +39,7 @@ type Fixed<N extends Name> = Exclude<KeyRequirement<never>[N], (request: never) 
 export type ResolvedRequirement = Pick<VerificationRequest, Name>;
 
 /** A requirement whose values are no functions. */
-type FixedRequirement = { readonly [N in Name]: Fixed<N> };
+type FixedRequirement = { readonly [N in keyof KeyRequirement<never>]: Fixed<N> };
 
 /** A function, or a fixed value that passes the check. */
 const perRequest =
@@ -62,10 +63,10 @@ export const partOfRequest =
 
 /** The checks of {@link KeyRequirement}. */
 export const REQUIREMENT_OPTIONS = {
-  permissions: perRequest(partOfRequest("permissions")),
+  permissions: narrowing(perRequest(partOfRequest("permissions"))),
   cost: perRequest(integer(0, 1_000_000_000_000)),
   tags: perRequest(partOfRequest("tags")),
-  ratelimits: perRequest(partOfRequest("ratelimits")),
+  ratelimits: narrowing(perRequest(partOfRequest("ratelimits"))),
 } as const satisfies Record<Name, Check>;
 
 const NAMES = Object.keys(REQUIREMENT_OPTIONS) as readonly Name[];
@@ -100,7 +101,12 @@ export async function resolveRequirements<Request>(
   const fixed: FixedRequirement[] = [];
   for (const requirement of requirements) {
     const values: Partial<Record<Name, unknown>> = {};
-    for (const name of NAMES) values[name] = await valueOf<Request, unknown>(requirement[name], request);
+    for (const name of NAMES) {
+      const value = await valueOf<Request, unknown>(requirement[name], request);
+      if (value !== undefined) values[name] = value;
+      else if (requirement[name] !== undefined && "narrows" in REQUIREMENT_OPTIONS[name])
+        throw new TypeError(`the function ${name} of a guard returned undefined: it must return a value`);
+    }
     fixed.push(values as FixedRequirement);
   }
   return mergeRequirements(fixed);
@@ -117,7 +123,8 @@ export function mergeRequirements(requirements: readonly FixedRequirement[]): Re
     const values = requirements.map((requirement): unknown => requirement[name]).filter((value) => value !== undefined);
     return values.length === 0 ? undefined : (MERGES[name] as (values: readonly unknown[]) => unknown)(values);
   };
-  const { cost, ...parts } = Object.fromEntries(NAMES.map((name) => [name, merge(name)])) as FixedRequirement;
+  const merged = NAMES.map((name) => [name, merge(name)] as const).filter(([, value]) => value !== undefined);
+  const { cost, ...parts } = Object.fromEntries(merged) as FixedRequirement;
   return readRequest({ key: "-", ...parts, ...(cost !== undefined && { credits: { cost } }) });
 }
 

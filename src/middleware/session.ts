@@ -9,6 +9,7 @@ import type {
   V2KeysVerifyKeyRequestBody,
   V2KeysVerifyKeyResponseData,
 } from "../contracts/types.js";
+import type { RatelimitCheck } from "../ratelimit/applied-limits.js";
 import type { ResolvedRequirement } from "./requirement.js";
 
 const NONE: readonly never[] = Object.freeze([]);
@@ -64,10 +65,11 @@ export function remainingRequest(
   migrationId: string | undefined,
 ): V2KeysVerifyKeyRequestBody {
   const earlier = Takings.of(memory).filter((taking) => taking.verifier === verifier && taking.request.key === key);
+  const limits = ratelimits.map(toLimit);
   if (earlier.length === 0)
-    return { key, permissions, credits: { cost }, tags, ratelimits, migrationId } satisfies WholeRequirement;
+    return asking(permissions, { key, credits: { cost }, tags, ratelimits: limits, migrationId });
   const tokens = tokensTaken(earlier);
-  const rest = ratelimits.map((limit) => {
+  const rest = limits.map((limit) => {
     const left = tokens.get(limitKey(limit)) ?? 0;
     const already = Math.min(limit.cost, left);
     tokens.set(limitKey(limit), left - already);
@@ -77,14 +79,22 @@ export function remainingRequest(
   const automatic = earlier.flatMap(({ result }) => result.ratelimits ?? []).filter(({ autoApply }) => autoApply);
   const unnamed = new Set(automatic.map(({ name }) => name).filter((name) => !named.has(name)));
   const credits = earlier.reduce((sum, { request }) => sum + (request.credits?.cost ?? 1), 0);
-  return {
+  return asking(permissions, {
     key,
-    permissions,
     credits: { cost: Math.max(0, cost - credits) },
     tags,
     ratelimits: [...[...unnamed].map((name) => ({ name, cost: 0 })), ...rest],
     migrationId,
-  } satisfies WholeRequirement;
+  });
+}
+
+/** What narrows a request must not be undefined in it. */
+function asking(permissions: string | undefined, rest: WholeRequirement): V2KeysVerifyKeyRequestBody {
+  return permissions === undefined ? rest : { ...rest, permissions };
+}
+
+function toLimit({ name, cost, limit, duration }: RatelimitCheck) {
+  return { name, cost, ...(limit !== undefined && { limit }), ...(duration !== undefined && { duration }) };
 }
 
 /**
@@ -109,8 +119,9 @@ export function withoutRemovedLimits(
 }
 
 /** Names every part of a requirement, so that the compiler misses one that is left out. */
-type WholeRequirement = Record<Exclude<keyof ResolvedRequirement, "cost"> | "credits", unknown> &
-  V2KeysVerifyKeyRequestBody;
+type WholeRequirement = V2KeysVerifyKeyRequestBody & {
+  readonly [K in "credits" | "migrationId" | Exclude<keyof ResolvedRequirement, "cost" | "permissions">]: unknown;
+};
 
 /** Tokens by {@link limitKey}: of the limits that requests named, and one of each automatic limit that they did not. */
 function tokensTaken(earlier: readonly Taking[]): Map<string, number> {

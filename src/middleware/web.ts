@@ -30,7 +30,7 @@ export type GuardedHandler<Rest extends readonly unknown[], Key = VerifiedKey> =
  * @param verifier made by `createVerifier(store)`
  * @throws TypeError or RangeError that names the option, when the route is built
  * @example
- * export const GET = apiKey(verifier, { permissions: "documents.read" }, (request, key) => Response.json(key.keyId));
+ * export const GET = apiKey(verifier, { apiId, permissions: "a.read" }, (request, key) => Response.json(key.keyId));
  */
 export function apiKey<Rest extends readonly unknown[], Meta = JsonObject>(
   verifier: KeyVerifier<Meta>,

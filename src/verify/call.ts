@@ -149,7 +149,7 @@ export function beginCall(
   context: VerifyContext | undefined,
   { plan, timeout }: CallKind = VERIFYING,
 ): Verification {
-  let clientAddress: string | undefined, given: Caller | undefined, apiId: string | undefined, idempotencyKey: unknown;
+  let clientAddress: string | undefined, caller: Caller | undefined, apiId: string | undefined, idempotencyKey: unknown;
   if (context !== undefined) {
     if (!isPlainObject(context)) throw contextError();
     const names = timeout === undefined ? CONTEXT : RESERVE_CONTEXT;
@@ -158,11 +158,10 @@ export function beginCall(
         throw unknownOption("context", name, names);
     // Not in the loop, which passes over what is not enumerable.
     if (hasOwnProperty.call(context, "clientAddress")) clientAddress = context.clientAddress;
-    if (hasOwnProperty.call(context, "caller")) given = context.caller;
+    if (hasOwnProperty.call(context, "caller")) caller = strictCaller(context.caller, "context.caller");
     if (hasOwnProperty.call(context, "apiId")) apiId = apiIdOf(context.apiId);
     if (hasOwnProperty.call(context, "idempotencyKey")) idempotencyKey = context.idempotencyKey;
   }
-  const caller = given === undefined ? undefined : strictCaller(given, "context.caller");
   if (caller?.mayAny("verify_key", "api") === false) throw mayNotVerify();
   const request = plan === undefined ? readRequest(body) : withKey(plan.request, body);
   const query = plan === undefined ? queryOf(deps, request) : plan.query;

@@ -10,7 +10,7 @@ import type { MaybePromise, V2KeysVerifyKeyRequestBody, VerifyKeyRatelimitData }
 import { compileQuery, namesInQuery, parseQuery } from "../access/permission-query.js";
 import { badRequest, KeystileError } from "../contracts/errors.js";
 import type { Spender } from "../credits/spender.js";
-import { type Check, checkOptions, text } from "../lib/check-options.js";
+import { type Check, checkOptions, narrowing, text } from "../lib/check-options.js";
 import { hasLength, isObject } from "../lib/copy-json.js";
 import { applyLimits } from "../ratelimit/applied-limits.js";
 import type { LimitAnswer, LimitTaker } from "../ratelimit/fallback.js";
@@ -191,7 +191,7 @@ export function validateExplained(request: object): void {
   planRequest({ compileQuery }, readKeyId(request).rest);
 }
 
-const OPTIONS = { clientAddress: () => {}, apiId: text } satisfies Record<keyof ExplainContext, Check>;
+const OPTIONS = { clientAddress: () => {}, apiId: narrowing(text) } satisfies Record<keyof ExplainContext, Check>;
 
 /**
  * What a verification would return now, and what each check finds, without taking or changing anything: for

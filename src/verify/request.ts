@@ -139,9 +139,9 @@ function read(body: unknown): VerificationRequest {
     if (!hasOwnProperty.call(body, property)) continue;
     const name = property as keyof typeof REQUEST | Unlisted;
     if (name === "key") key = body["key"];
-    else if (name === "permissions") permissions = body["permissions"];
+    else if (name === "permissions") permissions = narrowed(body["permissions"]);
     else if (name === "credits") credits = body["credits"];
-    else if (name === "ratelimits") ratelimits = body["ratelimits"];
+    else if (name === "ratelimits") ratelimits = narrowed(body["ratelimits"]);
     else if (name === "tags") tags = body["tags"];
     else if (name === "migrationId") migrationId = body["migrationId"];
     else unknownProperty(name, reading);
@@ -159,6 +159,11 @@ function read(body: unknown): VerificationRequest {
   };
   if (reading.problems.length > 0) throw badRequest(reading.problems);
   return request;
+}
+
+/** What narrows a request and is undefined is a value that the program lost: no text, list or number, as null is. */
+function narrowed(value: unknown): unknown {
+  return value ?? null;
 }
 
 function readTag(value: unknown, reading: Reading): string {
@@ -194,8 +199,8 @@ function readRatelimit(value: unknown, reading: Reading): RatelimitCheck {
       const field = property as keyof typeof RATELIMIT | Unlisted;
       if (field === "name") name = value["name"];
       else if (field === "cost") cost = value["cost"];
-      else if (field === "limit") limit = value["limit"];
-      else if (field === "duration") duration = value["duration"];
+      else if (field === "limit") limit = narrowed(value["limit"]);
+      else if (field === "duration") duration = narrowed(value["duration"]);
       else unknownProperty(field, reading);
     }
     name = readText(name, "name", RATELIMIT.name, reading);

@@ -25,7 +25,7 @@ import {
   integer,
   oneOf,
   ownOnly,
-  word,
+  workspace,
 } from "../lib/check-options.js";
 import { createEventQueue, QUEUE_OPTIONS } from "../lib/event-queue.js";
 import { guardStore, STORE_GUARD_OPTIONS, type StoreGuardOptions } from "../lib/guards/guard-store.js";
@@ -59,7 +59,7 @@ export interface VerifierOptions<Meta = JsonObject> extends StoreGuardOptions {
    * Verify only keys of this workspace, 1–255 characters of `[a-zA-Z0-9_-]`; others are NOT_FOUND. Default: every
    * workspace of the store.
    */
-  readonly workspaceId?: string | undefined;
+  readonly workspaceId?: string;
   /** How many records are cached, and for how long. */
   readonly cache?: CacheOptions | undefined;
   /**
@@ -214,7 +214,7 @@ export interface Verifier<Meta = JsonObject> {
 
 /** The checks of {@link VerifierOptions}. */
 export const VERIFIER_OPTIONS = {
-  workspaceId: word,
+  workspaceId: workspace,
   cache: group(CACHE_OPTIONS),
   ...STORE_GUARD_OPTIONS,
   ...LIMITER_OPTIONS,

@@ -32,7 +32,7 @@ export interface VerifyHeadersOptions extends Omit<V2KeysVerifyKeyRequestBody, "
  * @throws (rejects) as `verify` · TypeError for headers or options that are not objects, and names that are not those
  *   of headers
  * @example
- * const { valid, code } = await verifyHeaders(verifier, request.headers, { permissions: "documents.read" });
+ * const { valid, code } = await verifyHeaders(verifier, request.headers, { apiId, permissions: "a.read" });
  */
 export async function verifyHeaders<Meta = JsonObject>(
   verifier: Pick<Verifier<Meta>, "verify">,

@@ -161,9 +161,11 @@ describe("verify: its context", () => {
     await expect(verify({ key: "k" }, { user: undefined } as object)).rejects.toThrow(/^context\.user is not/);
     for (const call of [limit(check, { user: {} } as object), listNamespaces({}, { user: {} } as object)])
       await expect(call).rejects.toThrow(new TypeError("context.user is not an option; there are: caller"));
-    const absent = { clientAddress: undefined, caller: undefined, idempotencyKey: undefined };
+    const absent = { clientAddress: undefined, idempotencyKey: undefined };
     expect((await verify({ key: "k" }, absent as object)).code).toBe("NOT_FOUND");
-    expect((await limit(check, { caller: undefined } as object)).success).toBe(true);
+    const lost = { caller: undefined } as object;
+    for (const call of [verify({ key: "k" }, lost), limit(check, lost)])
+      await expect(call).rejects.toThrow(/^context\.caller /);
   });
 
   it("a name that may be a secret is not repeated", async () => {

@@ -157,6 +157,13 @@ describe("hono", () => {
 });
 
 describe("fastify", () => {
+  it("a route whose config lost its requirement throws when it is built", async () => {
+    const app = fastify();
+    await app.register(fastifyGuard(verifier));
+    const config = { apiKey: undefined as never };
+    expect(() => app.get("/", { config }, () => "passed")).toThrow(/^config\.apiKey must be an object/);
+  });
+
   it("guards routes of the instance and of those inside it, but for open ones", async () => {
     const app = fastify();
     await app.register(fastifyGuard(verifier, { tags: ["all"] }));

@@ -201,6 +201,8 @@ describe.each(BEDS)("middleware: $name", (bed: Bed) => {
       { ratelimits: [{ name: "unknown" }] },
       { permissions: () => "documents.read AND" },
       { permissions: secret },
+      { permissions: () => undefined as never },
+      { ratelimits: () => undefined as never },
       { cost: secret },
       { cost: () => -1 },
       { tags: () => [""] },

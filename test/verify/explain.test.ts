@@ -152,7 +152,7 @@ describe("explain", () => {
         for (const { names, cost, query, pause } of steps) {
           const request = {
             key,
-            permissions: query,
+            ...(query !== undefined && { permissions: query }),
             credits: { cost },
             ratelimits: names.map((one) => ({ name: `limit${one.limit}`, cost: one.cost })),
           };

@@ -15,7 +15,7 @@ describe.each<[string, (store: Store) => Store]>([
     const keyring = createKeyring(store, { clock, workspaceId: "ws_1" });
     const { key } = await keyring.createKey({ apiId: (await keyring.createApi({ name: "documents" })).apiId });
     const codes = ["ws_1", "ws_2", undefined].map(async (workspaceId) => {
-      const verifier = createVerifier(answering(store), { clock, workspaceId });
+      const verifier = createVerifier(answering(store), { clock, ...(workspaceId && { workspaceId }) });
       return (await verifier.verify({ key })).code;
     });
     expect(await Promise.all(codes)).toEqual(["VALID", "NOT_FOUND", "VALID"]);

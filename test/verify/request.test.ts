@@ -281,16 +281,11 @@ describe("readRequest", () => {
     expect(readRequest(Object.assign(Object.create(null), { key: "k" })).key).toBe("k");
   });
 
-  it("undefined counts as absent", () => {
-    const body = {
-      key: "k",
-      tags: undefined,
-      permissions: undefined,
-      credits: undefined,
-      ratelimits: undefined,
-      migrationId: undefined,
-    };
+  it("undefined counts as absent, but for what narrows a request", () => {
+    const body = { key: "k", tags: undefined, credits: undefined, migrationId: undefined };
     expect(readRequest(body)).toEqual(readRequest({ key: "k" }));
+    const lost = { key: "k", permissions: undefined, ratelimits: undefined };
+    expect(locations(lost)).toEqual(["body.permissions", "body.ratelimits"]);
   });
 
   it("a flood of unknown properties is reported in bounded length", () => {

@@ -12,7 +12,7 @@ describe("a result of a key whose roles grew after it had them", () => {
     const { key } = await create({ roles });
     for (const roleId of roles.slice(0, 8))
       await keyring.setRolePermissions({ roleId, permissions: longSlugs(roleId) });
-    const query = { key, permissions: longSlugs("role_00")[999] };
+    const query = { key, permissions: longSlugs("role_00")[999]! };
     const shown = await verify(query);
     expect([shown.code, shown.permissions?.length]).toEqual(["VALID", 8_000]);
     expect(JSON.stringify(shown.permissions).length).toBeGreaterThan(0.99 * MIB);

@@ -3,7 +3,7 @@ import { createGrants } from "../../access/permission-query.js";
 import { badRequest, KeystileError, type ValidationProblem } from "../../contracts/errors.js";
 import type { IdentityRow } from "../../contracts/store.js";
 import type { KeyCreditsData, RatelimitRequest, Refill } from "../../contracts/types.js";
-import { type Check, checkOptions, integer } from "../../lib/check-options.js";
+import { type Check, checkOptions, integer, narrowing } from "../../lib/check-options.js";
 import { createKey } from "../keys/create-key.js";
 import { MAX_TIME } from "../schemas/primitives.js";
 import { validate } from "../schemas/parse.js";
@@ -52,17 +52,17 @@ const partOfKey =
   };
 
 const CEILING = {
-  keys: integer(1, 1_000),
-  permissions: partOfKey("permissions"),
-  credits(value, path) {
+  keys: narrowing(integer(1, 1_000)),
+  permissions: narrowing(partOfKey("permissions")),
+  credits: narrowing((value, path) => {
     partOfKey("credits")(value, path);
     if ((value as KeyCreditsData).remaining === null) throw new TypeError(`${path}.remaining must be an integer`);
-  },
-  identity: (value, path) => {
+  }),
+  identity: narrowing((value, path) => {
     if (value !== true) throw new TypeError(`${path} must be true, or left out`);
-  },
-  ratelimits: partOfKey("ratelimits"),
-  expiresIn: integer(1, MAX_TIME),
+  }),
+  ratelimits: narrowing(partOfKey("ratelimits")),
+  expiresIn: narrowing(integer(1, MAX_TIME)),
 } as const satisfies Record<keyof OwnerCeiling, Check>;
 
 /** The parts of a request that a ceiling bounds. */

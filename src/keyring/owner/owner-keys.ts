@@ -14,7 +14,7 @@ import { type AnalyticsRow, readRows } from "../../analytics/rows.js";
 import { badRequest, KeystileError } from "../../contracts/errors.js";
 import type { IdentityRow, KeyRow, Write } from "../../contracts/store.js";
 import type { JsonObject } from "../../contracts/types.js";
-import { type Check, checkOptions, isPlainObject } from "../../lib/check-options.js";
+import { type Check, checkOptions, isPlainObject, narrowing } from "../../lib/check-options.js";
 import { requirePower } from "../../lib/guards/powers.js";
 import { type Context, updateWithRetry } from "../context.js";
 import { expiryOf, prepareKey } from "../keys/create-key.js";
@@ -105,10 +105,12 @@ const USAGE_ROWS = 1_000_000;
 const MAX_PASSES = 20;
 
 const unchecked: Check = () => undefined;
-const OPTIONS = { apiId: unchecked, ceiling: unchecked, prefix: unchecked, meta: unchecked } satisfies Record<
-  keyof OwnerOptions,
-  Check
->;
+const OPTIONS = {
+  apiId: unchecked,
+  ceiling: narrowing(unchecked),
+  prefix: unchecked,
+  meta: unchecked,
+} satisfies Record<keyof OwnerOptions, Check>;
 
 /**
  * The verbs of self-service, bound to an owner: for a page on which your users manage their own keys. Give the owner's

@@ -12,7 +12,8 @@ import {
   DEFAULT_WORKSPACE,
   guardClock,
   isPlainObject,
-  word,
+  narrowing,
+  workspace,
 } from "../../lib/check-options.js";
 import { guardStore, STORE_GUARD_OPTIONS, type StoreGuardOptions } from "../../lib/guards/guard-store.js";
 import { createAlgorithms } from "../../lib/migration-hashes.js";
@@ -124,7 +125,7 @@ export interface Ratelimits {
 }
 
 const OPTIONS = {
-  workspaceId: word,
+  workspaceId: workspace,
   clock: callable,
   newId: callable,
   ...PROGRAM_AUDIT_OPTIONS,
@@ -133,7 +134,7 @@ const OPTIONS = {
 } as const satisfies Record<keyof RatelimitsOptions, Check>;
 
 /** A misspelt `caller` must not act as the program; the caller itself is checked when it is used. */
-const CONTEXT = { caller: () => {} } as const satisfies Record<keyof RatelimitContext, Check>;
+const CONTEXT = { caller: narrowing(() => {}) } as const satisfies Record<keyof RatelimitContext, Check>;
 
 /**
  * Creates the rate-limit operations on a store, which keeps namespaces and overrides; the limiter keeps the tokens.

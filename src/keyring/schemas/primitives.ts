@@ -22,7 +22,7 @@ export const MAX_TIME = 4_102_444_800_000;
 
 /**
  * An object with these properties and no others; every unknown property is reported.
- * `undefined` counts as absent, since {@link copyBody} leaves it out.
+ * `undefined` counts as absent, since {@link copyBody} leaves it out, except for a field that narrows.
  */
 export function strict<const E extends v.ObjectEntries>(entries: E) {
   return v.pipe(
