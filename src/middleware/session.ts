@@ -119,9 +119,9 @@ export function withoutRemovedLimits(
 }
 
 /** Names every part of a requirement, so that the compiler misses one that is left out. */
-type WholeRequirement = V2KeysVerifyKeyRequestBody & {
-  readonly [K in "credits" | "migrationId" | Exclude<keyof ResolvedRequirement, "cost" | "permissions">]: unknown;
-};
+type WholeRequirement = Omit<V2KeysVerifyKeyRequestBody, "permissions" | "ratelimits"> &
+  Required<Pick<V2KeysVerifyKeyRequestBody, "ratelimits">> &
+  Readonly<Record<"credits" | "migrationId" | Exclude<keyof ResolvedRequirement, "cost" | "permissions">, unknown>>;
 
 /** Tokens by {@link limitKey}: of the limits that requests named, and one of each automatic limit that they did not. */
 function tokensTaken(earlier: readonly Taking[]): Map<string, number> {
