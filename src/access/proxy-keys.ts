@@ -24,7 +24,10 @@ export type AsymmetricKey = JsonWebKeyLike | CryptoKeyLike | KeyObjectLike;
 /** One key. Its algorithm is configured here, never taken from a token. */
 export type ProxyTokenKey =
   | {
-      /** HS256: at least 32 bytes, text counted as UTF-8. PEM text is refused: a public key is no secret. */
+      /**
+       * HS256: at least 32 random bytes, or their text. Refused are texts that obviously are not: of fewer than 8
+       * different bytes; and PEM text, since a public key is no secret.
+       */
       readonly secret: string | Uint8Array;
       /**
        * The key's id. The key does not verify tokens whose header has another `kid`. Absent: it is tried for every
@@ -59,6 +62,8 @@ export interface ReadyKey {
 type ImportedKey = () => AsymmetricKey | Promise<CryptoKeyLike>;
 
 const MIN_SECRET_BYTES = 32;
+/** Different ones. Of 10,000,000 texts of 32 random hexadecimal digits about one has fewer. */
+const MIN_DISTINCT_BYTES = 8;
 const MIN_RSA_BITS = 2_048;
 const MAX_KEYS = 16;
 
@@ -128,6 +133,11 @@ function readSecret(secret: unknown, path: string): Uint8Array<ArrayBuffer> {
     throw new TypeError(`${path} must be a string or a Uint8Array`);
   const bytes = typeof secret === "string" ? new TextEncoder().encode(secret) : Uint8Array.from(secret);
   if (bytes.length < MIN_SECRET_BYTES) throw new RangeError(`${path} must have at least ${MIN_SECRET_BYTES} bytes`);
+  if (new Set(bytes).size < MIN_DISTINCT_BYTES) {
+    throw new TypeError(
+      `${path} must be random: it has fewer than ${MIN_DISTINCT_BYTES} different bytes; take randomBytes(32) of node:crypto`,
+    );
+  }
   if (new TextDecoder().decode(bytes).includes("-----BEGIN ")) {
     throw new TypeError(`${path} must not be PEM text: give algorithm and publicKey, or bytes that nobody else knows`);
   }

@@ -20,7 +20,10 @@ import { newId } from "../lib/hash.js";
 import { hasRepeatedName } from "./duplicate-names.js";
 import { type ProxyTokenKey, readProxyKeys, type ReadyKey } from "./proxy-keys.js";
 
-/** Requirements on proxy tokens. */
+/**
+ * Requirements on proxy tokens. A token can be used any number of times until its `exp`: `jti` is not read, so that
+ * whoever sees one can use it too. Sign one for each request, with a short lifetime, and send it over TLS alone.
+ */
 export interface ProxyTokenOptions {
   /** `iss` that every token must have, not empty. */
   readonly issuer: string;

@@ -14,7 +14,7 @@ import { forbidden } from "../keyring/rows.js";
 import { digestKey } from "../lib/hash.js";
 import { askAs, lacksPower, mayAsk, permissionsOf } from "./ask.js";
 import type { ConsoleAnalytics } from "./options.js";
-import { cookieHeader, requireHost, requireSameOrigin, sessionOf } from "./origin.js";
+import { cookieHeader, requireHost, requireSameOrigin, sessionsOf } from "./origin.js";
 import { findPage } from "./pages/find-page.js";
 import { readForm, type SentForms } from "./reading.js";
 import type { Sessions } from "./sessions.js";
@@ -115,9 +115,11 @@ async function whoAsks({ authenticate, sessions }: ConsoleContext, incoming: Inc
     const caller = await authenticate(incoming.toRequest());
     return caller && { caller: strictCaller(caller, "what authenticate() returns"), session: undefined };
   }
-  const session = sessionOf(incoming);
-  const active = session === undefined ? undefined : await sessions.find(session);
-  return active && { caller: strictCaller(active.caller, "caller"), session };
+  for (const session of sessionsOf(incoming)) {
+    const active = await sessions.find(session);
+    if (active !== undefined) return { caller: strictCaller(active.caller, "caller"), session };
+  }
+  return undefined;
 }
 
 async function toView(
@@ -200,18 +202,21 @@ async function signIn(context: ConsoleContext, incoming: Incoming, hold: Hold): 
     const isFlood = result.refused === "flood";
     return toSignIn(context, isFlood ? 429 : 403, to, isFlood ? FLOOD : WRONG);
   }
-  const before = sessionOf(incoming);
-  if (before !== undefined) await context.sessions.end(before);
+  for (const before of sessionsOf(incoming)) await context.sessions.end(before);
   return redirect(context.basePath + pathWithin(to), cookieHeader(incoming, context.basePath, result.session));
 }
 
 async function signOut(context: ConsoleContext, incoming: Incoming): Promise<Outgoing> {
-  await context.sessions.end(sessionOf(incoming) ?? "");
+  for (const session of sessionsOf(incoming)) await context.sessions.end(session);
   return redirect(`${context.basePath}/sign-in`, cookieHeader(incoming, context.basePath, undefined));
 }
 
-/** A path of the console; anything else is its first page. */
-const pathWithin = (to: string | null): string => (to !== null && findPage(to) !== undefined ? to : "/");
+/** A path of the console, as a header may have it; anything else is its first page. */
+function pathWithin(to: string | null): string {
+  const base = "http://console";
+  const path = to?.startsWith("/") && URL.canParse(to, base) ? new URL(to, base).pathname : "/";
+  return findPage(path) === undefined ? "/" : path;
+}
 
 function toSignIn({ basePath }: ConsoleContext, status: number, to: string | null, failure?: string): Outgoing {
   const path = (below: string): string => basePath + below;

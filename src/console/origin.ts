@@ -5,6 +5,8 @@ import { LOOPBACK_HOSTS } from "../lib/loopback.js";
 
 /** The cookie of a session. */
 const COOKIE = "keystile-console";
+/** More of one name are not looked at. */
+const MAX_COOKIES = 16;
 const SESSION_ID = /^[0-9a-f]{64}$/;
 
 /** What a request is read from. */
@@ -36,13 +38,11 @@ export function requireSameOrigin(sent: Sent): void {
 
 const inOrigin = (origin: string): string | undefined => /^https?:\/\/([^/]+)$/.exec(origin)?.[1];
 
-/** The session that a browser says it has. */
-export function sessionOf({ header }: Pick<Incoming, "header">): string | undefined {
-  for (const pair of (header("cookie") ?? "").split(";")) {
-    const [name, value = ""] = pair.trim().split("=");
-    if (name === COOKIE && SESSION_ID.test(value)) return value;
-  }
-  return undefined;
+/** The sessions that a browser says it has: another page of the same site may have set cookies of this name too. */
+export function sessionsOf({ header }: Pick<Incoming, "header">): readonly string[] {
+  const pairs = (header("cookie") ?? "").split(";").map((pair) => pair.trim().split("="));
+  const found = pairs.flatMap(([name, value = ""]) => (name === COOKIE && SESSION_ID.test(value) ? [value] : []));
+  return found.slice(0, MAX_COOKIES);
 }
 
 /**

@@ -1,10 +1,13 @@
-/** Signing in: few attempts a minute, and one answer to all that fail, after one time. */
+/**
+ * Signing in: one answer to all that fail, after one time, and few failures a minute. Why a right root key is let in
+ * whatever failed before: strangers could keep its owner out. Root keys are random, so that none is found by trying.
+ */
 import type { Limiter } from "../contracts/limiter.js";
 import { MAX_KEY_LENGTH } from "../lib/copy-json.js";
 import type { Sessions } from "./sessions.js";
 
 const MINUTE = 60_000;
-/** Attempts a minute: of one address, and of all together. */
+/** Failures a minute that are answered as such: of one address, and of all together. */
 const MAX_OF_ADDRESS = 5;
 const MAX_OF_ALL = 30;
 /** Milliseconds that a failure takes, whatever failed. */
@@ -32,11 +35,11 @@ export function createSignIn(
   };
   return async (rootKey, address) => {
     const began = performance.now();
-    if (await isFlood(address)) return { refused: "flood" };
     const text = rootKey.trim();
     const isPossible = text !== "" && text.length <= MAX_KEY_LENGTH && text.isWellFormed();
     const session = isPossible ? await sessions.begin(text) : undefined;
     if (session !== undefined) return { session };
+    if (await isFlood(address)) return { refused: "flood" };
     await new Promise((resolve) => setTimeout(resolve, began + FAILURE_MS - performance.now()));
     return { refused: "wrong" };
   };

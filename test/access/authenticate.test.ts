@@ -15,7 +15,7 @@ import { createVerifier } from "../../src/verify/verifier.js";
 import { failure, fault, NOON } from "../keyring/support.js";
 import { runs } from "../runs.js";
 
-const proxyTokens = { issuer: "dashboard", audience: "keystile", keys: [{ secret: "s".repeat(32) }] };
+const proxyTokens = { issuer: "dashboard", audience: "keystile", keys: [{ secret: "0123456789abcdef".repeat(2) }] };
 
 /** Counts reads of root keys. */
 function counting(store: Store) {

@@ -434,6 +434,8 @@ describe("proxy token: keys and rotation", () => {
   const rs = { algorithm: "RS256", publicKey: rsa.publicKey } as const;
   const wrong: [what: string, keys: unknown, message: RegExp][] = [
     ["A101: a secret of 4 bytes", [{ secret: "abcd" }], /keys\[0\]\.secret must have at least 32 bytes/],
+    ["a secret of 32 equal letters", [{ secret: "x".repeat(32) }], /keys\[0\]\.secret must be random/],
+    ["a secret of few different bytes", [{ secret: new Uint8Array(64).map((_, i) => i % 7) }], /different bytes/],
     ["A101: an empty secret", [{ secret: "" }], /at least 32 bytes/],
     ["A101: no secret", [{ secret: undefined }], /keys\[0\]\.secret must be a string or a Uint8Array/],
     ["A101: RSA 1024", [{ ...rs, publicKey: small.publicKey }], /keys\[0\]\.publicKey must have at least 2048 bits/],

@@ -209,7 +209,7 @@ const callerOf = (asked: "may" | "mayAny", callback: Callback): Caller => ({
   [asked]: callback,
 });
 
-const TOKENS = { issuer: "issuer", audience: "audience", keys: [{ secret: "s".repeat(32) }] };
+const TOKENS = { issuer: "issuer", audience: "audience", keys: [{ secret: "0123456789abcdef".repeat(2) }] };
 /** What the first statement of a PostgreSQL store returns. */
 const STATE = { snapshot: "1:1:", replica: "false", started: "1", lifetime: "1", store_id: "store", standbys: "" };
 const ANSWER = { ...STATE, version: `${SCHEMA_VERSION}`, pruned: "false", changes: "[]" };

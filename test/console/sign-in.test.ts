@@ -53,7 +53,7 @@ describe("console: signing in", () => {
       "/keys/..",
     ]) {
       const { text } = await browser.get(`/sign-in?to=${encodeURIComponent(to)}`);
-      expect([to, hiddenOf(text, "/sign-in")["to"]]).toEqual([to, to === "/keys/.." ? to : "/"]);
+      expect([to, hiddenOf(text, "/sign-in")["to"]]).toEqual([to, "/"]);
       const { headers: sent } = await browser.post("/sign-in", { key: rootKey, to });
       expect(new URL(sent.get("location") ?? "", `${ORIGIN}/sign-in`).origin).toBe(ORIGIN);
     }
@@ -75,22 +75,50 @@ describe("console: signing in", () => {
     expect(texts.size).toBe(1);
   });
 
-  it("five attempts a minute of an address, and thirty of all, whatever is sent", async () => {
+  it("five failures a minute of an address, and thirty of all; a right root key is let in whatever failed", async () => {
     const { store, rootKey } = await make();
     let now = NOW;
     let address = "203.0.113.1";
     const browser = client(store, { clock: () => now, clientAddress: () => address });
-    const statuses: number[] = [];
-    for (let i = 0; i < 6; i++) statuses.push((await browser.signIn(rootKey)).status);
-    expect(statuses).toEqual([303, 303, 303, 303, 303, 429]);
+    const statuses = async (count: number, key: string) =>
+      (await Promise.all(Array.from({ length: count }, () => browser.signIn(key)))).map(({ status }) => status);
+    expect(await statuses(10, rootKey)).toEqual(Array.from({ length: 10 }, () => 303));
+    expect((await statuses(6, "root_wrong")).sort()).toEqual([403, 403, 403, 403, 403, 429]);
     for (let i = 0; i < 25; i++) {
       address = `203.0.113.${100 + i}`;
-      expect((await browser.signIn(rootKey)).status).toBe(303);
+      await browser.signIn("root_wrong");
     }
     address = "203.0.113.200";
-    expect((await browser.signIn(rootKey)).status).toBe(429);
+    expect(await statuses(1, "root_wrong")).toEqual([429]);
+    expect(await statuses(1, rootKey)).toEqual([303]);
     now += 60_000;
-    expect((await browser.signIn(rootKey)).status).toBe(303);
+    expect(await statuses(1, "root_wrong")).toEqual([403]);
+  });
+
+  it("leads back to a page whose id is no ASCII, or to none", async () => {
+    const { store, rootKey } = await make();
+    const browser = client(store);
+    for (const [to, path] of [
+      ["/keys/日本", "/keys/%E6%97%A5%E6%9C%AC"],
+      ["/keys/%E6%97%A5", "/keys/%E6%97%A5"],
+      ["/keys/a\r\nset-cookie: b", "/keys/aset-cookie:%20b"],
+      ["/keys/\ud800", "/keys/%EF%BF%BD"],
+      ["keys/a", "/"],
+    ] as const) {
+      const { status, headers } = await browser.post("/sign-in", { key: rootKey, to });
+      expect([to, status, headers.get("location")]).toEqual([to, 303, path]);
+      expect(headers.get("set-cookie")).toContain("keystile-console=");
+    }
+  });
+
+  it("a cookie that another page planted before it does not hide a session", async () => {
+    const { store, rootKey } = await make();
+    const browser = client(store);
+    await browser.signIn(rootKey);
+    const planted = `keystile-console=${"0".repeat(64)}`;
+    const cookie = `${planted}; ${browser.cookie}; ${planted}`;
+    const { status } = await browser.send(new Request(`${ORIGIN}/`, { headers: { cookie } }));
+    expect(status).toBe(200);
   });
 });
 

@@ -50,7 +50,7 @@ describe("callers over HTTP: what is withdrawn while a body arrives", () => {
 
   it("a proxy token that ends while the body is on its way does not act", async () => {
     const { store, keyring, apiId } = await world();
-    const proxyTokens = { issuer: "dashboard", audience: "keystile", keys: [{ secret: "x".repeat(32) }] };
+    const proxyTokens = { issuer: "dashboard", audience: "keystile", keys: [{ secret: "0123456789abcdef".repeat(2) }] };
     const time = { now: Date.now() };
     const clock = () => time.now;
     const claims = { subject: "user_1", workspaceId: "ws_default", permissions: ["api.*.create_key"] };
