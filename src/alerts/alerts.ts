@@ -158,7 +158,7 @@ export function createAlerts(given: Store, options: AlertsOptions): Alerts {
   let running: Promise<AlertRun> | undefined;
   /** Of this run. */
   let counts = { raised: 0, delivered: 0, failed: 0 };
-  /** Milliseconds until the first of what failed is due. */
+  /** Milliseconds until the first of what is not delivered is due again. */
   let soonest = Infinity;
 
   const report = (error: unknown): void => {
@@ -191,7 +191,7 @@ export function createAlerts(given: Store, options: AlertsOptions): Alerts {
   };
   /** @returns whether it was delivered */
   const deliverOne = async (row: AlertRow): Promise<boolean> => {
-    const { number, tries } = row;
+    const { number, tries, due } = row;
     let next: number | "delivered" | "dead" = "delivered";
     try {
       await send(toAlert(row));
@@ -199,12 +199,11 @@ export function createAlerts(given: Store, options: AlertsOptions): Alerts {
     } catch (error) {
       counts.failed++;
       report(error);
-      const pause = PAUSES[tries - 1];
+      const pause = PAUSES[tries];
       next = pause === undefined ? "dead" : clock() + pause;
-      soonest = Math.min(soonest, pause ?? Infinity);
     }
     // Where this fails it is delivered again.
-    await store.settleAlert({ number, tries, next });
+    await store.settleAlert({ number, due: due as number, next });
     return next === "delivered";
   };
   const deliver = async (): Promise<void> => {
@@ -218,6 +217,12 @@ export function createAlerts(given: Store, options: AlertsOptions): Alerts {
       if (rows.length < BATCH || !outcomes.some((outcome) => "value" in outcome && outcome.value)) return;
     }
   };
+  /** Also of what other processes took: if one of them ended, this one delivers it. */
+  const findSoonest = async (): Promise<void> => {
+    const now = clock();
+    const rows = await store.listAlerts({ workspaceId, state: "pending", limit: PAGE });
+    for (const { due = 0 } of rows) if (due > now) soonest = Math.min(soonest, due - now);
+  };
   /** Does each, whatever becomes of the others. */
   const runAll = async (acts: readonly (() => Promise<void>)[]): Promise<AlertRun> => {
     counts = { raised: 0, delivered: 0, failed: 0 };
@@ -229,12 +234,12 @@ export function createAlerts(given: Store, options: AlertsOptions): Alerts {
   };
   const start = (acts: readonly (() => Promise<void>)[]): Promise<AlertRun> =>
     (running ??= runAll(acts).finally(() => (running = undefined)));
-  const all = [...watches.flatMap((watch) => [() => raise(watch), () => end(watch)]), deliver];
+  const all = [...watches.flatMap((watch) => [() => raise(watch), () => end(watch)]), deliver, findSoonest];
   const schedule = (ms: number, left: number): void => {
     if (isClosed || interval === 0) return;
     timer = startTimer(() => {
       const isWhole = left <= ms;
-      void start(isWhole ? all : [deliver])
+      void start(isWhole ? all : [deliver, findSoonest])
         .catch(report)
         .then(() => {
           const rest = isWhole ? interval : left - ms;

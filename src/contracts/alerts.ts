@@ -81,8 +81,8 @@ export interface AlertTake {
 /** What became of a try to deliver. */
 export interface AlertSettlement {
   readonly number: number;
-  /** {@link AlertRow.tries}, as it was taken. */
-  readonly tries: number;
+  /** {@link AlertRow.due}, as it was taken. */
+  readonly due: number;
   /** When it is tried again, Unix time in milliseconds; `delivered` or `dead`: never. */
   readonly next: number | "delivered" | "dead";
 }
@@ -94,7 +94,7 @@ export interface AlertRow {
   readonly subject: string;
   /** As it was raised. */
   readonly body: string;
-  /** How often it was taken. */
+  /** How many tries to deliver it have ended: one of a process that vanished does not count. */
   readonly tries: number;
   /** When it is tried next, Unix time in milliseconds. Absent: it is delivered or dead. */
   readonly due?: number;

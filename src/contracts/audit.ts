@@ -38,7 +38,7 @@ export interface AuditQuery {
   readonly to?: number;
   /** Begin before the entry of this number; absent: with the newest. */
   readonly before?: number;
-  /** Look at no more entries than this, of any workspace, ≥ 1. */
+  /** Look at no more entries of the workspace than this, ≥ 1. */
   readonly among: number;
   /** At most this many entries, ≥ 1. */
   readonly limit: number;

@@ -110,7 +110,7 @@ const CATALOGUE = {
  *   `detail` says how many.
  * - `RESERVATIONS_FULL`: from `reserve`: the balance has 1,000 open reservations, or as many credits in
  *   them as a number can hold; settle some. No credits were taken; rate-limit tokens may have been.
- * - `IDEMPOTENCY_FULL`: the store, or the workspace's share of it, has no space for another idempotency key. No credits
+ * - `IDEMPOTENCY_FULL`: the store is full of idempotency keys, and the workspace has its share of them. No credits
  *   were taken; rate-limit tokens may have been.
  * - `LIMITER_UNAVAILABLE`: the limiter failed or timed out with `onLimiterFailure: "deny"`, or a memory limiter was
  *   closed.

@@ -55,16 +55,18 @@
  *     written while the key that it was `rerolledFrom` is there.
  * 23. `spendOnce` records a spend in the transaction that makes it, and only if it is made. While the record lasts,
  *     another `spendOnce` under its `id` takes nothing: with the same `body` it is `repeated`, with another `mismatch`.
- *     A record beyond the bounds is refused as `full`, and nothing is taken; none is removed before it expires, and
- *     expired ones do not count. Calls that are in flight at once may pass `maxRecords` by one for each other
+ *     A record of a workspace that has `maxPerWorkspace` is refused as `full`, and nothing is taken. Where the store has
+ *     `maxRecords`, so is one of a workspace that has an equal share of them: `maxRecords` divided by the workspaces
+ *     with records, this one included. One below its share, or without any, always has another. None is removed before
+ *     it expires, and expired ones do not count. Calls in flight at once may pass a bound by one for each other
  *     workspace. Power `idempotency`.
  * 24. `recordUses` sets `lastUsedAt` of keys and changes nothing else: no version, and no subscriber is notified. The
  *     latest time stays, ids that do not exist are ignored, and `write` and `insertKeys` ignore `lastUsedAt`. keystile
  *     passes at most 1,000 uses. Power `usage`.
  * 25. A store with the power `audit` keeps the entries that `write` and `insertKeys` are given, in the step that makes
  *     the change, and only if it is made: of `insertKeys` with the number of keys that were inserted as `count`, and
- *     none if that is 0. It may drop the oldest beyond a bound. Each has a number, higher than those before it, and
- *     `readAudit` finds them from the highest on.
+ *     none if that is 0. Beyond a bound it may drop the oldest entries of workspaces that have more than an equal share
+ *     of it. Each has a number, higher than those before it, and `readAudit` finds them from the highest on.
  * 26. An identity may have an account, which ends with it. A key draws on the identity's account if that has credits,
  *     and the key has neither a balance of its own nor `creditsFrom: "none"`: its record then has the `hasCredits`, the
  *     `refill` and the `generation` of the identity, and the identity's account as `account.ref`. All that clauses 5 to
@@ -94,8 +96,8 @@
  *     at once, one raises it, and one ends it. It returns of each whether it changed anything. What was raised is due
  *     at once, whether or not it ends. `takeAlerts` returns those that are due, the longest due first, each to one of
  *     the calls in flight, and makes them due again at `until`: what a process took that vanished is not lost.
- *     `settleAlert` says what became of one; unless it was delivered, nothing is changed if it was taken since. Power
- *     `alerts`.
+ *     `settleAlert` says what became of one, which is one more try; unless it was delivered, nothing is changed if it was
+ *     taken since, which its `due` tells. Power `alerts`.
  */
 import type { AuditEntry, AuditQuery, AuditSlice } from "./audit.js";
 import type { AlertChange, AlertQuery, AlertRow, AlertSettlement, AlertTake } from "./alerts.js";
@@ -518,7 +520,7 @@ export interface OnceRecord {
 }
 /** How many records a store may have. */
 export interface OnceBounds {
-  /** In all, ≥ 1. */
+  /** Of all workspaces, ≥ 1; from there on only those below an equal share of them have more. */
   readonly maxRecords: number;
   /** Of one workspace, 1…maxRecords. */
   readonly maxPerWorkspace: number;

@@ -56,13 +56,13 @@ export function createMemoryAlerts(): Pick<
       const due = [...rows.values()].filter(isDue).sort((a, b) => Number(a.due) - Number(b.due));
       return due.slice(0, limit).map((row) => {
         row.due = until;
-        row.tries++;
         return toRow(row);
       });
     },
-    settleAlert({ number, tries, next }) {
+    settleAlert({ number, due, next }) {
       const row = rows.get(number);
-      if (row?.due === undefined || (next !== "delivered" && row.tries !== tries)) return;
+      if (row?.due === undefined || (next !== "delivered" && row.due !== due)) return;
+      row.tries++;
       if (typeof next === "number") row.due = next;
       else delete row.due;
       row.isDead = next === "dead";

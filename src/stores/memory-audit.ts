@@ -3,18 +3,28 @@ import type { AuditEntry } from "../contracts/audit.js";
 import type { Store } from "../contracts/store.js";
 import { deepFreeze } from "../lib/deep-freeze.js";
 
-/** Entries that are kept; the oldest go first. */
+/** Entries that are kept; beyond it the workspace that has most loses its oldest. */
 const MAX_ENTRIES = 10_000;
+
+type Numbered = AuditEntry & { readonly number: number };
 
 /** Creates a trail. `record` adds an entry. */
 export function createMemoryAudit(): Pick<Store, "readAudit"> & { record(entry: AuditEntry): void } {
-  const trail: AuditEntry[] = [];
-  let dropped = 0;
+  /** By workspace, in the order of their numbers; none is empty. */
+  const trails = new Map<string, Numbered[]>();
+  let [number, total] = [0, 0];
   return {
     record(entry) {
-      if (trail.push(deepFreeze(structuredClone(entry))) <= MAX_ENTRIES) return;
-      trail.shift();
-      dropped++;
+      const one = deepFreeze({ ...structuredClone(entry), number: ++number });
+      const own = trails.get(entry.workspaceId);
+      if (own === undefined) trails.set(entry.workspaceId, [one]);
+      else own.push(one);
+      if (++total <= MAX_ENTRIES) return;
+      let largest: Numbered[] = [];
+      for (const trail of trails.values()) if (trail.length > largest.length) largest = trail;
+      const { workspaceId } = largest.shift() as Numbered;
+      if (largest.length === 0) trails.delete(workspaceId);
+      total--;
     },
     readAudit({
       workspaceId,
@@ -29,20 +39,17 @@ export function createMemoryAudit(): Pick<Store, "readAudit"> & { record(entry: 
     }) {
       const named = ids === undefined ? undefined : new Set(ids);
       const isAsked = (one: AuditEntry): boolean =>
-        one.workspaceId === workspaceId &&
         (named === undefined || one.ids.some((id) => named.has(id))) &&
         (actor === undefined || one.actor === actor) &&
         (operation === undefined || one.operation === operation) &&
         one.time >= from &&
         one.time < to;
-      const end = Math.min(before, dropped + trail.length + 1);
-      const entries: (AuditEntry & { readonly number: number })[] = [];
-      let number = end - 1;
-      for (; number > dropped && number >= end - among && entries.length < limit; number--) {
-        const one = trail[number - dropped - 1]!;
-        if (isAsked(one)) entries.push({ ...one, number });
-      }
-      return number > dropped ? { entries, next: number + 1 } : { entries };
+      const older = (trails.get(workspaceId) ?? []).filter((one) => one.number < before).reverse();
+      const entries: Numbered[] = [];
+      let looked = 0;
+      for (; looked < older.length && looked < among && entries.length < limit; looked++)
+        if (isAsked(older[looked]!)) entries.push(older[looked]!);
+      return looked < older.length ? { entries, next: older[looked]!.number + 1 } : { entries };
     },
   };
 }

@@ -5,7 +5,7 @@
  * lasts long keeps those behind it until it expires: the store is full earlier, and nothing is removed too early.
  */
 import type { OnceRecord } from "../contracts/store.js";
-import { EXPIRED_PER_WRITE, type OnceTable } from "./spend-once.js";
+import { EXPIRED_PER_WRITE, hasSpace, type OnceTable } from "./spend-once.js";
 
 export function createMemoryOnce(): OnceTable {
   const all = new Map<string, OnceRecord>();
@@ -28,14 +28,13 @@ export function createMemoryOnce(): OnceTable {
   return {
     find: (id) => all.get(id),
     remove: (id) => remove(all.get(id)!),
-    makeSpace(workspaceId, now, { maxRecords, maxPerWorkspace }) {
+    makeSpace(workspaceId, now, bounds) {
       removeExpired(all.values(), now);
-      const share = shares.get(workspaceId);
-      if (share !== undefined && share.size >= maxPerWorkspace) {
-        removeExpired(share.values(), now);
-        if (share.size >= maxPerWorkspace) return false;
-      }
-      return all.size < maxRecords;
+      const own = (): number => shares.get(workspaceId)?.size ?? 0;
+      const hasIt = (): boolean => hasSpace(bounds, own(), all.size, () => shares.size);
+      if (hasIt()) return true;
+      removeExpired(shares.get(workspaceId)?.values() ?? [], now);
+      return hasIt();
     },
     add({ workspaceId, id, body, until }) {
       const record = { workspaceId, id, body, until };

@@ -43,6 +43,23 @@ export function spendOnce(
   return withSpend("done", spent);
 }
 
+/**
+ * Whether a workspace that has `own` records may have another. Where the store is full, one below its equal share of the
+ * records may: none is removed for it, since a live record keeps a repeat from spending, so that the store has at most
+ * `maxRecords` × (1 + 1/2 + … + 1/workspaces).
+ * @param all records of the store
+ * @param countWorkspaces how many have records, this one included
+ */
+export function hasSpace(
+  { maxRecords, maxPerWorkspace }: OnceBounds,
+  own: number,
+  all: number,
+  countWorkspaces: () => number,
+): boolean {
+  if (own >= maxPerWorkspace) return false;
+  return own === 0 || all < maxRecords || own < Math.floor(maxRecords / countWorkspaces());
+}
+
 /** The record's body, unless it has expired. */
 export function bodyAt(record: Pick<OnceRecord, "body" | "until"> | undefined, now: number): string | undefined {
   return record !== undefined && record.until > now ? record.body : undefined;

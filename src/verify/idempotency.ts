@@ -21,19 +21,18 @@ export interface IdempotencyOptions {
   /** Milliseconds for which a repeat is recognised, 1_000…2_592_000_000; default 86_400_000, a day. */
   readonly ttl?: number | undefined;
   /**
-   * Most records in the store, 1…100_000_000; default 1_000_000, about 200 bytes each in an SQLite file. At the bound
-   * new keys are refused with IDEMPOTENCY_FULL, and none is removed before it expires. Verifiers of one store should
-   * agree on it.
+   * Records in the store, 1…100_000_000; default 1_000_000, about 200 bytes each in an SQLite file. From there on a
+   * workspace that has an equal share of them gets IDEMPOTENCY_FULL for new keys; one below its share has more, so that
+   * ten workspaces have 2.9 times as many at most, a thousand 7.5 times. None is removed before it expires. Verifiers of
+   * one store should agree on it.
    */
   readonly records?: number | undefined;
-  /** Most records of one workspace, 1…records; default an eighth of `records`. */
+  /** Most records of one workspace, also while the store has space, 1…records; default `records`. */
   readonly recordsPerWorkspace?: number | undefined;
 }
 
 const DAY = 86_400_000;
 const RECORDS = 1_000_000;
-/** Part of all records that one workspace may have. */
-const SHARE = 8;
 /** A structured-field string has these characters; 255 are enough for any id. */
 const IDEMPOTENCY_KEY = /^[ -~]{1,255}$/;
 const MAX_CALLER_LENGTH = 1_024;
@@ -90,8 +89,7 @@ export interface Idempotency {
 
 /** @param options validated with {@link IDEMPOTENCY_OPTIONS} */
 export function createIdempotency(store: Store, spender: Spender, options: IdempotencyOptions): Idempotency {
-  const { ttl = DAY, records = RECORDS } = options;
-  const { recordsPerWorkspace = Math.max(1, Math.floor(records / SHARE)) } = options;
+  const { ttl = DAY, records = RECORDS, recordsPerWorkspace = records } = options;
   const bounds: OnceBounds = Object.freeze({ maxRecords: records, maxPerWorkspace: recordsPerWorkspace });
   /** Digest of the body, by the id of the record. */
   const inFlight = new Map<string, string>();
@@ -168,6 +166,5 @@ const mismatch = (): KeystileError =>
 const full = (): KeystileError =>
   new KeystileError(
     "IDEMPOTENCY_FULL",
-    "there is no space for another idempotency key in the store, or in the workspace's share of it; try again later, " +
-      "or without a key",
+    "the workspace has used up its share of the space for idempotency keys; try again later, or without a key",
   );

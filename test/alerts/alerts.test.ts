@@ -224,11 +224,31 @@ describe.each(STORES)("createAlerts on %s", (_name, open) => {
     // Its delivery times out long after the store is closed.
     vanished.run().catch(() => undefined);
     // Up to the moment at which it is taken.
-    while ((await vanished.list("pending")).alerts[0]?.tries !== 1) await new Promise((resolve) => setTimeout(resolve));
+    const dueOf = async () => (await vanished.list("pending")).alerts[0]?.due ?? 0;
+    while ((await dueOf()) <= clock.now()) await new Promise((resolve) => setTimeout(resolve));
     const other = createAlerts(store, settings);
     expect(await other.run()).toEqual({ raised: 0, delivered: 0, failed: 0 });
     clock.advance(110_000);
     expect(await other.run()).toEqual({ raised: 0, delivered: 1, failed: 0 });
+    expect(told).toHaveLength(1);
+    await store.close();
+  });
+
+  it("processes that end during a delivery use up none of its tries", async () => {
+    const { store, keyring, apiId, clock, settings, alerts, told } = await world(open, { creditsBelow: 10 });
+    await keyring.createKey({ apiId, credits: { remaining: 1 } });
+    const never = () => new Promise(() => undefined);
+    for (let n = 0; n < 10; n++) {
+      const before = clock.now();
+      createAlerts(store, { ...settings, deliver: never })
+        .run()
+        .catch(() => undefined);
+      while (((await alerts.list("pending")).alerts[0]?.due ?? 0) <= before)
+        await new Promise((resolve) => setTimeout(resolve));
+      clock.advance(60_000);
+    }
+    expect((await alerts.list("pending")).alerts).toMatchObject([{ tries: 0 }]);
+    expect(await alerts.run()).toEqual({ raised: 0, delivered: 1, failed: 0 });
     expect(told).toHaveLength(1);
     await store.close();
   });
@@ -278,6 +298,25 @@ describe("createAlerts: options", () => {
     await expect(alerts.run()).rejects.toThrow("the disk");
     expect(told).toHaveLength(1);
   });
+
+  it("what a process took that ended is delivered once it is due, not at the next run", async () => {
+    const store = memoryStore();
+    const keyring = createKeyring(store);
+    const { apiId } = await keyring.createApi({ name: "documents" });
+    await keyring.createKey({ apiId, credits: { remaining: 1 } });
+    const settings = { creditsBelow: 5, timeout: 100 };
+    const ended = createAlerts(store, { ...settings, interval: 0, deliver: () => new Promise(() => undefined) });
+    const began = Date.now();
+    ended.run().catch(() => undefined);
+    while ((await ended.list("pending")).alerts.length === 0) await new Promise((resolve) => setTimeout(resolve));
+    const told: Alert[] = [];
+    // Due 0.3 s after the first run, which is a second after the start.
+    const clock = () => Date.now() + 50_100 - 1_300;
+    const other = createAlerts(store, { ...settings, clock, deliver: (alert) => told.push(alert) });
+    while (told.length === 0 && Date.now() < began + 20_000) await new Promise((resolve) => setTimeout(resolve, 20));
+    await other.close();
+    expect(told).toHaveLength(1);
+  }, 30_000);
 
   it("the timer runs by itself, retries in time, and ends with close", async () => {
     const store = memoryStore();

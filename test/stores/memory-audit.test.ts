@@ -23,4 +23,18 @@ describe("createMemoryAudit", () => {
     const read = (id: string) => audit.readAudit({ workspaceId: "ws_1", ids: [id], among: 20_000, limit: 5 });
     expect([read("key_3"), read("key_4")]).toEqual([{ entries: [] }, { entries: [{ ...entry(4), number: 4 }] }]);
   });
+
+  it("full, the workspace that has most loses its oldest, whoever adds one", () => {
+    const audit = createMemoryAudit();
+    const add = (workspaceId: string, from: number, to: number) => {
+      for (let n = from; n <= to; n++) audit.record({ ...entry(n), workspaceId });
+    };
+    const count = (workspaceId: string) =>
+      (audit.readAudit({ workspaceId, among: 20_000, limit: 20_000 }) as AuditSlice).entries.length;
+    add("ws_small", 1, 100);
+    add("ws_flood", 1, 30_000);
+    expect([count("ws_small"), count("ws_flood")]).toEqual([100, 9_900]);
+    add("ws_other", 1, 6_000);
+    expect([count("ws_small"), count("ws_flood"), count("ws_other")]).toEqual([100, 4_950, 4_950]);
+  });
 });

@@ -128,7 +128,7 @@ export function addServeCommand(program: Command, io: Io): void {
     )
     .option(
       "--audit-rows <count>",
-      "how many entries of the audit trail are kept, the newest; 0: none",
+      "how many entries of the audit trail are kept, shared by the workspaces; 0: none",
       toInteger(0, MAX_AUDIT_ROWS),
       DEFAULT_AUDIT_ROWS,
     )

@@ -47,7 +47,7 @@ const REMEDIES: Readonly<Partial<Record<KeystileErrorCode, string>>> = {
   IDEMPOTENCY_MISMATCH:
     "The Idempotency-Key was used with another body. Send the body of the first request again, or take a new key.",
   IDEMPOTENCY_FULL:
-    "There is no space for another Idempotency-Key in the store, or in the workspace's share of it, until older ones " +
+    "The workspace has used up its share of the space for Idempotency-Keys, until older ones " +
     "expire. Try again later, or send the request without the header.",
   RESERVATIONS_FULL:
     "The balance has as many open reservations as it may have. Settle some, or wait for their time-out.",

@@ -96,8 +96,8 @@ export function createAlertStore(session: Session, s: string, lockMs: number): P
   const lists = { raised: listing("raised"), pending: listing("pending"), dead: listing("dead") };
   const settle: Statement = {
     isRead: false,
-    text: `UPDATE ${s}.alerts a SET due = $3::text::bigint, dead = $4::text::bigint
-      WHERE a.number = $1::text::bigint AND a.due IS NOT NULL AND (a.tries = $2::text::bigint OR $5::text = 'delivered')`,
+    text: `UPDATE ${s}.alerts a SET due = $3::text::bigint, dead = $4::text::bigint, tries = a.tries + 1
+      WHERE a.number = $1::text::bigint AND a.due IS NOT NULL AND (a.due = $2::text::bigint OR $5::text = 'delivered')`,
   };
   const rowsOf = ([row]: readonly PostgresRow[]): never =>
     (JSON.parse(row?.["result"] as string) as (AlertRow & { readonly due: number | null })[]).map(
@@ -115,10 +115,10 @@ export function createAlertStore(session: Session, s: string, lockMs: number): P
     async takeAlerts({ workspaceId, now, until, limit, endedBefore }) {
       return rowsOf(await session.run(take, workspaceId, ...[now, until, limit, endedBefore].map(String)));
     },
-    async settleAlert({ number, tries, next }) {
+    async settleAlert({ number, due: taken, next }) {
       const due = typeof next === "number" ? String(next) : null;
       const isDead = String(Number(next === "dead"));
-      await session.run(settle, String(number), String(tries), due, isDead, due === null ? String(next) : "failed");
+      await session.run(settle, String(number), String(taken), due, isDead, due === null ? String(next) : "failed");
       return undefined as never;
     },
   };

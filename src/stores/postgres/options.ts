@@ -5,8 +5,9 @@ import { isSchemaName, SCHEMA_NAMES } from "./schema.js";
 /** How the store keeps the audit trail. */
 export interface PostgresAuditOptions {
   /**
-   * Most entries in the table `audit`, 0…10_000_000, default 100_000: the oldest go first, about a hundred at a time,
-   * all that are too many at once after this was lowered. 0: changes are not recorded.
+   * Most entries in the table `audit`, 0…10_000_000, default 100_000. Beyond it the workspaces that have more
+   * than an equal part lose their oldest, about a hundred at a time, all that are too many at once after this was
+   * lowered. 0: changes are not recorded.
    */
   readonly rows?: number | undefined;
 }

@@ -16,7 +16,7 @@ export function createAuditReader(session: Session, s: string): (query: AuditQue
   const find: Statement = {
     isRead: true,
     text: `WITH slice AS MATERIALIZED (
-        SELECT * FROM ${s}.audit WHERE number < $2::text::bigint ORDER BY number DESC LIMIT $3::text::bigint
+        SELECT * FROM ${s}.audit WHERE workspace_id = $1 AND number < $2::text::bigint ORDER BY number DESC LIMIT $3::text::bigint
       )
       SELECT (SELECT pg_catalog.count(*) FROM slice)::text AS looked, (SELECT pg_catalog.min(number) FROM slice)::text AS last,
         found.entry
@@ -25,7 +25,7 @@ export function createAuditReader(session: Session, s: string): (query: AuditQue
           'time', (extract(epoch FROM a.time) * 1000::numeric)::bigint, 'workspaceId', a.workspace_id, 'actorKind', a.actor_kind,
           'actor', a.actor, 'operation', a.operation, 'ids', a.ids, 'fields', a.fields, 'count', a.count))::text AS entry
         FROM slice a
-        WHERE a.workspace_id = $1 AND ($5::text IS NULL OR a.actor = $5) AND ($6::text IS NULL OR a.operation = $6)
+        WHERE ($5::text IS NULL OR a.actor = $5) AND ($6::text IS NULL OR a.operation = $6)
           AND ($7::text IS NULL OR a.time >= ${timeOf("$7", "infinity")})
           AND ($8::text IS NULL OR a.time < ${timeOf("$8", "infinity")})
           AND ($9::text IS NULL OR a.ids && ARRAY(SELECT pg_catalog.jsonb_array_elements_text($9::jsonb)))

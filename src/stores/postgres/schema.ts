@@ -5,6 +5,7 @@ import { rowFunctions } from "./rows-sql.js";
 import { groupFunctions } from "./groups-sql.js";
 import { outcomeTables } from "./outcomes-sql.js";
 import { alertTables } from "./alerts.js";
+import { SHARES } from "./shares-sql.js";
 import { fieldOf } from "./texts.js";
 
 /** The version of the first schema that was released. */
@@ -228,6 +229,7 @@ export const STEPS: readonly (((s: string) => string) | Step)[] = [
     down: (s) => `DROP VIEW ${s}.key_overview; ${overview(s)}`,
     refuses: {},
   },
+  SHARES,
 ];
 
 /** What {@link setUpScript} makes. A store works with this version alone. */

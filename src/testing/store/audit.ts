@@ -93,6 +93,17 @@ export function auditClauses(all: Clause): void {
     expect(await readAudit(store)).toEqual([{ ...imported, count: 2 }, entry("createKey", { ids: ["mig_1"] })]);
   });
 
+  clause("clause 25: many entries of one workspace leave those of another", async (open) => {
+    const store = await open();
+    const write = (id: string, entries: readonly AuditEntry[]) =>
+      store.write([{ table: "roles", row: role(id, []) }], entries);
+    const other = entry("other", { workspaceId: "ws_2" });
+    expect(await write("first", [other])).toBe("written");
+    const many = Array.from({ length: 3_000 }, () => entry("many"));
+    for (let n = 0; n < 4; n++) expect(await write(`many${n}`, many)).toBe("written");
+    expect(await readAudit(store, { workspaceId: "ws_2" }, 1)).toEqual([other]);
+  });
+
   clause("clause 25: entries are read newest first, by ids, actor, operation and time, in slices", async (open) => {
     const store = await open();
     const entries = Array.from({ length: 9 }, (_, n): AuditEntry => {

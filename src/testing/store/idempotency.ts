@@ -92,21 +92,42 @@ export function idempotencyClauses(all: Clause): void {
       expect((await once(record("old-29", { until: 2 * UNTIL }), 0, UNTIL)).outcome).toBe(outcome);
   });
 
-  clause("clause 23: when full it refuses new ones, of a workspace or of all, and removes none", async (open) => {
-    const { once, left } = await withCredits(await open(), 100);
-    const bounds = { maxRecords: 5, maxPerWorkspace: 3 };
-    const add = (id: string, workspaceId = WS, now = 0) =>
-      Promise.resolve(once(record(id, { workspaceId, until: now + UNTIL }), 1, now, bounds));
-    for (const id of ["a", "b", "c"]) expect((await add(id)).outcome).toBe("done");
-    expect(await add("d")).toEqual({ outcome: "full" });
-    for (const id of ["e", "f"]) expect((await add(id, "ws_2")).outcome).toBe("done");
-    for (const workspaceId of ["ws_2", "ws_3"]) expect(await add("g", workspaceId)).toEqual({ outcome: "full" });
-    expect(await left()).toBe(95);
-    for (const id of ["a", "b", "c"]) expect((await add(id)).outcome).toBe("repeated");
-    // Those that have expired make space, each workspace's for itself.
-    for (const id of ["h", "i", "j"]) expect((await add(id, WS, UNTIL)).outcome, id).toBe("done");
-    expect(await add("k", WS, UNTIL)).toEqual({ outcome: "full" });
-    expect((await add("l", "ws_3", UNTIL)).outcome).toBe("done");
+  clause(
+    "clause 23: when full it refuses new ones of workspaces that have their share, and removes none",
+    async (open) => {
+      const { once, left } = await withCredits(await open(), 100);
+      const bounds = { maxRecords: 5, maxPerWorkspace: 3 };
+      const add = (id: string, workspaceId = WS, now = 0) =>
+        Promise.resolve(once(record(id, { workspaceId, until: now + UNTIL }), 1, now, bounds));
+      for (const id of ["a", "b", "c"]) expect((await add(id)).outcome).toBe("done");
+      expect(await add("d")).toEqual({ outcome: "full" });
+      for (const id of ["e", "f"]) expect((await add(id, "ws_2")).outcome).toBe("done");
+      expect(await add("g", "ws_2")).toEqual({ outcome: "full" });
+      // One that has none, and then its share.
+      expect((await add("g", "ws_3")).outcome).toBe("done");
+      expect(await add("g2", "ws_3")).toEqual({ outcome: "full" });
+      expect(await left()).toBe(94);
+      for (const id of ["a", "b", "c"]) expect((await add(id)).outcome).toBe("repeated");
+      // Those that have expired make space, each workspace's for itself.
+      for (const id of ["h", "i", "j"]) expect((await add(id, WS, UNTIL)).outcome, id).toBe("done");
+      expect(await add("k", WS, UNTIL)).toEqual({ outcome: "full" });
+      expect((await add("l", "ws_3", UNTIL)).outcome).toBe("done");
+    },
+  );
+
+  clause("clause 23: eight workspaces that fill the store leave a ninth its share", async (open) => {
+    const { once } = await withCredits(await open(), 1_000);
+    const bounds = { maxRecords: 90, maxPerWorkspace: 90 };
+    const add = (i: number, workspaceId: string) => once(record(`${workspaceId}-${i}`, { workspaceId }), 1, 0, bounds);
+    // A workspace alone may fill it.
+    for (let i = 0; i < 90; i++) expect((await add(i, "ws_1")).outcome).toBe("done");
+    expect(await add(90, "ws_1")).toEqual({ outcome: "full" });
+    for (let n = 2; n <= 9; n++) {
+      const share = Math.floor(90 / n);
+      for (let i = 0; i < share; i++) expect((await add(i, `ws_${n}`)).outcome, `${n} ${i}`).toBe("done");
+      for (const workspaceId of ["ws_1", `ws_${n}`]) expect(await add(91, workspaceId)).toEqual({ outcome: "full" });
+    }
+    for (let i = 0; i < 90; i++) expect((await add(i, "ws_1")).outcome).toBe("repeated");
   });
 
   clause("clause 23: expired records of others do not keep a workspace from its share", async (open) => {

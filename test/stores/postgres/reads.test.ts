@@ -45,6 +45,36 @@ it("an actor in the audit trail that PostgreSQL cannot store keeps nobody from a
   await store.close();
 });
 
+it("audit rows: the workspaces above an equal share pay, and a trail that people empty is counted anew", async () => {
+  const schema = newSchema();
+  const store = postgresStore(server, { schema, audit: { rows: 12 } });
+  await store.setUp();
+  const counts = async () => {
+    const { rows } = await server.query(
+      `SELECT workspace_id AS id, count(*)::integer AS n FROM ${schema}.audit GROUP BY 1 ORDER BY 1`,
+    );
+    return Object.fromEntries(rows.map((row) => [String(row["id"]), Number(row["n"])]));
+  };
+  const change = async (workspaceId: string, times: number) => {
+    const keyring = createKeyring(store, { workspaceId });
+    for (let i = 0; i < times; i++) await keyring.updateWorkspace({ enabled: i % 2 === 0 });
+  };
+  await change("ws_a", 3);
+  await change("ws_b", 20);
+  expect(await counts()).toEqual({ ws_a: 3, ws_b: 9 });
+  await change("ws_c", 10);
+  expect(await counts()).toEqual({ ws_a: 3, ws_b: 4, ws_c: 5 });
+  await Promise.all(["ws_d", "ws_e", "ws_f"].map((id) => change(id, 4)));
+  const held = Object.values(await counts());
+  expect(held.reduce((sum, n) => sum + n)).toBe(12);
+  expect(Math.min(...held)).toBe(2);
+  await server.query(`TRUNCATE ${schema}.audit`);
+  await change("ws_a", 8);
+  // It was enabled already.
+  expect(await counts()).toEqual({ ws_a: 7 });
+  await store.close();
+});
+
 it("every time that a date of JavaScript has is stored", async () => {
   const [store] = await open(1);
   await store!.write([{ table: "apis", row: api() }]);

@@ -16,7 +16,7 @@ import { CREATE_IDEMPOTENCY } from "../credits/once-table.js";
 import { CREATE_USES } from "../keys/key-uses.js";
 import { CREATE_KEY_SEARCH } from "../keys/search-keys.js";
 import { CREATE_ALERTS } from "../tables/alert-table.js";
-import { CREATE_AUDIT } from "../tables/audit-table.js";
+import { COUNT_AUDIT, CREATE_AUDIT } from "../tables/audit-table.js";
 import { CREATE_OUTCOMES } from "../tables/outcome-tables.js";
 import { resultName } from "./errors.js";
 import { type Handle, select } from "./handle.js";
@@ -142,6 +142,7 @@ export const STEPS: readonly (string | Step)[] = [
   CREATE_KEY_SEARCH,
   CREATE_ALERTS,
   SHOW_SUCCESSORS,
+  COUNT_AUDIT,
 ];
 
 /** The schema version that this code reads and writes. */

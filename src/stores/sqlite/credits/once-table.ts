@@ -4,7 +4,7 @@
  */
 import { KeystileError } from "../../../contracts/errors.js";
 import type { SecretName } from "../../../contracts/store.js";
-import { EXPIRED_PER_WRITE, type OnceTable } from "../../spend-once.js";
+import { EXPIRED_PER_WRITE, hasSpace, type OnceTable } from "../../spend-once.js";
 import { type Handle, select } from "../connection/handle.js";
 
 /** Under this name, which no workspace has, stands the number of all records. */
@@ -67,6 +67,11 @@ export function createOnceTable(handle: Handle): SqliteOnceTable {
     handle,
     "SELECT lower(hex(secret)) AS secret FROM keystile_secrets WHERE name = ?",
   );
+  const workspaces = select<{ n: number | bigint }>(
+    handle,
+    "SELECT count(*) - 1 AS n FROM keystile_idempotency_counts",
+  );
+  const countWorkspaces = (): number => Number(workspaces.get()?.n);
   const countOf = (workspaceId: string): number => Number(count.get(workspaceId)?.records ?? 0);
 
   return {
@@ -75,10 +80,12 @@ export function createOnceTable(handle: Handle): SqliteOnceTable {
       return found && { body: found.body, until: Number(found.until) };
     },
     remove: (id) => void removeOne.run(id),
-    makeSpace(workspaceId, now, { maxRecords, maxPerWorkspace }) {
+    makeSpace(workspaceId, now, bounds) {
       removeExpired.run(now);
-      if (countOf(workspaceId) >= maxPerWorkspace) removeExpiredOf.run(workspaceId, now);
-      return countOf(ALL) < maxRecords && countOf(workspaceId) < maxPerWorkspace;
+      const hasIt = (): boolean => hasSpace(bounds, countOf(workspaceId), countOf(ALL), countWorkspaces);
+      if (hasIt()) return true;
+      removeExpiredOf.run(workspaceId, now);
+      return hasIt();
     },
     add: ({ id, workspaceId, body, until }) => void insert.run(id, workspaceId, body, until),
     readSecret(name) {

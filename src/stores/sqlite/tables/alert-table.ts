@@ -67,10 +67,11 @@ export function createAlertTable(handle: Handle): AlertTable {
     handle,
     `SELECT ${COLUMNS} FROM keystile_alerts WHERE workspace_id = ? AND due <= ? ORDER BY due, number LIMIT ?`,
   );
-  const take = handle.prepare("UPDATE keystile_alerts SET due = ?, tries = tries + 1 WHERE number = ?");
+  const take = handle.prepare("UPDATE keystile_alerts SET due = ? WHERE number = ?");
   const settle = handle.prepare(
-    `${given("number", "tries", "due", "dead", "done")} UPDATE keystile_alerts SET due = ${one("due")}, dead = ${one("dead")}
-     WHERE number = ${one("number")} AND due IS NOT NULL AND (tries = ${one("tries")} OR ${one("done")})`,
+    `${given("number", "taken", "next", "dead", "done")}
+     UPDATE keystile_alerts SET due = ${one("next")}, dead = ${one("dead")}, tries = tries + 1
+     WHERE number = ${one("number")} AND due IS NOT NULL AND (due = ${one("taken")} OR ${one("done")})`,
   );
   const forget = handle.prepare(
     `DELETE FROM keystile_alerts WHERE number IN
@@ -91,13 +92,13 @@ export function createAlertTable(handle: Handle): AlertTable {
       forget.run(endedBefore, limit);
       return due.all(workspaceId, now, limit).map((raw) => {
         take.run(until, Number(raw.number));
-        return toAlertRow({ ...raw, tries: Number(raw.tries) + 1, due: until });
+        return toAlertRow({ ...raw, due: until });
       });
     },
-    settleAlert: ({ number, tries, next }) =>
+    settleAlert: ({ number, due, next }) =>
       void settle.run(
         number,
-        tries,
+        due,
         typeof next === "number" ? next : null,
         Number(next === "dead"),
         Number(next === "delivered"),

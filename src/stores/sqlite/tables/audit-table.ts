@@ -1,8 +1,8 @@
 /**
  * The audit trail: a table that people read in SQL. Store clause 25.
  *
- * Why numbers without gaps: rows are added at one end and removed at the other, so that the first and the last number
- * tell how many there are, and none is counted.
+ * Why counts beside it, which triggers keep: beyond the bound, the workspaces above an equal share lose their oldest
+ * entries, so that no workspace washes another's away.
  */
 import type { AuditEntry, AuditQuery, AuditSlice } from "../../../contracts/audit.js";
 import { type Handle, select } from "../connection/handle.js";
@@ -21,6 +21,37 @@ export const CREATE_AUDIT = `
     count INTEGER NOT NULL
   ) STRICT;`;
 
+/** Under this name, which no workspace has, stands the number of all entries. */
+const ALL = "";
+
+/** The number of entries of each workspace, and an index by workspace. */
+export const COUNT_AUDIT = {
+  up: `
+  CREATE INDEX keystile_audit_of ON keystile_audit (workspace_id);
+  CREATE TABLE keystile_audit_counts (
+    workspace_id TEXT NOT NULL PRIMARY KEY,
+    entries INTEGER NOT NULL CHECK (entries >= 0)
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX keystile_audit_counts_largest ON keystile_audit_counts (entries);
+  INSERT INTO keystile_audit_counts SELECT '${ALL}', count(*) FROM keystile_audit;
+  INSERT INTO keystile_audit_counts SELECT workspace_id, count(*) FROM keystile_audit GROUP BY workspace_id;
+  CREATE TRIGGER keystile_audit_added AFTER INSERT ON keystile_audit BEGIN
+    UPDATE keystile_audit_counts SET entries = entries + 1 WHERE workspace_id = '${ALL}';
+    INSERT INTO keystile_audit_counts VALUES (NEW.workspace_id, 1)
+      ON CONFLICT (workspace_id) DO UPDATE SET entries = entries + 1;
+  END;
+  CREATE TRIGGER keystile_audit_removed AFTER DELETE ON keystile_audit BEGIN
+    UPDATE keystile_audit_counts SET entries = entries - 1 WHERE workspace_id IN ('${ALL}', OLD.workspace_id);
+    DELETE FROM keystile_audit_counts WHERE workspace_id = OLD.workspace_id AND entries = 0;
+  END;`,
+  down: `
+  DROP TRIGGER keystile_audit_added;
+  DROP TRIGGER keystile_audit_removed;
+  DROP TABLE keystile_audit_counts;
+  DROP INDEX keystile_audit_of;`,
+  refuses: {},
+};
+
 /** Rows removed at once where one is too many: a removal each time would cost every change one. */
 const BATCH = 100;
 /** Most rows that one change removes, after the bound was lowered. */
@@ -32,9 +63,12 @@ export interface AuditTable {
   read(query: AuditQuery): AuditSlice;
 }
 
-/** Entries of numbers from the first to before the second; what is not asked for is bound as NULL, or counted as 0. */
-const FOUND = `SELECT * FROM keystile_audit WHERE number >= ? AND number < ? AND workspace_id = ?
-  AND coalesce(?, actor) IS actor AND operation = coalesce(?, operation)
+/** The newest entries of a workspace before a number, at most so many. */
+const slice = (columns: string): string => `(SELECT ${columns} FROM keystile_audit
+  WHERE workspace_id = ? AND number < ? ORDER BY number DESC LIMIT ?)`;
+
+/** Of a slice; what is not asked for is bound as NULL, or counted as 0. */
+const FOUND = `SELECT * FROM ${slice("*")} WHERE coalesce(?, actor) IS actor AND operation = coalesce(?, operation)
   AND time >= coalesce(?, '') AND time < coalesce(?, 'a')
   AND EXISTS (SELECT 1 FROM json_each(ids) WHERE value IN (SELECT value FROM json_each(?))) >= ?
   ORDER BY number DESC LIMIT ?`;
@@ -52,41 +86,62 @@ interface AuditRaw {
   readonly count: number | bigint;
 }
 
-/** @param rows most that are kept; the oldest go first. 0: none is added */
+/** @param rows most that are kept; the oldest of workspaces above their share go first. 0: none is added */
 export function createAuditTable(handle: Handle, rows: number): AuditTable {
   const insert = handle.prepare(
     `INSERT INTO keystile_audit (time, workspace_id, actor_kind, actor, operation, ids, fields, count)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
   );
-  const ends = select<{ first: number | bigint | null; last: number | bigint | null }>(
+  const total = select<{ entries: number | bigint; workspaces: number | bigint }>(
     handle,
-    "SELECT (SELECT min(number) FROM keystile_audit) AS first, (SELECT max(number) FROM keystile_audit) AS last",
+    `SELECT entries, (SELECT count(*) FROM keystile_audit_counts) - 1 AS workspaces
+     FROM keystile_audit_counts WHERE workspace_id = '${ALL}' AND entries > ?`,
   );
+  const largest = select<{ workspace_id: string; entries: number | bigint }>(
+    handle,
+    `SELECT workspace_id, entries FROM keystile_audit_counts WHERE workspace_id <> '${ALL}' AND entries > ?
+     ORDER BY entries DESC LIMIT ${BATCH}`,
+  );
+  const remove = handle.prepare(
+    `DELETE FROM keystile_audit WHERE number IN
+       (SELECT number FROM keystile_audit WHERE workspace_id = ? ORDER BY number LIMIT ?)`,
+  );
+  const kept = rows + 1 - Math.min(BATCH, Math.ceil(rows / 10));
+  /** Those above an equal share pay, down to it, the largest first. */
+  const prune = (): void => {
+    const all = total.get(rows);
+    if (all === undefined) return;
+    const share = Math.floor(kept / Number(all.workspaces));
+    let tooMany = Math.min(Number(all.entries) - kept, MAX_REMOVED);
+    for (const { workspace_id, entries } of largest.all(share)) {
+      const paid = Math.min(Number(entries) - share, tooMany);
+      remove.run(workspace_id, paid);
+      tooMany -= paid;
+      if (tooMany === 0) return;
+    }
+  };
   const found = select<AuditRaw>(handle, FOUND);
-  const remove = handle.prepare("DELETE FROM keystile_audit WHERE number < ?");
+  const looked = select<{ n: number | bigint; last: number | bigint }>(
+    handle,
+    `SELECT count(*) AS n, min(number) AS last FROM ${slice("number")}`,
+  );
   return {
     add(entries) {
       if (rows === 0) return;
       for (const { time, workspaceId, actorKind, actor, operation, ids, fields, count } of entries) {
         const lists = [JSON.stringify(ids), JSON.stringify(fields)] as const;
         insert.run(new Date(time).toISOString(), workspaceId, actorKind, actor ?? null, operation, ...lists, count);
-        const found = ends.get();
-        const first = Number(found?.first);
-        const tooMany = Number(found?.last) - first + 1 - rows;
-        const batch = Math.min(BATCH, Math.ceil(rows / 10)) - 1;
-        if (tooMany > 0) remove.run(first + Math.min(tooMany + batch, MAX_REMOVED));
+        prune();
       }
     },
-    read({ workspaceId, ids, actor, operation, from, to, before, among, limit }) {
-      const { first, last } = ends.get() ?? {};
-      const end = Math.min(before ?? Infinity, Number(last) + 1);
-      const start = Math.max(end - among, Number(first));
-      if (first === null || !(start < end)) return { entries: [] };
-      const wanted = [workspaceId, actor ?? null, operation ?? null, timeText(from), timeText(to)] as const;
+    read({ workspaceId, ids, actor, operation, from, to, before = Number.MAX_SAFE_INTEGER, among, limit }) {
+      const of = [workspaceId, before, among] as const;
+      const wanted = [actor ?? null, operation ?? null, timeText(from), timeText(to)] as const;
       const named = [JSON.stringify(ids ?? []), ids === undefined ? 0 : 1] as const;
-      const entries = found.all(start, end, ...wanted, ...named, limit).map(toEntry);
-      const next = entries.length < limit ? start : (entries.at(-1) as { number: number }).number;
-      return next > Number(first) ? { entries, next } : { entries };
+      const entries = found.all(...of, ...wanted, ...named, limit).map(toEntry);
+      if (entries.length === limit) return { entries, next: (entries.at(-1) as { number: number }).number };
+      const { n, last } = looked.get(...of) as { n: number | bigint; last: number | bigint };
+      return Number(n) < among ? { entries } : { entries, next: Number(last) };
     },
   };
 }

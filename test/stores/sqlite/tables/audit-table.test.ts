@@ -106,6 +106,35 @@ describe.each(MODES)("sqliteStore: audit trail (%s)", (_, mode: SqliteStoreOptio
     expect(Math.min(...most.slice(50))).toBe(46);
   });
 
+  it("rows: the workspaces above an equal share pay, down to it, and no other", async () => {
+    const place = path();
+    const store = open(place, { ...mode, audit: { rows: 100 } });
+    const change = async (workspaceId: string, times: number) => {
+      const keyring = createKeyring(store, { clock, workspaceId });
+      for (let i = 0; i < times; i++) await keyring.updateWorkspace({ enabled: i % 2 === 0 });
+    };
+    const counts = () =>
+      Object.fromEntries(
+        inFile<{ id: string; n: number }>(
+          place,
+          "SELECT workspace_id AS id, count(*) AS n FROM keystile_audit GROUP BY 1 ORDER BY 1",
+        ).map(({ id, n }) => [id, n]),
+      );
+    await change("ws_a", 20);
+    await change("ws_b", 400);
+    expect(counts()["ws_a"]).toBe(20);
+    await change("ws_c", 200);
+    const { ws_a: a, ws_b: b, ws_c: c } = counts();
+    expect(a).toBe(20);
+    expect(Math.min(b!, c!)).toBeGreaterThan(29);
+    expect(a! + b! + c!).toBeGreaterThan(90);
+    const stored = inFile(place, "SELECT workspace_id AS id, entries AS n FROM keystile_audit_counts ORDER BY 1");
+    expect(stored).toEqual([{ id: "", n: a! + b! + c! }, ...Object.entries(counts()).map(([id, n]) => ({ id, n }))]);
+    // Many that have as much as each other: each keeps its share.
+    for (let n = 0; n < 30; n++) await change(`ws_n${n}`, 8);
+    expect(Math.min(...Object.values(counts()))).toBeGreaterThan(1);
+  });
+
   it("rows 0: nothing is recorded", async () => {
     const place = path();
     const store = open(place, { ...mode, audit: { rows: 0 } });
@@ -184,7 +213,7 @@ describe("sqliteStore: audit trail, in one transaction with the change", () => {
     const keyring = createKeyring(store, { clock });
     const left: number[] = [];
     for (let i = 0; i < 4; i++) {
-      await keyring.updateWorkspace({ enabled: true });
+      await keyring.updateWorkspace({ enabled: i % 2 === 0 });
       left.push(inFile(place, "SELECT 1 FROM keystile_audit").length);
     }
     expect(left).toEqual([1501, 502, 10, 10]);
@@ -232,7 +261,7 @@ describe("sqliteStore: audit trail, in one transaction with the change", () => {
     const store = open(place);
     const keyring = createKeyring(store, { clock });
     const before = readFileSync(place).length;
-    for (let n = 0; n < 1_000; n++) await keyring.updateWorkspace({ enabled: true });
+    for (let n = 0; n < 1_000; n++) await keyring.updateWorkspace({ enabled: n % 2 === 0 });
     await store.close();
     expect((readFileSync(place).length - before) / 1_000).toBeLessThan(300);
   });
