@@ -53,7 +53,7 @@ it("audit rows: the workspaces above an equal share pay, and a trail that people
     const { rows } = await server.query(
       `SELECT workspace_id AS id, count(*)::integer AS n FROM ${schema}.audit GROUP BY 1 ORDER BY 1`,
     );
-    return Object.fromEntries(rows.map((row) => [String(row["id"]), Number(row["n"])]));
+    return Object.fromEntries((rows as { id: string; n: number }[]).map(({ id, n }) => [id, n]));
   };
   const change = async (workspaceId: string, times: number) => {
     const keyring = createKeyring(store, { workspaceId });
