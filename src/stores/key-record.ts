@@ -133,7 +133,7 @@ export function flatten(
 }
 
 /** Sorts in place and removes duplicates. */
-function sortUnique(names: string[]): string[] {
+export function sortUnique(names: string[]): string[] {
   if (names.length < 2) return names;
   names.sort();
   let kept = 1;

@@ -11,7 +11,7 @@ const PERMISSIONS = 1_000;
  * A file in which every id of a permission has a row, and every role has a thousand; counts what is read of each table.
  */
 function world() {
-  const reads = { roles: 0, permissions: 0 };
+  const reads = { roles: 0, permissions: 0, statements: 0 };
   const row = (id: SqliteValue | undefined, body: object) => ({
     n: 1,
     id,
@@ -25,10 +25,16 @@ function world() {
     exec: () => undefined,
     prepare: (sql) => ({
       get(id) {
+        reads.statements++;
         if (sql.includes("keystile_permissions")) return (reads.permissions++, row(id, { name: "n" }));
         return (reads.roles++, row(id, { permissions }));
       },
-      all: () => [],
+      all(ids) {
+        const asked = JSON.parse(String(ids)) as string[];
+        reads.permissions += asked.length;
+        reads.statements++;
+        return asked.map((id) => row(id, { name: "n" }));
+      },
       run: () => ({ changes: 0, lastInsertRowid: 0 }),
     }),
   };
@@ -72,6 +78,17 @@ describe("createDirectory: grants", () => {
     const other = directory.grants(otherText);
     expect(directory.grants(otherText)).toBe(other);
     expect(directory.grants(perm)).not.toBe(first);
+  });
+
+  it("the permissions of a role are read by one statement, once for all keys that have it, and sorted", () => {
+    const { directory, reads } = world();
+    const roles = Array.from({ length: 20 }, (_, i) => `role_${i}`);
+    const { permissions, roles: names } = directory.grants(textOf(["perm_5", "other"], roles));
+    expect(reads.statements).toBe(2 * roles.length + 2);
+    directory.grants(textOf(["perm_5"], roles));
+    expect(reads.statements).toBe(2 * roles.length + 2);
+    expect(permissions).toEqual([...new Set(permissions)].sort());
+    expect([permissions.length, names]).toEqual([PERMISSIONS + 1, roles.map((id) => `name.${id}`).sort()]);
   });
 
   it("roles are kept by their size, too", () => {
