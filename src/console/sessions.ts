@@ -8,12 +8,13 @@ import { digestKey, newSecret } from "../lib/hash.js";
 /** Milliseconds after which a session ends: since it began, and since it was last used. */
 const MAX_AGE = 8 * 3_600_000;
 const MAX_IDLE = 30 * 60_000;
-/** The one that was unused for longest gives way. */
+/** Of the workspace that has most, the one that was unused for longest gives way: nobody ends those of others. */
 const MAX_SESSIONS = 1_000;
 
 interface Session {
   /** Of the root key. */
   readonly digest: string;
+  readonly workspaceId: string;
   /** What the root key might do when it signed in. */
   readonly grants: string;
   readonly began: number;
@@ -41,11 +42,9 @@ export function createSessions(rootKeys: Pick<RootKeys, "find">, clock: () => nu
       const id = newSecret();
       const name = await digestKey(id);
       const now = clock();
-      for (const oldest of sessions.keys()) {
-        if (sessions.size < MAX_SESSIONS) break;
-        sessions.delete(oldest);
-      }
-      sessions.set(name, { digest, grants: grantsOf(active), began: now, used: now });
+      if (sessions.size >= MAX_SESSIONS) sessions.delete(oldestOfLargest(sessions));
+      const { workspaceId } = active.caller;
+      sessions.set(name, { digest, workspaceId, grants: grantsOf(active), began: now, used: now });
       return id;
     },
     async find(id) {
@@ -65,6 +64,15 @@ export function createSessions(rootKeys: Pick<RootKeys, "find">, clock: () => nu
       sessions.delete(await digestKey(id));
     },
   };
+}
+
+/** @param sessions not empty, in the order of their last use */
+function oldestOfLargest(sessions: ReadonlyMap<string, Session>): string {
+  const counts = new Map<string, number>();
+  for (const { workspaceId } of sessions.values()) counts.set(workspaceId, (counts.get(workspaceId) ?? 0) + 1);
+  const most = Math.max(...counts.values());
+  for (const [name, { workspaceId }] of sessions) if (counts.get(workspaceId) === most) return name;
+  throw new Error("there is no session");
 }
 
 const grantsOf = ({ permissions }: ActiveRootKey): string => JSON.stringify(permissions);

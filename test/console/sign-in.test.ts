@@ -185,6 +185,18 @@ describe("console: sessions", () => {
     expect((await browser.get("/")).status).toBe(200);
   });
 
+  it("of more than a thousand, those of the workspace that has most give way, and not those of another", async () => {
+    const of = (workspaceId: string) => ({ caller: { workspaceId }, permissions: [] }) as unknown as ActiveRootKey;
+    let active = of("ws_1");
+    const sessions = createSessions({ find: () => active }, () => NOW);
+    const quiet = await sessions.begin("a");
+    active = of("ws_2");
+    const [first, second] = [await sessions.begin("b"), await sessions.begin("b")];
+    for (let i = 0; i < 999; i++) await sessions.begin("b");
+    expect(await sessions.find(quiet ?? "")).toBe(active);
+    for (const id of [first, second]) expect(await sessions.find(id ?? "")).toBeUndefined();
+  });
+
   it("of more than a thousand, the one that was unused for longest gives way", async () => {
     const active = { caller: {}, permissions: [] } as unknown as ActiveRootKey;
     const sessions = createSessions({ find: () => active }, () => NOW);
