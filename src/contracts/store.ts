@@ -859,9 +859,10 @@ export interface Store {
   /**
    * Notifies subscribers of changes that other processes made. Caching decorators call it before they use a cached
    * entry.
-   * @param now the system clock in Unix milliseconds, if just read: saves reading it again. NaN: poll unconditionally
+   * @param when the system clock in Unix milliseconds, if just read: saves reading it again. `"anew"`: poll however
+   *   recent the last poll is
    */
-  pollChanges(now?: number): MaybePromise<void>;
+  pollChanges(when?: number | "anew"): MaybePromise<void>;
   /**
    * Closes the store; later calls fail with STORE_CLOSED (clause 11). For the program that created it: keystile never
    * closes a store that it was given.

@@ -72,6 +72,7 @@ export function createGuardedReads<Row, T>(
   const inFlight = new Map<string, ReadInFlight<T>>();
   /** Rises with every change that the store tells of. */
   let generation = 0;
+  let isClosed = false;
   // Emptying takes microseconds, and changes may come by the thousand.
   let isEmpty = true;
   const unsubscribe = store.subscribe((change) => {
@@ -90,7 +91,7 @@ export function createGuardedReads<Row, T>(
 
   const keep = (text: string, digest: string, row: Row | undefined, startGeneration: number): T | undefined => {
     const value = row === undefined ? undefined : prepare(row);
-    if (startGeneration !== generation) return value;
+    if (isClosed || startGeneration !== generation) return value;
     if (value === undefined) misses.set(digest, true);
     else {
       found.set(text, digest, value);
@@ -128,7 +129,7 @@ export function createGuardedReads<Row, T>(
   };
   const joinable = (digest: string): ReadInFlight<T> | undefined => {
     const flight = inFlight.get(digest);
-    return flight?.generation === generation && performance.now() < flight.until ? flight : undefined;
+    return !isClosed && flight?.generation === generation && performance.now() < flight.until ? flight : undefined;
   };
   return {
     read(text, digest) {
@@ -141,8 +142,7 @@ export function createGuardedReads<Row, T>(
     },
     close() {
       unsubscribe();
-      // Equal to no generation, not even itself: reads that are in flight keep nothing.
-      generation = NaN;
+      isClosed = true;
       misses.clear();
       found.clear();
     },

@@ -56,7 +56,7 @@ async function whenFound(lookup: Lookup, finding: Promise<CachedKey | undefined>
 export async function findKeyAgain(lookup: Lookup): Promise<CachedKey | undefined> {
   const { deps, request } = lookup;
   const { store, cache } = deps.sources;
-  await store.pollChanges(NaN);
+  await store.pollChanges("anew");
   const digest = await digestKey(request.key);
   const record = await store.findKey(digest);
   if (isLikeRootKey(request.key) && (await store.findRootKey(digest)) !== undefined) return undefined;
@@ -66,7 +66,7 @@ export async function findKeyAgain(lookup: Lookup): Promise<CachedKey | undefine
 /** The key with this id, as the store has it: an imported one too that no verification has found yet. */
 export async function findKeyById(sources: KeySources, keyId: string, viewer: Viewer): Promise<CachedKey | undefined> {
   const { store, cache } = sources;
-  await store.pollChanges(NaN);
+  await store.pollChanges("anew");
   const [row] = await store.readMany("keys", [keyId]);
   const { digest, migrationId = "", foreignDigest = "" } = row ?? {};
   const record = await (digest === undefined

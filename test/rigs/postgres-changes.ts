@@ -44,7 +44,7 @@ export async function runChanges(
   const [reader, long, ...writers] = clients as [pg.Client, pg.Client, ...pg.Client[]];
   try {
     await reader.query("CREATE TABLE numbered (id bigserial PRIMARY KEY, what text)");
-    await node.store.pollChanges(NaN);
+    await node.store.pollChanges("anew");
     const committed = new Map<string, number>();
     const toldAt = new Map<string, number>();
     const unsubscribe = node.store.subscribe((change) => {

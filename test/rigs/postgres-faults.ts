@@ -198,7 +198,7 @@ export async function runKilledProcess(server: TestPostgres): Promise<KilledProc
   await verifier.verify({ key });
   await commit(5_000);
   // What it has seen is not on the disk.
-  await here.store.pollChanges(NaN);
+  await here.store.pollChanges("anew");
   const seen = await next();
   const [row] = await server.sql(`SELECT pid FROM pg_stat_activity WHERE datname = '${databaseOf(url)}' LIMIT 1`);
   process.kill(row!["pid"] as number, "SIGKILL");
@@ -216,7 +216,7 @@ export async function runKilledProcess(server: TestPostgres): Promise<KilledProc
   await persistently(() => commit(5_000));
   const codes: string[] = [];
   for (let i = 0; i < 3; i++) {
-    await here.store.pollChanges(NaN);
+    await here.store.pollChanges("anew");
     codes.push((await verifier.verify({ key })).code);
   }
   const { resets } = await here.store.status();

@@ -69,7 +69,7 @@ export class Records {
 
   /** Reads every key as it is now. */
   refresh(step: number): void {
-    void this.probe.pollChanges(NaN);
+    void this.probe.pollChanges("anew");
     for (const history of this.#histories) this.#look(history, step);
   }
 

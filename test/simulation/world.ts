@@ -438,7 +438,7 @@ export class World {
   #call(client: Client, method: string, given: readonly unknown[]): unknown {
     if (method === "take") return this.#sharedLimiter.take(...(given as [LimitCheck[], number]));
     const store = this.#handles.get(client) as unknown as Record<string, (...given: readonly unknown[]) => unknown>;
-    if (this.bed.findsAsPolled === true && method.startsWith("find")) store["pollChanges"]!(NaN);
+    if (this.bed.findsAsPolled === true && method.startsWith("find")) store["pollChanges"]!("anew");
     const result = store[method]!(...given);
     if (method === "pollChanges") client.hear();
     return result;

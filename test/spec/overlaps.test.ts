@@ -189,7 +189,7 @@ describe.each(Object.entries(stores))("%s store", (_, open) => {
     expect(await leased.verify({ key, credits: { cost: 20 } })).toMatchObject({ valid: true });
     await leased.close();
     expect((await keyring.getKey({ keyId })).credits).toEqual({ remaining: 79, refill: MONTHLY });
-    await store.pollChanges(NaN);
+    await store.pollChanges("anew");
   });
 
   it("administration reads a balance by the calendar that it has by then", async () => {
@@ -200,7 +200,7 @@ describe.each(Object.entries(stores))("%s store", (_, open) => {
     expect((await reading.getKey({ keyId })).credits).toEqual({ remaining: 10, refill: MONTHLY });
     between.once("readBalances", () => keyring.updateKey({ keyId, credits: null }));
     expect((await reading.getKey({ keyId })).credits).toEqual({ remaining: null });
-    await store.pollChanges(NaN);
+    await store.pollChanges("anew");
   });
 
   it("administration shows a key that is removed while its balance is read, as it was read", async () => {
@@ -221,7 +221,7 @@ describe.each(Object.entries(stores))("%s store", (_, open) => {
     const shown = await createKeyring(removing, { clock }).getKey({ keyId });
     expect([reads, shown.credits]).toEqual([2, { remaining: 10, refill: DAILY }]);
     await expect(reading.getKey({ keyId })).rejects.toMatchObject({ code: "NOT_FOUND" });
-    await store.pollChanges(NaN);
+    await store.pollChanges("anew");
   });
 
   it.each(Object.entries(modes))(

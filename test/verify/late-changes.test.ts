@@ -16,7 +16,7 @@ beforeAll(async () => void (path = await emptyFiles()));
 const polling = (store: Store, isAwaited = true): Store => ({
   ...store,
   pollChanges: () =>
-    isAwaited ? new Promise((resolve) => setTimeout(resolve, 5)).then(() => store.pollChanges(NaN)) : undefined,
+    isAwaited ? new Promise((resolve) => setTimeout(resolve, 5)).then(() => store.pollChanges("anew")) : undefined,
 });
 /** A store that tells nothing of keys that are not cached yet. */
 const mute = (store: Store): Store => ({ ...store, subscribe: () => () => undefined });

@@ -150,7 +150,7 @@ describe("options.clock", () => {
 
   it("tells the store the time only if it is the system's, by which a store may poll", async () => {
     const store = memoryStore();
-    const polled: (number | undefined)[] = [];
+    const polled: (number | "anew" | undefined)[] = [];
     const watched: Store = { ...store, pollChanges: (now) => (polled.push(now), store.pollChanges(now)) };
     await createVerifier(watched, { clock: () => NOON }).verify({ key: "k" });
     const before = Date.now();

@@ -55,7 +55,7 @@ export function createImportNames(context: Context): ImportNames {
   return {
     async current() {
       // NaN is not a clock time: the store polls now, whatever staleness is allowed.
-      await context.store.pollChanges(NaN);
+      await context.store.pollChanges("anew");
       if (known.isFull()) forget();
       return known;
     },

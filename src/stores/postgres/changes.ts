@@ -20,7 +20,7 @@ export interface Changes {
   /** Resolves once the store is known to be usable: the first poll. */
   readonly open: () => Promise<void>;
   /** As `Store.pollChanges`. */
-  poll(now?: number): Promise<void> | undefined;
+  poll(when?: number | "anew"): Promise<void> | undefined;
   subscribe(listener: (change: Change) => void): () => void;
   /** Notifies of changes that this node made in the transaction `xid`, and rings for the others. */
   made(what: readonly string[], xid: string, rings: boolean): void;
@@ -272,9 +272,9 @@ export function createChanges(session: Session, settings: PostgresSettings, s: s
       }
       return opening;
     },
-    poll(now) {
+    poll(when) {
       isUsed = true;
-      if (Number.isNaN(now)) return pollAnew();
+      if (when === "anew") return pollAnew();
       const age = performance.now() - state.polledAt;
       if (age < soft) return undefined;
       // While it is known to be out of reach, what may be served stale waits for nothing.

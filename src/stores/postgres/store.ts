@@ -242,9 +242,9 @@ export function postgresStore(client: PostgresClient, options: PostgresStoreOpti
       assertOpen();
       return changes.subscribe(listener);
     },
-    pollChanges(now) {
+    pollChanges(when) {
       assertOpen();
-      return isOpen ? changes.poll(now) : asking(open)();
+      return isOpen ? changes.poll(when) : asking(open)();
     },
     async setUp() {
       assertOpen();

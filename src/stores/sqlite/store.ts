@@ -314,12 +314,12 @@ function wire(connection: Connection, settings: SqliteSettings): WriterStore {
       return log.listen(listener);
     },
     // Not through `runOrRetry`, which allocates: every verification calls this.
-    pollChanges(now) {
+    pollChanges(when) {
       assertOpen();
-      if (polling.isCurrent(now)) return;
+      if (polling.isCurrent(when)) return;
       if (reads.queue.isWaiting()) return reads.run(() => polling.pollChanges());
       try {
-        polling.pollChanges(now);
+        polling.pollChanges(when);
       } catch (cause) {
         return reads.retry(cause, () => polling.pollChanges());
       }

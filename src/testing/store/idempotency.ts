@@ -175,7 +175,7 @@ export function sharedIdempotencyClauses(all: SharedClause): void {
   clause("clause 23: of repeats through both handles one spends, and both know its record", async (open) => {
     const { here, there } = await open();
     const one = await withCredits(here, 100);
-    await there.pollChanges(NaN);
+    await there.pollChanges("anew");
     const other = await spender(there);
     const calls = Array.from({ length: 40 }, (_, i) => (i % 2 === 0 ? one : other).once(record(`id-${i % 5}`)));
     const outcomes = (await Promise.all(calls)).map(({ outcome }) => outcome);
@@ -190,7 +190,7 @@ export function sharedIdempotencyClauses(all: SharedClause): void {
     const { here, there } = await open();
     expect(await there.readSecret("idempotency")).toBe(await here.readSecret("idempotency"));
     const one = await withCredits(here, 10);
-    await there.pollChanges(NaN);
+    await there.pollChanges("anew");
     const other = await spender(there);
     const bounds = { maxRecords: 2, maxPerWorkspace: 2 };
     expect((await one.once(record("a"), 1, 0, bounds)).outcome).toBe("done");

@@ -245,7 +245,7 @@ export function sharedIdentityCreditsClauses(clause: SharedClause): void {
       const { here, there } = await open();
       await here.write([{ table: "identities", row: identity("user") }]);
       for (const n of [1, 2]) await insert(here, ofIdentity(n));
-      await there.pollChanges(NaN);
+      await there.pollChanges("anew");
       const before = (await there.findKey("digest-2"))!;
       const changes = listen(there);
       await changes();
@@ -266,7 +266,7 @@ export function sharedIdentityCreditsClauses(clause: SharedClause): void {
       const { here, there } = await open();
       await give(here, 40);
       await insert(here, ofIdentity(1, { enabled: false }));
-      await there.pollChanges(NaN);
+      await there.pollChanges("anew");
       const { version } = (await readRow(there, "identities", ID))!;
       await changeKey(here, 1, { enabled: true });
       expect(await there.write([{ table: "identities", remove: ID, version }])).toBe("conflict");

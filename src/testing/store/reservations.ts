@@ -247,7 +247,7 @@ export function sharedReservationsClauses(all: SharedClause): void {
   clause("clause 27: what one handle reserves another settles, by the same ref", async (open) => {
     const { here, there } = await open();
     const one = await withCredits(here, 100);
-    await there.pollChanges(NaN);
+    await there.pollChanges("anew");
     const other = await holder(there);
     expect(other.ref).toBe(one.ref);
     await one.reserve("a", 40);
@@ -259,7 +259,7 @@ export function sharedReservationsClauses(all: SharedClause): void {
   clause("clause 27: what one handle left returns to a spend of the other", async (open) => {
     const { here, there } = await open();
     const one = await withCredits(here, 100);
-    await there.pollChanges(NaN);
+    await there.pollChanges("anew");
     const other = await holder(there);
     await one.reserve("a", 90);
     expect(await other.spend(20, UNTIL - 1)).toEqual({ ok: false, remaining: 10 });

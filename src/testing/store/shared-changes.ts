@@ -54,7 +54,7 @@ export function sharedChangesClauses(clause: SharedClause): void {
     for (const [n, { here, there }] of bothWays(await open()).entries()) {
       expect(await there.findKey(`digest-${n}`)).toBeUndefined();
       expect(await insert(here, keyRow(n))).toBe(true);
-      await there.pollChanges(NaN);
+      await there.pollChanges("anew");
       expect((await there.findKey(`digest-${n}`))?.keyId).toBe(keyRow(n).id);
     }
   });
@@ -64,7 +64,7 @@ export function sharedChangesClauses(clause: SharedClause): void {
     const rows = Array.from({ length: 2_500 }, (_, n) => keyRow(n));
     for (const n of [0, 999, 1_000, 2_499]) expect(await there.findKey(`digest-${n}`)).toBeUndefined();
     expect((await here.insertKeys(rows.map((row) => ({ row })))).includes(false)).toBe(false);
-    await there.pollChanges(NaN);
+    await there.pollChanges("anew");
     for (const n of [0, 999, 1_000, 2_499]) {
       expect((await there.findKey(`digest-${n}`))?.keyId).toBe(keyRow(n).id);
     }
@@ -221,7 +221,7 @@ export function sharedChangesClauses(clause: SharedClause): void {
     const stop = there.subscribe((one) => notified.push(one));
     stop();
     await insert(here, keyRow(1));
-    await there.pollChanges(NaN);
+    await there.pollChanges("anew");
     expect(notified).toEqual([]);
   });
 
@@ -229,7 +229,7 @@ export function sharedChangesClauses(clause: SharedClause): void {
     const { here, there } = await open();
     await insert(here, keyRow(1));
     await here.close();
-    await there.pollChanges(NaN);
+    await there.pollChanges("anew");
     expect((await there.findKey("digest-1"))?.keyId).toBe(keyRow(1).id);
     expect(await insert(there, keyRow(2))).toBe(true);
   });

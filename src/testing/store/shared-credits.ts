@@ -10,7 +10,7 @@ const ID = keyRow(1).id;
 /** Inserts a key with credits, and finds it through both handles: a handle's `KeyRef` is its own. */
 async function withCredits({ here, there }: SharedStore, remaining: number, over = {}) {
   await insert(here, keyRow(1, { hasCredits: true }), balance(remaining, over));
-  await there.pollChanges(NaN);
+  await there.pollChanges("anew");
   const asker = async (store: Store) => {
     const ref = await refOf(store, "digest-1");
     return {

@@ -24,7 +24,7 @@ export function listen(store: Store): () => Promise<readonly Change[]> {
   const notified: Change[] = [];
   store.subscribe((change) => notified.push(change));
   return async () => {
-    await store.pollChanges(NaN);
+    await store.pollChanges("anew");
     return notified.splice(0);
   };
 }

@@ -48,7 +48,7 @@ export function sharedStoreSuite(functions: TestFunctions, title: string, open: 
           const [here, there] = await open();
           opened.push(here, there);
           expect(await here.write([{ table: "apis", row: api() }])).toBe("written");
-          await there.pollChanges(NaN);
+          await there.pollChanges("anew");
           return { here, there };
         });
       } finally {

@@ -27,7 +27,7 @@ export function sharedWritingClauses(clause: SharedClause): void {
       keyRow(5),
     ];
     expect(await there.insertKeys(batch.map((row) => ({ row })))).toEqual([false, true, false, false, true]);
-    await here.pollChanges(NaN);
+    await here.pollChanges("anew");
     expect((await here.findKey("digest-1"))?.keyId).toBe(keyRow(1).id);
     expect(await here.findKey("digest-new")).toBeUndefined();
     expect((await here.findKey("digest-5"))?.keyId).toBe(keyRow(5).id);
@@ -38,7 +38,7 @@ export function sharedWritingClauses(clause: SharedClause): void {
     const rows = (prefix: string) =>
       Array.from({ length: 300 }, (_, n) => ({ row: keyRow(n, { id: `${prefix}_${n}`, digest: `digest-${n}` }) }));
     const [ours, theirs] = await Promise.all([here.insertKeys(rows("a")), there.insertKeys(rows("b"))]);
-    for (const store of [here, there]) await store.pollChanges(NaN);
+    for (const store of [here, there]) await store.pollChanges("anew");
     for (const [n, went] of ours.entries()) {
       expectOneOf([went, theirs[n]], `key ${n}`);
       const id = `${went ? "a" : "b"}_${n}`;
@@ -136,14 +136,14 @@ export function sharedWritingClauses(clause: SharedClause): void {
       const hash = `foreign-${n}`;
       const { digest: _, ...pending } = keyRow(n, { foreignDigest: hash, migrationId: "m" });
       await insert(here, pending);
-      await there.pollChanges(NaN);
+      await there.pollChanges("anew");
       const adopt = async (store: Store, digest: string) =>
         store.adoptDigest((await store.findForeignKey("m", hash))!.ref, digest);
       const [ours, theirs] = await Promise.all([adopt(here, `here-${n}`), adopt(there, `there-${n}`)]);
       expectOneOf([ours, theirs], hash);
       const [won, lost] = ours ? ["here", "there"] : ["there", "here"];
       for (const store of [here, there]) {
-        await store.pollChanges(NaN);
+        await store.pollChanges("anew");
         expect((await store.findKey(`${won}-${n}`))?.keyId).toBe(pending.id);
         expect(await store.findKey(`${lost}-${n}`)).toBeUndefined();
       }
@@ -156,13 +156,13 @@ export function sharedWritingClauses(clause: SharedClause): void {
       const { digest: _, ...pending } = keyRow(n, { foreignDigest: `foreign-${n}`, migrationId: "m" });
       await insert(here, pending);
     }
-    await there.pollChanges(NaN);
+    await there.pollChanges("anew");
     const adopt = async (store: Store, hash: string) =>
       store.adoptDigest((await store.findForeignKey("m", hash))!.ref, "native");
     const [ours, theirs] = await Promise.all([adopt(here, "foreign-1"), adopt(there, "foreign-2")]);
     expectOneOf([ours, theirs], "the digest");
     for (const store of [here, there]) {
-      await store.pollChanges(NaN);
+      await store.pollChanges("anew");
       expect((await store.findKey("native"))?.keyId).toBe(keyRow(ours ? 1 : 2).id);
     }
   });

@@ -162,7 +162,7 @@ describe("copyDatabase", () => {
     const creditsOf = async (i: number) => (await there.verify({ key: keys[i]!.key })).credits;
     expect([await creditsOf(0), await creditsOf(1)]).toEqual([12, undefined]);
     await createKeyring(after).updateIdentityCredits({ identity: "bob", operation: "set", value: 5 });
-    await after.pollChanges(NaN);
+    await after.pollChanges("anew");
     expect([await creditsOf(0), await creditsOf(1)]).toEqual([11, 4]);
     await there.close();
     await after.close();

@@ -23,8 +23,8 @@ it("tables from a dump of a server that had counted further reset nobody, and te
       INSERT INTO ${schema}.changes (xid, what) VALUES ('4000000001', 'all');`);
   const notified: Change[] = [];
   store!.subscribe((change) => notified.push(change));
-  await store!.pollChanges(NaN);
-  await store!.pollChanges(NaN);
+  await store!.pollChanges("anew");
+  await store!.pollChanges("anew");
   expect(notified).toEqual([]);
   expect((await store!.status()).resets).toBe(0);
   await store!.close();
@@ -35,7 +35,7 @@ it("a node that was away is told so, also in tables from such a dump, of which w
   const stores = [0, 1].map(() => postgresStore(server, { schema }));
   const [here, away] = stores as [PostgresStore, PostgresStore];
   await here.setUp();
-  await away.pollChanges(NaN);
+  await away.pollChanges("anew");
   await here.write([{ table: "apis", row: api() }]);
   await insert(here, keyRow(1));
   const notified: Change[] = [];
@@ -45,7 +45,7 @@ it("a node that was away is told so, also in tables from such a dump, of which w
     UPDATE ${schema}.changes SET at = now() - interval '2 hours';
     SELECT ${schema}.prune_v1('1 hour')`);
   expect((await server.query(`SELECT * FROM ${schema}.changes`)).rows).toEqual([]);
-  await away.pollChanges(NaN);
+  await away.pollChanges("anew");
   expect(notified).toEqual(["all"]);
   expect((await away.status()).resets).toBe(1);
   for (const store of stores) await store.close();
@@ -55,13 +55,13 @@ it("what a later version may tell of is anything", async () => {
   const schema = newSchema();
   const store = postgresStore(server, { schema });
   await store.setUp();
-  await store.pollChanges(NaN);
+  await store.pollChanges("anew");
   const notified: Change[] = [];
   store.subscribe((change) => notified.push(change));
   await server.exec(
     `INSERT INTO ${schema}.changes (what) VALUES ('#later x'), ('!later'), ('created'), ('=d'), ('#roles a b')`,
   );
-  await store.pollChanges(NaN);
+  await store.pollChanges("anew");
   expect(notified).toEqual(["all", "all", "created", { digest: "d" }, { table: "roles", id: "a b" }]);
   await store.close();
 });
@@ -86,13 +86,13 @@ it("a doorbell that rings while a poll is in flight is not lost", async () => {
     },
   };
   const other = postgresStore(client, { schema, bound: 3_600_000 });
-  await other.pollChanges(NaN);
+  await other.pollChanges("anew");
   await vi.waitFor(async () => expect((await other.status()).isListening).toBe(true));
   const notified: Change[] = [];
   other.subscribe((change) => notified.push(change));
   let answer: () => void = () => undefined;
   held = new Promise((resolve) => (answer = resolve));
-  const polling = other.pollChanges(NaN);
+  const polling = other.pollChanges("anew");
   // It is answered by what was before the write.
   await server.query("SELECT 1");
   await insert(here, keyRow(1));
@@ -126,7 +126,7 @@ it("writes that tell of nothing do not make a node forget which changes were its
   changes.made(["#roles r"], "7", false);
   const MOST = 10_000;
   for (let xid = 0; xid < MOST; xid++) changes.made([], `${100 + xid}`, false);
-  await changes.poll(NaN);
+  await changes.poll("anew");
   expect(notified).toEqual([{ table: "roles", id: "r" }]);
   await changes.close();
 });
@@ -149,7 +149,7 @@ it.each([true, false])(
     };
     const store = postgresStore(client, { schema: newSchema() });
     await store.setUp();
-    await store.pollChanges(NaN);
+    await store.pollChanges("anew");
     if (!isEarly) await new Promise((resolve) => setTimeout(resolve, 50));
     await store.close();
     expect(ended).toBe(1);

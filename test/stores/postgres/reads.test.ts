@@ -128,7 +128,7 @@ it("an import of which a statement fails sends no more, and settles once nothing
     },
   };
   const store = postgresStore(client, { schema });
-  await store.pollChanges(NaN);
+  await store.pollChanges("anew");
   const BATCH = 1_000;
   let isSettled = false;
   const keys = Array.from({ length: 4 * BATCH }, (_, n) => ({ row: keyRow(n) }));
@@ -162,7 +162,7 @@ it("an import of which one statement has an unknown outcome says so, whatever el
     },
   };
   const store = postgresStore(client, { schema });
-  await store.pollChanges(NaN);
+  await store.pollChanges("anew");
   const keys = Array.from({ length: 2_000 }, (_, n) => ({ row: keyRow(n) }));
   await expect(store.insertKeys(keys)).rejects.toMatchObject({ code: "STORE_UNAVAILABLE", outcomeUnknown: true });
   await store.close();

@@ -157,7 +157,7 @@ describe.skipIf(isSkipped)("postgres: statements and connections", () => {
     const refs = await many(async (i) => (await store.findKey(keyRow(i).digest!))!.ref);
     const draw = { holder: "h", spent: 0, cost: 1, step: 10, size: 10, period: 0, now: 0, until: 1_000 };
     const record = { workspaceId: "ws_1", id: "r", body: "b", until: 1_000 };
-    await count("pollChanges", () => store.pollChanges(NaN));
+    await count("pollChanges", () => store.pollChanges("anew"));
     await count("findKey", () => store.findKey(keyRow(0).digest!));
     await count("findKey × 50", () => many((i) => store.findKey(keyRow(i).digest!)));
     await count("findKeys", () => store.findKeys([keyRow(0).digest!, keyRow(1).digest!]));
@@ -392,26 +392,26 @@ describe.skipIf(isSkipped)("postgres: statements and connections", () => {
     await long.query("BEGIN");
     await long.query("INSERT INTO keystile.changes (at, what) VALUES (now() - interval '3 hours', '=late')");
     await store.insertKeys([0, 1, 2].map((n) => ({ row: keyRow(n, { apiId }) })));
-    await other.pollChanges(NaN);
+    await other.pollChanges("anew");
     const told: unknown[] = [];
     other.subscribe((change) => told.push(change));
     await server.sql(
       "UPDATE keystile.changes SET at = now() - interval '2 hours'; SELECT keystile.prune_v1('1 hour')",
       database,
     );
-    for (let i = 0; i < 3; i++) await other.pollChanges(NaN);
+    for (let i = 0; i < 3; i++) await other.pollChanges("anew");
     await store.insertKeys([{ row: keyRow(3, { apiId }) }]);
-    await other.pollChanges(NaN);
+    await other.pollChanges("anew");
     expect(told).toEqual([{ digest: "digest-3" }]);
     await long.query("COMMIT");
     long.release();
-    await other.pollChanges(NaN);
+    await other.pollChanges("anew");
     expect(told).toEqual([{ digest: "digest-3" }, { digest: "late" }]);
     // Pruned once it is over: nodes that have polled since need no reset.
     await server.sql("SELECT keystile.prune_v1('1 hour')", database);
     const [left] = await server.sql("SELECT count(*)::int AS n FROM keystile.changes", database);
     expect(left).toEqual({ n: 1 });
-    await other.pollChanges(NaN);
+    await other.pollChanges("anew");
     expect((await other.status()).resets).toBe(0);
   });
 
@@ -468,7 +468,7 @@ describe.skipIf(isSkipped)("postgres: statements and connections", () => {
       }) as never;
     });
     const store = await newStore(url, pool);
-    await store.pollChanges(NaN);
+    await store.pollChanges("anew");
     await vi.waitFor(async () => expect((await store.status()).isListening).toBe(true), 20_000);
     // Longer than the first attempt goes on for.
     await wait(3_000);
@@ -538,7 +538,7 @@ describe.skipIf(isSkipped)("postgres: statements and connections", () => {
       }
       const refusal = { code: "STORE_READ_ONLY", message: expect.stringContaining("read replica") };
       await expect(store.findKey("d")).rejects.toMatchObject(refusal);
-      await expect(store.pollChanges(NaN)).rejects.toMatchObject(refusal);
+      await expect(store.pollChanges("anew")).rejects.toMatchObject(refusal);
       expect((await store.status()).isReplica).toBe(true);
       await expect(store.setUp()).rejects.toMatchObject({ code: "STORE_READ_ONLY" });
       await store.close();

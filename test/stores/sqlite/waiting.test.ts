@@ -222,7 +222,7 @@ describe("sqliteStore: a file that is locked to readers too", () => {
     const finding = store.findKey("digest-1");
     expect(finding).toBeInstanceOf(Promise);
     expect(store.pollChanges()).toBeUndefined();
-    const polling = store.pollChanges(NaN);
+    const polling = store.pollChanges("anew");
     expect(polling).toBeInstanceOf(Promise);
     await letGo();
     expect(await finding).toMatchObject({ keyId: "key_000001" });

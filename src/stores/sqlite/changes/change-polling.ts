@@ -7,13 +7,13 @@ const MAX_AGE_IN_TURN_MS = 1;
 
 export interface ChangePolling {
   /** Whether the last poll is recent enough: then {@link ChangePolling.pollChanges} does nothing. */
-  isCurrent(now?: number): boolean;
+  isCurrent(when?: number | "anew"): boolean;
   /**
    * Polls if the last poll is too old. If polling throws, the next call polls again.
-   * @param now Unix milliseconds, from a caller that has just read the system clock, which within a turn saves reading
-   *   the monotonic clock (45 ns, a sixteenth of a hot verification). Polls in any case if it went backwards or is NaN.
+   * @param when as for `Store.pollChanges`: within a turn the system clock, where the caller has just read it, saves
+   *   reading the monotonic clock (45 ns, a sixteenth of a hot verification). Polls in any case if it went backwards.
    */
-  pollChanges(now?: number): void;
+  pollChanges(when?: number | "anew"): void;
   /** Records that all changes so far are known, as if it had just polled. */
   note(): void;
 }
@@ -35,7 +35,8 @@ export function createChangePolling(
   let polledNow = NaN;
   const isFresh = (now?: number): boolean =>
     now === undefined ? performance.now() - polledAt < bound : now >= polledNow && now - polledNow < bound;
-  const pollNow = (now: number | undefined): void => {
+  const pollNow = (when: number | "anew" | undefined): void => {
+    const now = when === "anew" ? undefined : when;
     // Read before polling: a commit during the poll may be missed, so its age counts from here.
     const began = now === undefined ? performance.now() : NaN;
     polledAt = NaN;
@@ -50,11 +51,11 @@ export function createChangePolling(
   };
   if (staleness !== "turn") {
     // By the monotonic clock alone: the system's may be set back by as much as has passed.
-    const isFreshFor = (now?: number): boolean => !Number.isNaN(now) && isFresh();
+    const isCurrent = (when?: number | "anew"): boolean => when !== "anew" && isFresh();
     return {
-      isCurrent: isFreshFor,
-      pollChanges(now) {
-        if (!isFreshFor(now)) pollNow(undefined);
+      isCurrent,
+      pollChanges(when) {
+        if (!isCurrent(when)) pollNow("anew");
       },
       note: noteNow,
     };
@@ -64,12 +65,12 @@ export function createChangePolling(
     sameTurn = false;
   };
   const endThisTurn = () => nextTick(endTurn);
-  const isCurrent = (now?: number): boolean => sameTurn && isFresh(now);
+  const isCurrent = (when?: number | "anew"): boolean => when !== "anew" && sameTurn && isFresh(when);
   return {
     isCurrent,
-    pollChanges(now) {
-      if (isCurrent(now)) return;
-      pollNow(now);
+    pollChanges(when) {
+      if (isCurrent(when)) return;
+      pollNow(when);
       if (sameTurn) return;
       sameTurn = true;
       endThisTurn();

@@ -91,7 +91,7 @@ export function withWriter<S extends Store>(
   /** Polls without waiting if the file is locked for readers: the next call polls first, and waits or fails. */
   const notify = () => {
     try {
-      Promise.resolve(reader.pollChanges(NaN)).catch(() => undefined);
+      Promise.resolve(reader.pollChanges("anew")).catch(() => undefined);
     } catch {
       // The write is durable. The next call polls again, and fails if that fails.
     }

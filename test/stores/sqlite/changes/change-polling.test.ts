@@ -10,13 +10,13 @@ describe("askInTime", () => {
     (staleness) => {
       let asked = 0;
       const { pollChanges } = createChangePolling(() => void asked++, staleness);
-      pollChanges(NaN);
-      pollChanges(NaN);
+      pollChanges("anew");
+      pollChanges("anew");
       pollChanges();
-      pollChanges(NaN);
+      pollChanges("anew");
       expect(asked).toBeGreaterThanOrEqual(3);
       asked = 0;
-      pollChanges(NaN);
+      pollChanges("anew");
       expect(asked).toBe(1);
     },
   );
@@ -52,7 +52,7 @@ describe("askInTime", () => {
         pollChanges(now);
         vi.advanceTimersByTime(1_000);
         fails = true;
-        expect(() => pollChanges(NaN)).toThrow("busy");
+        expect(() => pollChanges("anew")).toThrow("busy");
         fails = false;
         asked = 0;
         pollChanges(now);

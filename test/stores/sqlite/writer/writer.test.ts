@@ -114,7 +114,7 @@ describe("sqliteStore: writer thread", () => {
     const notified: unknown[] = [];
     store.subscribe((each) => notified.push(each));
     await store.spendCredits(ref!, 1, 0, 0);
-    await store.pollChanges(NaN);
+    await store.pollChanges("anew");
     expect(notified).toEqual([]);
     await change(store, "key_000001", { enabled: false });
     expect(notified).toContainEqual({ digest: "digest-1" });
