@@ -304,14 +304,14 @@ describe("createAlerts: options", () => {
     const keyring = createKeyring(store);
     const { apiId } = await keyring.createApi({ name: "documents" });
     await keyring.createKey({ apiId, credits: { remaining: 1 } });
-    const settings = { creditsBelow: 5, timeout: 100 };
+    const settings = { creditsBelow: 5, timeout: 60_000 };
     const ended = createAlerts(store, { ...settings, interval: 0, deliver: () => new Promise(() => undefined) });
     const began = Date.now();
     ended.run().catch(() => undefined);
     while ((await ended.list("pending")).alerts.length === 0) await new Promise((resolve) => setTimeout(resolve));
     const told: Alert[] = [];
-    // Due 0.3 s after the first run, which is a second after the start.
-    const clock = () => Date.now() + 50_100 - 1_300;
+    // Due two seconds after the first run, which is a second after the start.
+    const clock = () => Date.now() + 110_000 - 3_000;
     const other = createAlerts(store, { ...settings, clock, deliver: (alert) => told.push(alert) });
     while (told.length === 0 && Date.now() < began + 20_000) await new Promise((resolve) => setTimeout(resolve, 20));
     await other.close();
