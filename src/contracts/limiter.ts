@@ -28,7 +28,10 @@ export interface LimitCheck extends LimitSize {
   readonly shard?: string | undefined;
   /** The limit exists only in this request. Ad hoc limits together must leave space for the others. */
   readonly isAdHoc?: boolean | undefined;
-  /** When `limit` and `duration` are overrides: the configured size of the limit. */
+  /**
+   * The configured size of the limit, of which `limit` and `duration` may be overrides. Absent: none is configured, and
+   * they are the request's own. The same for all checks of a bucket in one call.
+   */
   readonly configured?: LimitSize | undefined;
 }
 
@@ -37,7 +40,7 @@ export interface LimitVerdict {
   readonly exceeded: boolean;
   /** Whole tokens left after the call, ≥ 0. When any check of the call was exceeded, the tokens as they are. */
   readonly remaining: number;
-  /** Milliseconds until the bucket is full, ≥ 0. */
+  /** Milliseconds until the bucket is full, ≥ 0, not rounded: the wait after a refusal is made of it. */
   readonly reset: number;
   /**
    * Buckets of another workspace that refused and gave way to new ones of this call, for lack of space. Absent: none.
@@ -60,12 +63,19 @@ export interface LimiterCounters {
  *  3. Any period grants at most `limit` plus the refill of that period, however many calls are in flight at once; a
  *     cost above `limit` is always refused.
  *  4. A cost of 0 takes nothing and passes.
- *  5. Using a different `limit` or `duration` for a bucket keeps the tokens already used. What is taken with it is
- *     also used up for `configured`, and refills there at the configured rate.
+ *  5. Using a different `limit` or `duration` for a bucket keeps the tokens already used. What is used drains at the
+ *     `configured` rate. A rate that was configured anew drains it from the first call on that brings it, whatever
+ *     becomes of that call. An override, and a rate where none is configured, count for their own checks alone: what
+ *     is used drains for these at their own rate, from the first such check on. What is taken with an override is also
+ *     used up for `configured`, down to an empty bucket, and refills there at the configured rate.
  *  6. Two checks of one bucket in a call must fit together.
  *  7. A clock that steps back grants nothing.
  *  8. Memory is bounded, and no flood of names evicts a bucket of its own workspace that still refuses; ad hoc limits
  *     alone cannot use all of it. A workspace that holds less than its equal share is let in, whatever the others hold.
+ *  9. The wait is known: `reset − (limit − cost) × duration / limit` milliseconds after a refusal, rounded up, at least
+ *     0, the same call passes, if no other was made on its buckets; a millisecond earlier it does not. It is the longest
+ *     such wait of the checks that were exceeded. `cost` includes what earlier checks of the call cost the same bucket.
+ *     Where it is above `limit`, no wait helps.
  */
 export interface Limiter {
   /**

@@ -59,18 +59,17 @@ export function createRequestLimit(options: RequestLimitOptions): RequestLimit {
   for (const name of ["limit", "duration"] as const) {
     if (options[name] === undefined) throw new TypeError(`options.requestLimit.${name} must be given`);
   }
+  const configured = { limit, duration };
   const local = memoryLimiter();
   const resilient = withFallback(limiter ?? local, { local, nodes });
   return Object.freeze({
     take(workspaceId: string, now: number) {
-      const result = resilient.take(
-        [{ bucket: `requests ${workspaceId}`, limit, duration, cost: 1, workspaceId }],
-        now,
-      );
+      const check = { bucket: `requests ${workspaceId}`, limit, duration, cost: 1, workspaceId, configured };
+      const result = resilient.take([check], now);
       const toVerdict = ({ verdicts, shares }: Awaited<typeof result>): RequestVerdict => {
         const { exceeded, remaining, reset } = verdicts[0]!;
         // A limit is at least 1, so that one request always fits in time.
-        const retryAfter = exceeded ? (waitFor(shares?.[0] ?? { limit, duration }, 1, reset) as number) : 0;
+        const retryAfter = exceeded ? (waitFor(shares?.[0] ?? configured, 1, reset) as number) : 0;
         return { exceeded, limit, remaining, reset, retryAfter };
       };
       return result instanceof Promise ? result.then(toVerdict) : toVerdict(result);

@@ -72,17 +72,18 @@ export function toApplied(
   owner: string,
   workspaceId: string,
   shard: string,
-  { name, limit, duration, autoApply }: LimitKind,
+  configured: LimitKind,
   id: string,
   place = newPlace(),
 ): AppliedLimit & KeptCheck {
+  const { name, limit, duration, autoApply } = configured;
   return {
     [PLACE]: place,
     bucket: bucketOf(owner, name),
     limit,
     duration,
     cost: 1,
-    configured: undefined,
+    configured,
     id,
     name,
     autoApply,
@@ -151,9 +152,9 @@ export function toRatelimitData(
   };
 }
 
-/** Milliseconds until a bucket is full, clamped as in every response. */
+/** Milliseconds until a bucket is full, rounded up and clamped as in every response. */
 export function boundReset(reset: number): number {
-  return clamp(reset, DURATION.min, DURATION.max);
+  return clamp(Math.ceil(reset), DURATION.min, DURATION.max);
 }
 
 /** A limit in a response where nothing was checked. */
@@ -180,8 +181,7 @@ function override(
   known: AppliedLimit,
   { cost, limit = known.limit, duration = known.duration }: RatelimitCheck,
 ): AppliedLimit {
-  const { bucket, id, name, autoApply, workspaceId, shard, isAdHoc } = known;
-  const configured = limit === known.limit && duration === known.duration ? undefined : known;
+  const { bucket, id, name, autoApply, workspaceId, shard, isAdHoc, configured } = known;
   return { bucket, limit, duration, cost, id, name, autoApply, workspaceId, shard, isAdHoc, configured };
 }
 

@@ -191,8 +191,8 @@ function readVerdict(value: unknown): LimitVerdict {
   if (typeof value !== "object" || value === null) throw malformed();
   const { exceeded, remaining, reset, displaced } = ownOnly<Partial<LimitVerdict>>(value);
   if (typeof exceeded !== "boolean" || !isCount(remaining) || !isCount(reset)) throw malformed();
-  // Responses show integers, whatever unit the limiter counts in.
-  const verdict = { exceeded, remaining: Math.floor(remaining), reset: Math.ceil(reset) };
+  // Responses show whole tokens, whatever unit the limiter counts in.
+  const verdict = { exceeded, remaining: Math.floor(remaining), reset };
   return isCount(displaced) ? { ...verdict, displaced } : verdict;
 }
 

@@ -1,5 +1,6 @@
 /** How long a refused call must wait until its rate limits let the same call pass. */
 import type { LimitSize } from "../contracts/limiter.js";
+import { toRate } from "./memory/bucket.js";
 
 /** One check of a refused call, with the limiter's own numbers, not those of a response. */
 export interface RefusedCheck extends LimitSize {
@@ -13,13 +14,17 @@ export interface RefusedCheck extends LimitSize {
 }
 
 /**
- * Milliseconds until a bucket holds `cost` tokens, ≥ 0, rounded up.
- * @param reset milliseconds until it is full
+ * Milliseconds until a bucket holds `cost` tokens: `reset − (limit − cost) × duration / limit`, rounded up, ≥ 0. Exact,
+ * since it counts in the units of the bucket.
+ * @param reset milliseconds until it is full; of a rounded one the wait is up to 1 ms too long
  * @returns undefined: it never holds that many
  */
 export function waitFor({ limit, duration }: LimitSize, cost: number, reset: number): number | undefined {
   if (cost > limit) return undefined;
-  return cost === 0 ? 0 : Math.max(0, Math.ceil(reset - ((limit - cost) * duration) / limit));
+  const { unitsPerToken, drainPerMs } = toRate(limit, duration);
+  if (cost === 0 || unitsPerToken === 0) return 0;
+  const used = Math.round(reset * drainPerMs);
+  return Math.max(0, Math.ceil((used - (limit - cost) * unitsPerToken) / drainPerMs));
 }
 
 /**

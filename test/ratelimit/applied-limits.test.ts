@@ -112,16 +112,14 @@ describe("applyLimits", () => {
     expect(applyLimits(key, [])).toBe(limits);
   });
 
-  it("ruling C2: only what differs from the limit's own numbers is an override of them", () => {
+  it("ruling C2: a check tells what is configured, whatever its request overrides; an ad hoc limit has nothing configured", () => {
     const key = record([limit("own")]);
     const own = { limit: 10, duration: 1_000 };
     const asked = [ask("own"), ask("own", own), ask("own", { limit: 11 }), ask("own", { duration: 999 })];
-    expect(apply(key, asked).map(({ configured }) => configured)).toEqual([
-      undefined,
-      undefined,
-      expect.objectContaining(own),
-      expect.objectContaining(own),
-    ]);
+    expect(apply(key, asked).map(({ configured }) => configured)).toEqual(
+      asked.map(() => expect.objectContaining(own)),
+    );
+    expect(apply(key, [ask("ad hoc", own)]).at(-1)).toMatchObject({ configured: undefined });
   });
 });
 

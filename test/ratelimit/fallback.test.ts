@@ -187,11 +187,11 @@ describe("degrading: a limiter that cannot answer", () => {
 });
 
 describe("degrading: a limiter that counts in fractions", () => {
-  it("ruling C4: whole tokens are shown, and the millisecond in which the bucket is full", async () => {
+  it("ruling C4: whole tokens are shown, and reset as it is, since the wait is made of it", async () => {
     const counting: Limiter = { take: () => [{ exceeded: false, remaining: 1.5, reset: 1_500.2 }] };
     const limiter = withFallback(counting, { local: answering(undefined) });
     expect(await limiter.take([check(1)], START)).toEqual({
-      verdicts: [{ exceeded: false, remaining: 1, reset: 1_501 }],
+      verdicts: [{ exceeded: false, remaining: 1, reset: 1_500.2 }],
       degraded: false,
     });
   });

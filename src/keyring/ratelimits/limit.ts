@@ -90,6 +90,7 @@ async function take(context: LimitContext, requests: readonly V2RatelimitLimitRe
       name: request.identifier,
       autoApply: false,
       workspaceId: context.workspaceId,
+      configured: override && { limit, duration },
     };
   });
   const { verdicts } = await context.limiter.take(checks, now);

@@ -8,11 +8,16 @@ import type { LimitVerdict } from "../../contracts/limiter.js";
  *
  * Why several levels: overriding a limit or duration must not gain tokens. With one level, a check at a fast override
  * would drain what a slow limit still counts as used. So a bucket has a level for each rate that it is used with; each
- * take is charged to all of them, and each drains at its own rate. The configured rate has a level from the first take
- * on, so that tokens taken with an override do not return faster. The level of a new rate starts with the most tokens
- * used on any level. At most MAX_LEVELS are kept. The fastest one is replaced, because a slower one always has at least
- * as much used and stands in for it. The configured rate's level cannot stand in this way, because it never holds more
- * than its capacity; with four levels two others always can.
+ * take is charged to all of them, and each drains at its own rate. The level of a new rate starts with the most used on
+ * any level. At most MAX_LEVELS are kept. The fastest but the first is replaced, because a slower one always has at
+ * least as much used and stands in for it.
+ *
+ * The first level is at the configured rate, where one is configured, and its level cannot stand in for others, because
+ * overrides leave it no debt. When another rate is configured, the first level changes to it: what is used stays used,
+ * and drains at the new rate from then on. So a changed limit needs no level of its own.
+ *
+ * Why a refusal brings the rate of its check along, too: the wait that it tells is made of this rate. Without a level
+ * for it, what is used would go on draining at the others, sooner or later than was told.
  *
  * A bucket whose levels are all empty is full, and equal to a new one: dropping it changes no result.
  */
@@ -142,7 +147,7 @@ export function verdictAt(
   if (unitsPerToken === 0) return { exceeded, remaining: limit, reset: 0 };
   const capacity = limit * unitsPerToken;
   const remaining = used < capacity ? Math.floor((capacity - used) / unitsPerToken) : 0;
-  return { exceeded, remaining, reset: Math.min(MAX_UNITS, Math.ceil(used / drainPerMs)) };
+  return { exceeded, remaining, reset: Math.min(MAX_UNITS, used / drainPerMs) };
 }
 
 /** Units still used after `elapsed` milliseconds. A product above 2^53 is inexact, but it also exceeds every level. */
@@ -152,31 +157,45 @@ export function drain(used: number, drainPerMs: number, elapsed: number): number
 }
 
 /**
- * Takes `cost` > 0 tokens that fit: brings all levels up to date, adds missing ones, and charges them all.
- * @param configured the limit's configured rate, if `rate` is an override. What is taken is used up there too, down to
- *   an empty bucket, and returns at the configured rate. It never becomes a debt: otherwise a key used with a generous
- *   override would be locked for days after the override ends
+ * Brings the rates of a check along, whatever becomes of its call: what is used drains at them from now on.
+ * @param configured the limit's configured rate; `undefined`: `rate` is the request's own
+ * @returns whether the bucket has changed; a full one has not
  */
-export function charge(bucket: Bucket, rate: Rate, cost: number, now: number, configured = rate): void {
+export function adopt(bucket: Bucket, rate: Rate, configured: Rate | undefined, now: number): boolean {
+  const { limit, duration } = bucket.rate;
+  const isChanged = configured !== undefined && configured.unitsPerToken > 0 && !isRate(configured, limit, duration);
+  const isKnown = rate.unitsPerToken === 0 || rateIn(bucket, rate.limit, rate.duration) !== undefined;
+  if ((isKnown && !isChanged) || utilization(bucket, now) === 0) return false;
+  bringUpToDate(bucket, now);
+  if (isChanged) takeOver(bucket, configured);
+  open(bucket, rate);
+  return true;
+}
+
+/**
+ * Takes `cost` > 0 tokens that fit: brings all levels up to date, adds a missing one, and charges them all.
+ * @param configured as for {@link adopt}. What an override takes is used up there too, down to an empty bucket. It
+ *   never becomes a debt: otherwise a key used with a generous override would be locked for days after the override
+ *   ends
+ */
+export function charge(bucket: Bucket, rate: Rate, cost: number, now: number, configured?: Rate): void {
   if (bringUpToDate(bucket, now)) {
     bucket.rate = firstOf(rate, configured);
     bucket.next = undefined;
   }
-  const isOverride = !isRate(configured, rate.limit, rate.duration);
-  open(bucket, configured, isOverride ? configured.capacity : MAX_UNITS);
-  if (isOverride) open(bucket, rate, MAX_UNITS);
+  open(bucket, rate);
+  const { limit, duration, capacity } = bucket.rate;
+  const isOverride = configured !== undefined && !isRate(rate, limit, duration);
+  let max = isOverride ? Math.max(bucket.used, capacity) : MAX_UNITS;
   for (let level: Level | undefined = bucket; level !== undefined; level = level.next) {
-    const max =
-      isOverride && isRate(level.rate, configured.limit, configured.duration)
-        ? Math.max(level.used, configured.capacity)
-        : MAX_UNITS;
     level.used = Math.min(max, level.used + cost * level.rate.unitsPerToken);
+    max = MAX_UNITS;
   }
 }
 
 /** The rate of a new bucket's first level: one of 0 units has none. */
-export function firstOf(rate: Rate, configured: Rate): Rate {
-  return configured.unitsPerToken > 0 ? configured : rate;
+export function firstOf(rate: Rate, configured: Rate | undefined): Rate {
+  return configured !== undefined && configured.unitsPerToken > 0 ? configured : rate;
 }
 
 /**
@@ -213,20 +232,20 @@ function drained(level: Level, elapsed: number): number {
 /** Units used at this rate: those of its level, or what a new level would start with. */
 function unitsUsed(bucket: Bucket, rate: Rate, now: number): number {
   const elapsed = elapsedSince(bucket.at, now);
-  for (let level: Level | undefined = bucket; level !== undefined; level = level.next) {
-    if (isRate(level.rate, rate.limit, rate.duration)) return drained(level, elapsed);
-  }
-  return Math.min(MAX_UNITS, tokensUsed(bucket, elapsed) * rate.unitsPerToken);
-}
-
-/** The most tokens used on any level, rounded up. */
-function tokensUsed(bucket: Bucket, elapsed: number): number {
-  let max = 0;
+  let most = 0;
   for (let level: Level | undefined = bucket; level !== undefined; level = level.next) {
     const used = drained(level, elapsed);
-    if (used > 0) max = Math.max(max, Math.ceil(used / level.rate.unitsPerToken));
+    if (isRate(level.rate, rate.limit, rate.duration)) return used;
+    if (used > 0) most = Math.max(most, converted(used, level.rate, rate));
   }
-  return max;
+  return most;
+}
+
+/** The same tokens in units of another rate, rounded up. */
+function converted(used: number, { unitsPerToken }: Rate, to: Rate): number {
+  const tokens = Math.floor(used / unitsPerToken);
+  const rest = ((used - tokens * unitsPerToken) * to.unitsPerToken) / unitsPerToken;
+  return Math.min(MAX_UNITS, tokens * to.unitsPerToken + Math.ceil(rest));
 }
 
 /** Brings all levels up to `now`. True: nothing is used on any. */
@@ -241,26 +260,41 @@ function bringUpToDate(bucket: Bucket, now: number): boolean {
   return empty;
 }
 
-/**
- * Adds a level for this rate if there is none. The bucket must be up to date. A rate of 0 units has none.
- * @param max most units that a new level starts with
- */
-function open(bucket: Bucket, rate: Rate, max: number): void {
+/** Changes the first level to a rate that was configured since. A level that overrides had at this rate joins it. */
+function takeOver(bucket: Bucket, rate: Rate): void {
+  bucket.used = converted(bucket.used, bucket.rate, rate);
+  bucket.rate = rate;
+  let last: Level = bucket;
+  for (let level = bucket.next; level !== undefined; level = level.next) {
+    if (!isRate(level.rate, rate.limit, rate.duration)) last = level;
+    else {
+      bucket.used = Math.max(bucket.used, level.used);
+      last.next = level.next;
+    }
+  }
+}
+
+/** Adds a level for this rate if there is none. The bucket must be up to date. A rate of 0 units has none. */
+function open(bucket: Bucket, rate: Rate): void {
   if (rate.unitsPerToken === 0) return;
   let count = 0;
   let last: Level = bucket;
-  let fastest: Level = bucket;
+  let fastest: Level | undefined;
   for (let level: Level | undefined = bucket; level !== undefined; level = level.next) {
     if (isRate(level.rate, rate.limit, rate.duration)) return;
-    if (level.rate.drainPerMs / level.rate.unitsPerToken > fastest.rate.drainPerMs / fastest.rate.unitsPerToken)
-      fastest = level;
+    if (level !== bucket && (fastest === undefined || speedOf(level) > speedOf(fastest))) fastest = level;
     last = level;
     count++;
   }
-  const used = Math.min(max, tokensUsed(bucket, 0) * rate.unitsPerToken);
-  if (count < MAX_LEVELS) last.next = { rate, used, next: undefined };
+  const used = unitsUsed(bucket, rate, bucket.at);
+  if (fastest === undefined || count < MAX_LEVELS) last.next = { rate, used, next: undefined };
   else {
     fastest.rate = rate;
     fastest.used = used;
   }
+}
+
+/** Tokens per millisecond. */
+function speedOf({ rate }: Level): number {
+  return rate.drainPerMs / rate.unitsPerToken;
 }

@@ -3,7 +3,7 @@ import { KeystileError } from "../../contracts/errors.js";
 import type { LimitCheck, Limiter, LimiterCounters, LimitSize, LimitVerdict } from "../../contracts/limiter.js";
 import { type Check, checkOptions, integer } from "../../lib/check-options.js";
 import { assertCheck } from "../assert-check.js";
-import { type Bucket, charge, firstOf, fits, type Rate, rateIn, rateMemo, verdictOf } from "./bucket.js";
+import { adopt, type Bucket, charge, firstOf, fits, type Rate, rateIn, rateMemo, verdictOf } from "./bucket.js";
 import { BucketTable, type Newcomer, NONE } from "./bucket-table.js";
 import type { Place } from "./place.js";
 
@@ -62,7 +62,7 @@ interface Reservation {
   readonly bucket: CalledBucket;
   readonly rate: Rate;
   /** The limit's configured rate; equal to `rate` without an override. */
-  readonly configured: Rate;
+  readonly configured: Rate | undefined;
   readonly cost: number;
   readonly exceeded: boolean;
 }
@@ -128,7 +128,8 @@ export function placedLimiter(options: MemoryLimiterOptions = {}): PlacedLimiter
     const { cost } = check;
     const bucket = bucketOf(check);
     const rate = rateFor(bucket, check);
-    const configured = check.configured === undefined ? rate : rateFor(bucket, check.configured);
+    const configured = check.configured && rateFor(bucket, check.configured);
+    if (adopt(bucket, rate, configured, latest) && bucket.row !== NONE) table.write(bucket.row, bucket);
     const exceeded = !fits(bucket, rate, cost, bucket.pending, latest);
     if (cost > 0 && !exceeded) {
       // A duration of 0 keeps nothing used: the first other rate of the call makes it a bucket to keep.

@@ -13,7 +13,7 @@
  */
 
 /** Checks are told in so many arguments each. */
-const NUMBERS_PER_CHECK = 5;
+const ARGUMENTS_PER_CHECK = 6;
 
 /**
  * What a call does: `take` takes if all fits; `hold` does too, and tells what `undo` needs to take it back; `look`
@@ -23,14 +23,13 @@ export type Mode = "take" | "hold" | "look" | "undo";
 
 /**
  * KEYS: buckets. ARGV: a header, the mode; where callers bring the time, also their time and for how many ms a full
- * bucket is kept. Then for each check: limit, duration, units per token, drain per ms, cost. That is all where each
- * check is of a bucket of its own, in order, and at its configured rate. Otherwise a text follows, with the number of
- * each check's bucket from 1, and its configured limit and duration or `- -`: `1 - - 1 10 60000`. With `undo` that text
+ * bucket is kept. Then for each check: limit, duration, units per token, drain per ms, cost, and what is configured: `=`
+ * this size, `-` nothing, or another limit and duration, `10 60000`. That is all where each check is of a bucket of its
+ * own, in order. Otherwise a text follows, with the number of each check's bucket from 1: `1 2 1`. With `undo` that text
  * is always there, and then the receipt of each bucket.
  *
  * Returns a text: for each check whether it is exceeded, and the units used at its rate; with `hold`, after a slash,
- * the receipts: of each bucket, for each level, limit, duration, units added, units that it was opened with or -1, and
- * time.
+ * the receipts: of each bucket, for each level, limit, duration and units added.
  */
 export const SCRIPT = `
 local MAX, MAX_LEVELS = 9007199254740991, 4
@@ -55,14 +54,14 @@ local function fitsIn(used, wanted, limit, units)
 end
 
 -- The common case, on one flat table: each check is of a bucket of its own, whose only level is at the check's rate.
-if #ARGV == 1 + ${NUMBERS_PER_CHECK} * #KEYS and mode ~= 'hold' then
+if #ARGV == 1 + ${ARGUMENTS_PER_CHECK} * #KEYS and mode ~= 'hold' then
   local isCommon, fits, takes, n = true, true, {}, 0
   for i = 1, #KEYS do
-    local from = ${NUMBERS_PER_CHECK} * i - 3
+    local from = ${ARGUMENTS_PER_CHECK} * i - 4
     local limit, duration, units = ARGV[from] + 0, ARGV[from + 1] + 0, ARGV[from + 2] + 0
     local drain, cost = ARGV[from + 3] + 0, ARGV[from + 4] + 0
     local raw, at, used, exceeded = call('GET', KEYS[i]), now, 0, 0
-    if units == 0 or raw and #raw ~= 32 then isCommon = false break end
+    if units == 0 or #ARGV[from + 5] > 1 or raw and #raw ~= 32 then isCommon = false break end
     if raw then
       local ownLimit, ownDuration
       at, ownLimit, ownDuration, used = struct.unpack('<dddd', raw)
@@ -141,54 +140,73 @@ local function write(key, bucket)
   else call('SET', key, packed, 'PX', min(MAX, untilFull + slack)) end
 end
 
--- The most on any level; without what this call has added.
-local function tokensUsed(bucket, isBefore)
+-- The same tokens in units of another rate, rounded up.
+local function converted(used, units, toUnits)
+  local tokens = floor(used / units)
+  return min(MAX, tokens * toUnits + ceil((used - tokens * units) * toUnits / units))
+end
+
+local function usedAt(bucket, rate)
   local most = 0
   for i = 1, #bucket do
     local level = bucket[i]
-    local used = isBefore and level.used - (level.added or 0) or level.used
-    if used > 0 then most = max(most, ceil(used / level.rate.units)) end
+    if level.rate == rate then return level.used end
+    most = max(most, converted(level.used, level.rate.units, rate.units))
   end
   return most
 end
 
-local function usedAt(bucket, rate)
-  for i = 1, #bucket do
-    if bucket[i].rate == rate then return bucket[i].used end
-  end
-  return min(MAX, tokensUsed(bucket) * rate.units)
-end
-
-local function open(bucket, rate, most)
+local function open(bucket, rate)
   if rate.units == 0 then return end
   local fastest
   for i = 1, #bucket do
     local one = bucket[i].rate
     if one == rate then return end
-    if not fastest or one.drain / one.units > fastest.rate.drain / fastest.rate.units then fastest = bucket[i] end
+    local isFaster = not fastest or one.drain / one.units > fastest.rate.drain / fastest.rate.units
+    if i > 1 and isFaster then fastest = bucket[i] end
   end
-  local used = min(most, tokensUsed(bucket) * rate.units)
-  local opened = min(most, tokensUsed(bucket, true) * rate.units)
-  local level = fastest
+  local used, level = usedAt(bucket, rate), fastest
   if #bucket < MAX_LEVELS then
     level = {}
     bucket[#bucket + 1] = level
   end
-  level.rate, level.used, level.added, level.opened = rate, used, used - opened, opened
+  level.rate, level.used, level.added = rate, used, bucket.isNew and used or 0
+  bucket.changed = true
+end
+
+local function isFull(bucket)
+  for i = 1, #bucket do
+    if bucket[i].used > 0 then return false end
+  end
+  return true
+end
+
+local function adopt(bucket, check)
+  if isFull(bucket) then return end
+  local base, configured = bucket[1], check.configured
+  if configured and configured.units > 0 and base.rate ~= configured then
+    base.used = converted(base.used, base.rate.units, configured.units)
+    base.rate, bucket.changed = configured, true
+    for i = #bucket, 2, -1 do
+      if bucket[i].rate == configured then base.used = max(base.used, table.remove(bucket, i).used) end
+    end
+  end
+  open(bucket, check.rate)
 end
 
 local function charge(bucket, check)
   local rate, configured = check.rate, check.configured
-  if not bucket.changed and tokensUsed(bucket) == 0 then
+  if isFull(bucket) then
     for i = #bucket, 1, -1 do bucket[i] = nil end
+    bucket.isNew = true
+    if configured then open(bucket, configured) end
   end
   bucket.changed = true
-  open(bucket, configured, configured == rate and MAX or configured.capacity)
-  open(bucket, rate, MAX)
+  open(bucket, rate)
   for i = 1, #bucket do
     local level = bucket[i]
     local most = MAX
-    if level.rate == configured and configured ~= rate then most = max(level.used, configured.capacity) end
+    if i == 1 and configured and level.rate ~= rate then most = max(level.used, level.rate.capacity) end
     local used = min(most, level.used + check.cost * level.rate.units)
     level.added = (level.added or 0) + used - level.used
     level.used = used
@@ -196,17 +214,19 @@ local function charge(bucket, check)
 end
 
 local checks = {}
-local function addCheck(index, limit, duration)
-  local from = ${NUMBERS_PER_CHECK} * #checks + 2
+local function addCheck(index)
+  local from = ${ARGUMENTS_PER_CHECK} * #checks + 2
   local rate = rateOf(ARGV[from] + 0, ARGV[from + 1] + 0, ARGV[from + 2] + 0, ARGV[from + 3] + 0)
-  local configured = limit == '-' and rate or rateOf(limit + 0, duration + 0)
+  local configured = ARGV[from + 5] == '=' and rate or nil
+  local limit, duration = string.match(ARGV[from + 5], '(%S+) (%S+)')
+  if limit then configured = rateOf(limit + 0, duration + 0) end
   checks[#checks + 1] = { index = index + 0, rate = rate, cost = ARGV[from + 4] + 0, configured = configured }
 end
 local extra = ARGV[#ARGV - (mode == 'undo' and #KEYS or 0)]
-if #ARGV == 1 + ${NUMBERS_PER_CHECK} * #KEYS then
-  for i = 1, #KEYS do addCheck(i, '-') end
+if #ARGV == 1 + ${ARGUMENTS_PER_CHECK} * #KEYS then
+  for i = 1, #KEYS do addCheck(i) end
 else
-  for index, limit, duration in string.gmatch(extra, '(%S+) (%S+) (%S+)') do addCheck(index, limit, duration) end
+  for index in string.gmatch(extra, '%S+') do addCheck(index) end
 end
 
 local buckets = {}
@@ -216,6 +236,7 @@ local fits = true
 for i = 1, #checks do
   local check = checks[i]
   local bucket, rate = buckets[check.index], check.rate
+  if mode ~= 'undo' then adopt(bucket, check) end
   if check.cost > 0 and mode ~= 'undo' then
     local wanted = bucket.pending + check.cost
     if fitsIn(usedAt(bucket, rate), wanted, rate.limit, rate.units) then bucket.pending = wanted
@@ -226,18 +247,10 @@ end
 if mode == 'undo' then
   for i = 1, #KEYS do
     local bucket = buckets[i]
-    local receipt = '(%S+) (%S+) (%S+) (%S+) (%S+)'
-    for limit, duration, added, opened, at in string.gmatch(ARGV[#ARGV - #KEYS + i], receipt) do
+    for limit, duration, added in string.gmatch(ARGV[#ARGV - #KEYS + i], '(%S+) (%S+) (%S+)') do
       local rate = rateOf(limit + 0, duration + 0)
-      for n = #bucket, 1, -1 do
-        local level = bucket[n]
-        if level.rate == rate then
-          level.used = max(0, level.used - added)
-          -- A level that the hold opened goes, unless others used it since. A fifth one had taken the place of the
-          -- fastest, which stays away: a slower one stands in for it.
-          local left = drained(opened, rate.drain, bucket.at - at)
-          if opened ~= '-1' and level.used <= left then table.remove(bucket, n) end
-        end
+      for n = 1, #bucket do
+        if bucket[n].rate == rate then bucket[n].used = max(0, bucket[n].used - added) end
       end
     end
     bucket.changed = true
@@ -263,8 +276,7 @@ for i = 1, #KEYS do
   local added = {}
   for _, level in ipairs(buckets[i]) do
     local rate = level.rate
-    local receipt = { rate.limit, rate.duration, level.added or 0, level.opened or -1, buckets[i].at }
-    added[#added + 1] = format('%.0f %.0f %.0f %.0f %.0f', unpack(receipt))
+    added[#added + 1] = format('%.0f %.0f %.0f', rate.limit, rate.duration, level.added or 0)
   end
   receipts[i] = table.concat(added, ' ')
 end

@@ -1,5 +1,5 @@
 /** The checks of one shard as a call of the script, and what it returned. */
-import type { LimitCheck, LimitVerdict } from "../../contracts/limiter.js";
+import type { LimitCheck, LimitSize, LimitVerdict } from "../../contracts/limiter.js";
 import { shortDigest } from "../../lib/hash.js";
 import { type Rate, rateMemo, toVerdict } from "../memory/bucket.js";
 
@@ -31,10 +31,8 @@ export interface ShardCall {
   readonly signature: string;
   /** Of each check, as the script takes them. */
   readonly numbers: readonly string[];
-  /** Bucket and configured size of each check, as the script takes them. */
+  /** The bucket of each check, as the script takes them. */
   readonly extra: string;
-  /** Whether the script can do without `extra`. */
-  readonly isCommon: boolean;
 }
 
 /** What is used of the bucket of each check, in units of its rate. */
@@ -67,7 +65,6 @@ export function createShardCalls(prefix: string): (checks: readonly LimitCheck[]
     const checks: ShardCheck[] = [];
     let signature = "";
     let extra = "";
-    let isCommon = true;
     const indexes = given.length > MAX_LISTED ? new Map<string, number>() : undefined;
     for (const { bucket, limit, duration, cost, configured } of given) {
       const key = `${prefix}{${shard}}:${bucket}`;
@@ -78,15 +75,14 @@ export function createShardCalls(prefix: string): (checks: readonly LimitCheck[]
       }
       const rate = rateOf(limit, duration);
       const [limitText = "", durationText = "", units = "", drain = ""] = textsOf(rate);
-      const own = configured === undefined ? "- -" : `${configured.limit} ${configured.duration}`;
-      if (configured !== undefined) isCommon = false;
-      numbers.push(limitText, durationText, units, drain, `${cost}`);
-      extra += `${index + 1} ${own} `;
+      const own = configuredText(rate, configured);
+      numbers.push(limitText, durationText, units, drain, `${cost}`, own);
+      extra += `${index + 1} `;
       signature += `${key.length} ${key} ${limitText} ${durationText} ${own} `;
       checks.push({ rate, cost });
     }
     const isDistinct = keys.length === checks.length;
-    return { shard, keys, numbers, extra, isCommon: isCommon && isDistinct, checks, isDistinct, signature, places };
+    return { shard, keys, numbers, extra, checks, isDistinct, signature, places };
   };
 
   return (checks) => {
@@ -111,6 +107,13 @@ export function createShardCalls(prefix: string): (checks: readonly LimitCheck[]
   };
 }
 
+/** What is configured where a check is at this rate: this, nothing or something else. */
+function configuredText({ limit, duration }: Rate, configured: LimitSize | undefined): string {
+  if (configured === undefined) return "-";
+  const isSame = configured.limit === limit && configured.duration === duration;
+  return isSame ? "=" : `${configured.limit} ${configured.duration}`;
+}
+
 function shardOf({ bucket, shard = bucket }: LimitCheck): string {
   assertName("bucket", bucket);
   if (shard !== bucket) assertName("shard", shard);
@@ -128,9 +131,9 @@ function assertName(name: string, text: unknown): void {
  * @param receipts of a `hold`, for `undo`
  */
 export function toArguments(call: ShardCall, header: string, receipts?: readonly string[]): string[] {
-  const { keys, numbers, extra, isCommon } = call;
+  const { keys, numbers, extra, isDistinct } = call;
   if (receipts !== undefined) return [`${keys.length}`, ...keys, header, ...numbers, extra, ...receipts];
-  if (isCommon) return [`${keys.length}`, ...keys, header, ...numbers];
+  if (isDistinct) return [`${keys.length}`, ...keys, header, ...numbers];
   return [`${keys.length}`, ...keys, header, ...numbers, extra];
 }
 

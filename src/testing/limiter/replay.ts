@@ -21,11 +21,8 @@ export function replay(limit: number, duration: number, takes: readonly Take[], 
 
 /** `used` less `by`, never below 0. */
 export const lowered = (used: bigint, by: bigint): bigint => (used > by ? used - by : 0n);
-/** Quotient of integers ≥ 0, rounded up. */
-export const ceilDiv = (a: bigint, b: bigint): bigint => (a + b - 1n) / b;
-
 /** The verdict's numbers for units that are used; `limit` and `duration` above 0. */
 export function numbersOf(limit: number, duration: number, used: bigint): { remaining: number; reset: number } {
   const free = lowered(BigInt(limit) * BigInt(duration), used);
-  return { remaining: Number(free / BigInt(duration)), reset: Number(ceilDiv(used, BigInt(limit))) };
+  return { remaining: Number(free / BigInt(duration)), reset: Number(used) / limit };
 }

@@ -5,8 +5,9 @@ import { overlappingClauses } from "./overlapping.js";
 import { sizesClauses } from "./sizes.js";
 import { takingClauses } from "./taking.js";
 import { timeClauses } from "./time.js";
+import { waitingClauses } from "./waiting.js";
 
-const PARTS = [takingClauses, overlappingClauses, sizesClauses, timeClauses];
+const PARTS = [takingClauses, overlappingClauses, sizesClauses, timeClauses, waitingClauses];
 
 /**
  * Adds a test for each clause of the `Limiter` contract.

@@ -129,8 +129,10 @@ export function takingClauses(clause: LimiterClause): void {
         const before = replay(limit, duration, takes, now);
         const exceeded = cost > 0 && before + BigInt(cost) * BigInt(duration) > BigInt(limit) * BigInt(duration);
         if (!exceeded && cost > 0) takes.push({ now, cost });
-        const after = numbersOf(limit, duration, replay(limit, duration, takes, now));
-        expect(await takeOne(limiter, now, check(cost, limit, duration))).toEqual({ exceeded, ...after });
+        const { remaining, reset } = numbersOf(limit, duration, replay(limit, duration, takes, now));
+        const verdict = await takeOne(limiter, now, check(cost, limit, duration));
+        expect(verdict).toMatchObject({ exceeded, remaining });
+        expect(Math.abs(verdict.reset - reset), "error of reset, in milliseconds").toBeLessThan(0.001);
       }
     });
   });

@@ -51,9 +51,14 @@ describe("memoryLimiter: any history", () => {
         ),
       },
     );
+    const configured = fc.option(
+      pair.map(([limit, duration]) => ({ limit, duration })),
+      { nil: undefined },
+    );
     const one = fc.record({
       bucket: fc.constantFrom("a", "b"),
       pair,
+      configured,
       cost: fc.oneof(fc.integer({ min: 0, max: 8 }), fc.constantFrom(0, 100, 1_000_000, MAX)),
     });
     const wait = fc.oneof(fc.constant(0), fc.integer({ min: -50, max: 500 }), fc.integer({ min: 0, max: HOUR }));
@@ -68,9 +73,10 @@ describe("memoryLimiter: any history", () => {
         let now = START;
         for (const call of history) {
           now += call.wait;
-          const checks = call.checks.map(({ bucket, pair: [limit, duration], cost }) =>
-            check(bucket, cost, limit, duration),
-          );
+          const checks = call.checks.map(({ bucket, pair: [limit, duration], cost, configured }) => ({
+            ...check(bucket, cost, limit, duration),
+            configured,
+          }));
           expect(limiter.take(checks, now)).toEqual(model.take(checks, now));
         }
       }),
@@ -479,7 +485,9 @@ describe("memoryLimiter: memory", () => {
   it("clause 5: beyond four pairs the fastest gives way, and coming back gains nothing", () => {
     const limiter = memoryLimiter();
     const slow = [HOUR, 2 * HOUR, 3 * HOUR, 4 * HOUR];
-    take(limiter, START, check("a", 10, 10, 1_000));
+    take(limiter, START, check("a", 0, 20, HOUR));
+    take(limiter, START, check("a", 5, 20, HOUR));
+    take(limiter, START, check("a", 5, 10, 1_000));
     for (const duration of slow) expect(take(limiter, START, check("a", 1, 20, duration)).exceeded).toBe(false);
     // 14 tokens are used. The fast pair's level has given way and would be empty by now; the slow ones stand in for it.
     expect(take(limiter, START + 1_400, check("a", 1, 10, 1_000))).toMatchObject({ exceeded: true, remaining: 0 });

@@ -33,9 +33,7 @@ describe("createShardCalls", () => {
     for (const length of [2, 3, 8, 9, 40]) {
       const [call] = toShardCalls(Array.from({ length }, (_, n) => check({ bucket: `key_1 ${n % 2}` })));
       expect(call!.keys).toEqual(["keystile:{key_1}:key_1 0", "keystile:{key_1}:key_1 1"]);
-      expect(call!.extra.split(" ").filter((_, i) => i % 3 === 0 && i < length * 3)).toEqual(
-        Array.from({ length }, (_, n) => `${(n % 2) + 1}`),
-      );
+      expect(call!.extra).toBe(Array.from({ length }, (_, n) => `${(n % 2) + 1} `).join(""));
     }
   });
 });

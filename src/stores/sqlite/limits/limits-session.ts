@@ -7,6 +7,7 @@
  */
 import type { LimitCheck, LimiterCounters, LimitVerdict } from "../../../contracts/limiter.js";
 import {
+  adopt,
   type Bucket,
   charge,
   firstOf,
@@ -58,7 +59,7 @@ interface PendingBucket {
 interface Reservation {
   readonly pending: PendingBucket;
   readonly rate: Rate;
-  readonly configured: Rate;
+  readonly configured: Rate | undefined;
   readonly cost: number;
   readonly exceeded: boolean;
 }
@@ -126,14 +127,15 @@ export function createLimitsSession(handle: Handle, bound: number): LimitsSessio
   const reserve = (check: BucketCheck, call: Map<number, PendingBucket>, now: number): Reservation => {
     const { id, limit, duration, cost, configured: size, workspaceId = "", isAdHoc = false } = check;
     const rate = rateOf(limit, duration);
-    const configured = size === undefined ? rate : rateOf(size.limit, size.duration);
+    const configured = size && rateOf(size.limit, size.duration);
     let pending = call.get(id);
     if (pending === undefined) {
       const stored = find(id);
       const bucket = stored ?? { at: now, rate: firstOf(rate, configured), used: 0, next: undefined };
       call.set(id, (pending = { bucket, stored, id, workspaceId, isAdHoc, tokens: 0 }));
     }
-    const { bucket } = pending;
+    const { bucket, stored } = pending;
+    if (adopt(bucket, rate, configured, now) && stored !== undefined) dirty.add(stored);
     const exceeded = !fits(bucket, rate, cost, pending.tokens, now);
     if (!exceeded && cost > 0) {
       // A duration of 0 keeps nothing used: the first other rate of the call makes it a bucket.
