@@ -70,7 +70,7 @@ export function createRequestLimit(options: RequestLimitOptions): RequestLimit {
         const { exceeded, remaining, reset } = verdicts[0]!;
         // A limit is at least 1, so that one request always fits in time.
         const retryAfter = exceeded ? (waitFor(shares?.[0] ?? configured, 1, reset) as number) : 0;
-        return { exceeded, limit, remaining, reset, retryAfter };
+        return { exceeded, limit, remaining, reset: Math.ceil(reset), retryAfter };
       };
       return result instanceof Promise ? result.then(toVerdict) : toVerdict(result);
     },

@@ -86,6 +86,9 @@ export interface RefusalOptions {
   readonly legacyHeaders?: boolean | undefined;
 }
 
+/** `Retry-After` of a 503. */
+const BUSY_SECONDS = "1";
+
 const isRefusalCode = (code: string): code is RefusalCode => Object.hasOwn(KINDS, code);
 const LOOK_ALIKE: readonly string[] = ["NOT_FOUND", "DISABLED", "EXPIRED"];
 
@@ -105,6 +108,8 @@ export function createRefusal(
   const { title, detail, challenge, ...kind }: Kind = KINDS[shown];
   const isUnpaid = shown === "USAGE_EXCEEDED" && options.usageExceeded === 402;
   const wait = result && retryAfter(result);
+  // Less than a second is told as one: a client that does not wait at all would only be refused again.
+  const told = shown === "UNAVAILABLE" ? BUSY_SECONDS : wait !== undefined && `${Math.max(1, toSeconds(wait))}`;
   const scope = shown === "INSUFFICIENT_PERMISSIONS" && options.scope === true && scopeOf(query);
   return {
     code: shown,
@@ -116,8 +121,7 @@ export function createRefusal(
     headers: {
       "Cache-Control": "no-store",
       ...(challenge !== undefined && { "WWW-Authenticate": scope ? `${challenge}, scope="${scope}"` : challenge }),
-      // Less than a second is told as one: a client that does not wait at all would only be refused again.
-      ...(wait !== undefined && { "Retry-After": `${Math.max(1, toSeconds(wait))}` }),
+      ...(told !== false && { "Retry-After": told }),
       ...ratelimitFields(result?.ratelimits, options.legacyHeaders === true, Date.now),
     },
   };

@@ -234,6 +234,7 @@ describe.each(BEDS)("middleware: $name", (bed: Bed) => {
     apps.push(app);
     const response = await app.call(bearer(key));
     expect(await response.clone().text()).not.toContain("secret");
+    expect(response.headers.get("retry-after")).toBe("1");
     expect(await refusalOf(response)).toEqual(refusal(503, null, "UNAVAILABLE"));
     expect(errors).toHaveLength(1);
     await verifier.close();

@@ -25,7 +25,7 @@ const OPTIONS = { size: integer(1, MAX_SIZE) } as const satisfies Record<keyof M
 /** A limiter with synchronous results. */
 export interface MemoryLimiter extends Limiter {
   /**
-   * Takes tokens according to limiter clauses 1–8.
+   * Takes tokens according to limiter clauses 1–9.
    * @throws RangeError if a number of a check is not an integer from 0 to 2^53 − 1, a name has more than 2,048 UTF-16
    *   units, or `now` is not finite
    * @throws KeystileError LIMITER_UNAVAILABLE after `close`

@@ -51,7 +51,7 @@ export interface Breaker<C extends Target> {
 
 /**
  * @param deadline of a call, milliseconds
- * @param probe makes a call in a way that changes nothing: while no others are made, its success within the deadline
+ * @param probe makes a call in a way that takes nothing: while no others are made, its success within the deadline
  *   lets them pass again. The timer between probes does not keep the process alive
  * @param isOneServer all shards fail together: the breaker opens at once, not only after another shard has failed too
  */

@@ -47,7 +47,7 @@ export interface RedisLimiterCounters extends LimiterCounters {
 /** A {@link Limiter} whose buckets are in Redis. */
 export interface RedisLimiter extends Limiter {
   /**
-   * Takes tokens according to limiter clauses 1–7; of clause 8, what Redis has memory for. Checks of one shard are one
+   * Takes tokens according to limiter clauses 1–7 and 9; of clause 8, what Redis has memory for. Checks of one shard are one
    * call of a script. Those of several shards are taken at once, and returned if one of them is refused: for that
    * moment others may be refused because of them.
    * @param now used with `clock: "caller"`
@@ -87,7 +87,7 @@ const OPTIONS = {
  * full.
  *
  * Deadline: a call takes at most `deadline`, one of more than 16 limits 450 ms more, whatever the client's options.
- * After five failures in a row none waits; a probe every 200 ms, which changes nothing, finds out when Redis is back.
+ * After five failures in a row none waits; a probe every 200 ms, which takes nothing, finds out when Redis is back.
  * While some slots of a cluster answer, only calls for the others fail. Verifiers do as `onLimiterFailure` says.
  *
  * Remembered refusals: a call that was refused is refused without asking Redis until it can fit, at most for a second.

@@ -34,8 +34,8 @@ export interface Refusals {
 }
 
 /**
- * Milliseconds for which a refusal holds without asking, at most. After a flush of Redis, or when a call across shards
- * returned what it had taken, a bucket has tokens sooner than was told.
+ * Milliseconds for which a refusal holds without asking, at most. After a flush of Redis, when a call across shards
+ * returned what it had taken, or when a faster rate was configured, a bucket has tokens sooner than was told.
  */
 const MAX_AGE = 1_000;
 const MAX_REMEMBERED = 10_000;

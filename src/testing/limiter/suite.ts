@@ -14,7 +14,7 @@ const PARTS = [takingClauses, overlappingClauses, sizesClauses, timeClauses, wai
  * @param functions of your test runner: `limiterSuite({ describe, it }, "mine", () => myLimiter())`
  * @param title names the limiter in the titles of the tests
  * @param make creates a new limiter without buckets; a test calls it up to 225 times, and closes what it created
- * @see about 70,000 takes in all, 20,000 of them in one test, and all but a few hundred one after the other: a limiter
+ * @see about 80,000 takes in all, 20,000 of them in one test, and all but a few hundred one after the other: a limiter
  *   over the network needs the runner's time limit raised
  */
 export function limiterSuite(functions: TestFunctions, title: string, make: () => Limiter | Promise<Limiter>): void {

@@ -181,6 +181,23 @@ describe("ratelimits: multiLimit", () => {
 });
 
 describe("ratelimits: overrides", () => {
+  it("what is used drains at the rate of an override from the next check on; requests of other rates gain nothing", async () => {
+    const { ratelimits, check, time } = world();
+    const succeeds = async (over: object) => (await ratelimits.limit(check(over))).success;
+    const day = { duration: 86_400_000 };
+    expect(await succeeds({ ...day, cost: 10 })).toBe(true);
+    time.now += 10_000;
+    expect(await succeeds({ limit: 1_000_000, duration: 1_000 })).toBe(true);
+    time.now += 10_000;
+    expect(await succeeds(day)).toBe(false);
+    await ratelimits.setOverride({ namespace: "email", identifier: "user_1", limit: 11, duration: 66_000 });
+    expect(await ratelimits.limit(check(day))).toMatchObject({ success: false, reset: 65_987 });
+    time.now += 5_986;
+    expect(await succeeds(day)).toBe(false);
+    time.now++;
+    expect(await succeeds(day)).toBe(true);
+  });
+
   it("an override replaces limit and window of one identifier from the next check on; tokens used stay used (ruling C2)", async () => {
     const { ratelimits, check } = world();
     await ratelimits.limit(check({ cost: 6 }));

@@ -58,7 +58,7 @@ export interface SqliteLimiterCounters extends LimiterCounters {
 /** A {@link Limiter} whose buckets are in a file. */
 export interface SqliteLimiter extends Limiter {
   /**
-   * Takes tokens according to limiter clauses 1–8. Calls of one turn of the event loop share a transaction; each
+   * Takes tokens according to limiter clauses 1–9. Calls of one turn of the event loop share a transaction; each
    * resolves once it is committed.
    * @throws RangeError if a number of a check is not an integer from 0 to 2^53 − 1, a name is not a well-formed text of
    *   at most 2,048 UTF-16 units, or `now` is not a number of milliseconds; KeystileError LIMITER_UNAVAILABLE after

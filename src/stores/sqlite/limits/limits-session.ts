@@ -30,7 +30,7 @@ export interface BucketCheck extends LimitCheck {
 export interface LimitsSession {
   /** Call first in a transaction: drops what other connections may have changed. @throws KeystileError STORE_… */
   begin(): void;
-  /** One verdict per check, by limiter clauses 1–8. */
+  /** One verdict per check, by limiter clauses 1–9. */
   take(checks: readonly BucketCheck[], now: number): LimitVerdict[];
   /** Writes what has changed. Call last in a transaction. */
   save(): void;
