@@ -109,7 +109,7 @@ export function createRefusal(
   const isUnpaid = shown === "USAGE_EXCEEDED" && options.usageExceeded === 402;
   const wait = result && retryAfter(result);
   // Less than a second is told as one: a client that does not wait at all would only be refused again.
-  const told = shown === "UNAVAILABLE" ? BUSY_SECONDS : wait !== undefined && `${Math.max(1, toSeconds(wait))}`;
+  const seconds = shown === "UNAVAILABLE" ? BUSY_SECONDS : wait !== undefined && `${Math.max(1, toSeconds(wait))}`;
   const scope = shown === "INSUFFICIENT_PERMISSIONS" && options.scope === true && scopeOf(query);
   return {
     code: shown,
@@ -121,7 +121,7 @@ export function createRefusal(
     headers: {
       "Cache-Control": "no-store",
       ...(challenge !== undefined && { "WWW-Authenticate": scope ? `${challenge}, scope="${scope}"` : challenge }),
-      ...(told !== false && { "Retry-After": told }),
+      ...(seconds !== false && { "Retry-After": seconds }),
       ...ratelimitFields(result?.ratelimits, options.legacyHeaders === true, Date.now),
     },
   };

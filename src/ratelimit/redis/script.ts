@@ -23,10 +23,10 @@ export type Mode = "take" | "hold" | "look" | "undo";
 
 /**
  * KEYS: buckets. ARGV: a header, the mode; where callers bring the time, also their time and for how many ms a full
- * bucket is kept. Then for each check: limit, duration, units per token, drain per ms, cost, and what is configured: `=`
- * this size, `-` nothing, or another limit and duration, `10 60000`. That is all where each check is of a bucket of its
- * own, in order. Otherwise a text follows, with the number of each check's bucket from 1: `1 2 1`. With `undo` that text
- * is always there, and then the receipt of each bucket.
+ * bucket is kept. Then for each check: limit, duration, units per token, drain per ms, cost, and what is configured:
+ * `=` this size, `-` nothing, or another limit and duration, `10 60000`. That is all where each check is of a bucket of
+ * its own, in order. Otherwise a text follows, with the number of each check's bucket from 1: `1 2 1`. With `undo` that
+ * text is always there, and then the receipt of each bucket.
  *
  * Returns a text: for each check whether it is exceeded, and the units used at its rate; with `hold`, after a slash,
  * the receipts: of each bucket, for each level, limit, duration and units added.
