@@ -2,7 +2,7 @@
  * The rules of the structure, tried on the tree itself. Each rule is also tried on a planted fault that it must find.
  */
 import { execSync } from "node:child_process";
-import { cpSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -236,6 +236,24 @@ describe("structure: imports", () => {
     const text =
       '// process and Buffer\nimport { badRequest } from "../contracts/errors.js";\nexport const a = "require process";\n';
     expect(findFaults([parse("src/verify/request.ts", text)])).toEqual([]);
+  });
+});
+
+describe("structure: time", () => {
+  it("a verification has one time: of src/verify only the default clock names Date", () => {
+    const naming = readSources().filter(({ path, names }) => path.startsWith("src/verify/") && names.has("Date"));
+    expect(naming.map(({ path }) => path)).toEqual(["src/verify/verifier.ts"]);
+    const text = readFileSync(join(ROOT, "src/verify/verifier.ts"), "utf8");
+    expect(text).not.toMatch(/new Date|Date\.now\(/);
+  });
+});
+
+describe("structure: architecture", () => {
+  it("docs/architecture.md lists the folders of src", () => {
+    const text = readFileSync(join(ROOT, "docs/architecture.md"), "utf8");
+    const listed = [...text.matchAll(/^- `([a-z]+)\/`: /gm)].map(([, name]) => name);
+    const folders = readdirSync(join(ROOT, "src"), { withFileTypes: true }).filter((entry) => entry.isDirectory());
+    expect(listed.toSorted()).toEqual(folders.map(({ name }) => name).toSorted());
   });
 });
 

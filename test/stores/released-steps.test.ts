@@ -1,35 +1,58 @@
 /**
- * Released steps of PostgreSQL's schema stay as they are: databases that have taken one never take it again. What a
- * step is made of stands in several modules, so its whole text is held.
+ * Released steps of both schemas stay as they are: databases that have taken one never take it again. What a step is
+ * made of stands in several modules, so its whole text is held.
  *
- * So are the names of what a key's row has: a new field comes with a step in both schemas, whose `refuses` counts the
- * keys that have it. Without one an earlier version opens the same tables, and refuses those keys as unreadable.
+ * So is what a key's row has, by name and shape: a new field, or one of another shape, comes with a step in both
+ * schemas, whose `refuses` counts the keys that have it. Without one an earlier version opens the same tables, and
+ * misreads those keys.
  */
 import { createHash } from "node:crypto";
 import { expect, it } from "vitest";
-import { KEY_FIELDS } from "../../src/contracts/key-fields.js";
+import { KEY_FIELDS, type KeyField } from "../../src/contracts/key-fields.js";
 import { STEPS } from "../../src/stores/postgres/schema.js";
-import { SCHEMA_VERSION } from "../../src/stores/sqlite/connection/schema.js";
+import { CREATE, SCHEMA_VERSION, STEPS as SQLITE_STEPS } from "../../src/stores/sqlite/connection/schema.js";
 
 const CHANGED = "a released step changed: leave it as it was, and add a step";
+const NEW = "a step that is new: its digest goes to the end of this list";
 
 /** The first 16 digits of the SHA-256 of each step, in order. A new step adds its own. */
-const RELEASED: readonly string[] = ["6483556c49e4d881", "3b6de4df89ea8c72", "85c5761b402b31b6", "ff172e44cd2fac2c"];
+const RELEASED: Readonly<Record<string, readonly string[]>> = {
+  SQLite: [
+    "aca2bee678a45dff",
+    "07e4d0d70f1075a9",
+    "79f052e8e15fe138",
+    "1ea0b89060d43fc6",
+    "462d39b61ed552e4",
+    "c62559a0cea36486",
+    "4dd54ecb95d210cb",
+  ],
+  PostgreSQL: ["6483556c49e4d881", "3b6de4df89ea8c72", "85c5761b402b31b6", "ff172e44cd2fac2c"],
+};
 
 const digestOf = (text: string): string => createHash("sha256").update(text).digest("hex").slice(0, 16);
 
-it("steps of PostgreSQL are as they were released", () => {
-  const digests = STEPS.map((step) => digestOf((typeof step === "function" ? step : step.up)('"keystile"')));
-  expect(digests, CHANGED).toEqual(RELEASED);
+const TEXTS: Readonly<Record<string, readonly string[]>> = {
+  SQLite: [CREATE, ...SQLITE_STEPS.map((step) => (typeof step === "string" ? step : step.up))],
+  PostgreSQL: STEPS.map((step) => (typeof step === "function" ? step : step.up)('"keystile"')),
+};
+
+it.each(Object.keys(RELEASED))("steps of %s are as they were released", (store) => {
+  const digests = TEXTS[store]!.map(digestOf);
+  const released = RELEASED[store]!;
+  expect(digests.slice(0, released.length), CHANGED).toEqual(released);
+  expect(digests, NEW).toEqual(released);
 });
 
-const NEW_FIELD = "a field of a key came or went: add a step to both schemas, then its numbers and fields here";
+const NEW_FIELD =
+  "a field of a key came, went or has another shape: add a step to both schemas, then its numbers and fields here";
 
 it("the fields of a key are those of these tables", () => {
-  const fields = Object.entries(KEY_FIELDS).flatMap(([name, field]) => ("row" in field ? [name] : []));
+  const fields = Object.entries<KeyField>(KEY_FIELDS).flatMap(([name, { row, absent }]) =>
+    row === undefined ? [] : [JSON.stringify([name, row, absent === true])],
+  );
   expect({ sqlite: SCHEMA_VERSION, steps: STEPS.length, fields: digestOf(fields.sort().join()) }, NEW_FIELD).toEqual({
     sqlite: 15,
     steps: 4,
-    fields: "4586b0c01d684154",
+    fields: "cc81ff0e7126cf50",
   });
 });

@@ -55,7 +55,7 @@ const ENTITIES = [
 export const NAMESPACE_OF_OVERRIDE = "substr(name, 1, instr(name, ' ') - 1)";
 
 /** The first schema. Files have it, so it never changes once released: a change of the tables is a step. */
-const CREATE = `
+export const CREATE = `
   CREATE TABLE keystile_schema (version INTEGER NOT NULL) STRICT;
   ${ENTITIES.map(entityTable).join("")}
   CREATE UNIQUE INDEX keystile_root_keys_digest ON keystile_root_keys (name);
