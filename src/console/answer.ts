@@ -63,6 +63,7 @@ export async function answer(context: ConsoleContext, incoming: Incoming, hold: 
   let outgoing: Outgoing;
   try {
     await hold.turn(false);
+    await hold.growBody(incoming.bytesAhead?.() ?? 0);
     outgoing = await route(context, incoming, hold);
   } catch (thrown) {
     outgoing = refuse(context, thrown);

@@ -79,6 +79,7 @@ export function createConsoleService(given: Store, options: ConsoleOptions): Ser
   return {
     arrive: admission.arrive,
     hurry: admission.hurry,
+    makeSpace: admission.makeSpace,
     answer: (incoming, hold) => answer(context, incoming, hold),
     async close() {
       rootKeys.close();

@@ -10,8 +10,8 @@ import { type BodyShape, countJson, parseCounted } from "./long-json.js";
 const SHORT_JSON_BYTES = 4_096;
 /** A typical verification request is shorter: it arrives with its headers, and is read before anything is asked. */
 const EAGER_BYTES = 1_024;
-/** The first buffer of a longer body; the next has twice as many, or all that are declared if those are fewer. */
-const FIRST_BYTES = 65_536;
+/** Longer bodies grow in turns, in memory of their own. */
+const LONG_BYTES = 65_536;
 /** Decoded in about a millisecond. */
 const BYTES_PER_TURN = 262_144;
 /** Chunks that a body may have, whatever their size; then they must have {@link MIN_CHUNK_BYTES} on average. */
@@ -133,12 +133,13 @@ export class ArrivingBody {
       this.#length = length;
       return undefined;
     }
+    // Twice what has come, whatever was declared: memory for the rest is taken once it comes.
     const size = Math.min(
       this.#maxBytes,
-      Math.max(length, Math.min(this.#declared, FIRST_BYTES), Math.min(this.#declared / 2, capacity) * 2),
+      Math.max(length, Math.min(this.#declared, Math.max(EAGER_BYTES, 2 * capacity))),
     );
     const growing = this.#hold.growBody(size - capacity);
-    if (size > FIRST_BYTES) return this.#growInTurn(growing, size, chunk);
+    if (size > LONG_BYTES) return this.#growInTurn(growing, size, chunk);
     // It waits here rather than in its chunk, which is freed later.
     this.#grow(size, chunk);
     return growing;
@@ -162,9 +163,13 @@ export class ArrivingBody {
   }
 
   #grow(size: number, chunk: Uint8Array): void {
-    const isLong = size > FIRST_BYTES || (this.#declared > FIRST_BYTES && this.#declared !== Infinity);
+    const isLong = size > LONG_BYTES || (this.#declared > LONG_BYTES && this.#declared !== Infinity);
     if (isLong) this.#growMemory(size);
-    else this.#bytes = new Uint8Array(size);
+    else {
+      const grown = new Uint8Array(size);
+      grown.set(this.bytes());
+      this.#bytes = grown;
+    }
     this.#append(chunk);
   }
 

@@ -80,8 +80,8 @@ export function handlerOf(
   };
   const handle = async (request: Request, ...context: readonly unknown[]): Promise<Response> => {
     const incoming = orFailed(() => toIncoming(request, context));
-    // Nothing of a body is read ahead, and an answer is the host's once it has it.
-    const hold = service.arrive(incoming.authorization[0], 0);
+    // The host bounds its connections, and holds the answer once it has it.
+    const hold = service.arrive(incoming.authorization[0]);
     try {
       return toResponse(incoming.method, await service.answer(incoming, hold));
     } finally {

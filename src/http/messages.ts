@@ -18,6 +18,8 @@ export interface Incoming {
   toRequest(): Request;
   /** Set if what arrived is not a valid request: the error to respond with. */
   readonly fault?: Error;
+  /** Bytes of the body that the host has read already, and keeps until the body is read. Absent: it reads none. */
+  bytesAhead?(): number;
   /**
    * The body, if it is short and all of it has arrived; otherwise, or if it is refused, `undefined`. Absent on hosts
    * that cannot know.

@@ -60,6 +60,7 @@ export async function respond(context: ServiceContext, incoming: Incoming, hold:
   let outgoing: Outgoing;
   try {
     await hold.turn(false);
+    await hold.growBody(incoming.bytesAhead?.() ?? 0);
     outgoing = await answer(context, incoming, trace, hold);
   } catch (thrown) {
     outgoing = refuse(context, trace, thrown);
@@ -85,9 +86,9 @@ async function answer(context: ServiceContext, incoming: Incoming, trace: Trace,
     throw wrongMethod(methods);
   }
   if ("page" in route && !isProbe) {
-    await hold.withinShare();
     // To write a hundred kilobytes takes as long as a dozen verifications.
     await hold.turn(true);
+    await hold.withinShare();
   }
   return "operation" in route
     ? perform(context, incoming, trace, route.operation, hold)

@@ -39,7 +39,7 @@ export interface ServiceParts {
 }
 
 /** The service, for any host. */
-export interface Service extends Pick<Admission, "arrive" | "hurry"> {
+export interface Service extends Pick<Admission, "arrive" | "hurry" | "makeSpace"> {
   /**
    * Handles a request; never rejects.
    * @param hold from `arrive`; the caller releases it once the client has the answer, or never will
@@ -110,6 +110,7 @@ export function createService(
   return {
     arrive: admission.arrive,
     hurry: admission.hurry,
+    makeSpace: admission.makeSpace,
     answer(incoming, hold) {
       metrics?.begin();
       return respond(context, incoming, hold);

@@ -6,7 +6,7 @@ import { ArrivingBody } from "../../src/http/body.js";
 const holds: Hold[] = [];
 afterEach(() => holds.splice(0).forEach((hold) => hold.release()));
 const arrive = (): Hold => {
-  const hold = createAdmission(ADMISSION_BOUNDS).arrive("Bearer one", 0);
+  const hold = createAdmission(ADMISSION_BOUNDS).arrive("Bearer one");
   hold.belongsTo("one");
   holds.push(hold);
   return hold;
@@ -32,6 +32,21 @@ describe("ArrivingBody", () => {
     for (let at = 0; at < sent.length; at += 70_000) await body.add(sent.subarray(at, at + 70_000));
     expect(Buffer.compare(body.bytes(), sent)).toBe(0);
   });
+
+  it.each([10_000, 1_000_000])(
+    "of %i declared bytes it takes no more memory than twice what has come",
+    async (declared) => {
+      const all = createAdmission(ADMISSION_BOUNDS);
+      const hold = all.arrive(undefined);
+      hold.belongsTo("one");
+      const body = new ArrivingBody(MIB, declared, hold);
+      for (let sent = 0; sent < 5_000; sent += 100) {
+        await body.add(bytesOf(100));
+        expect(all.held()).toBeLessThanOrEqual(Math.max(1_024, 2 * body.length));
+      }
+      hold.release();
+    },
+  );
 
   it("a body that grows in turns takes nothing more once its request has ended", async () => {
     const hold = arrive();

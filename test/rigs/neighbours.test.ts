@@ -4,7 +4,7 @@ import type { AttackName } from "./neighbours/attacks.js";
 
 /** A tenth of the strength for a second or so, with the same verdicts; the long run is `npm run rigs neighbours`. */
 const SHORT = { scale: 0.1, ms: 1_500, killAt: 3_072 };
-/** One of each kind; the rest, and the times of the neighbour's calls, are in the long run. */
+/** One of each kind; the rest, and a verdict on the slowest of the neighbour's calls, are in the long run. */
 const SHORT_ATTACKS = [
   "bodies pipelined",
   "bodies that never end",
@@ -12,11 +12,16 @@ const SHORT_ATTACKS = [
   "chunks of a byte, a few",
   "bad root key pipelined",
   "idle connections",
+  "heads that expect",
+  "heads alone, of many addresses, a listener",
+  "heads of sign-in, of many addresses, the console",
   "bodies too long",
   "every operation",
 ] as const satisfies readonly AttackName[];
-/** One of memory, one of the neighbour's calls. */
-const SHORT_CONTROLS = CONTROLS.filter(({ fault }) => "budget" in fault || "limiterShare" in fault);
+/** One of memory, one of refusals, one of the times of the neighbour's calls. */
+const SHORT_CONTROLS = CONTROLS.filter(
+  ({ fault }) => "budget" in fault || "limiterShare" in fault || fault.without === "http/node/paced-reads",
+);
 const TIMEOUT_MS = 180_000;
 
 // What a process holds, and how long it waited for a processor, is read in /proc.

@@ -1,27 +1,31 @@
 /**
- * What requests may hold: every byte that a caller causes is reserved before it is held, in one budget of the process
- * of which each workspace has its fair share, and callers without a credential a small one together. What does not fit
- * waits, unparsed, and is then refused with 503. Nothing that was admitted is ended for another's sake.
+ * Admission control: the memory and the time that requests may take, shared fairly by workspaces.
  *
- * A request holds what its host has of it when it arrives; its body, in a buffer that grows; the text and the values of
- * a long body, by what was counted in it; a page while it is made; and its answer until the client has read it.
+ * Every byte that a caller causes is reserved before it is held: a body as it arrives, the text and values of a long
+ * body, a page while it is made, and an answer until the client has read it. What a request announces but has not sent
+ * is not reserved. A wish that does not fit the share of its workspace waits, unparsed, and is then refused with 503.
+ * Callers without a credential share a sixteenth, and so do credentials that are not known to be valid. The number of
+ * requests is bounded as well (`requests.ts`).
  */
 import { Fingerprint } from "../../lib/fingerprint.js";
 import type { MaybePromise } from "../../contracts/types.js";
 import { createFairTurns, WEIGHT } from "./fair-turns.js";
 import { FairPool, NEWCOMERS, overloaded, STRANGERS } from "./fair-pool.js";
+import { type Ongoing, Requests } from "./requests.js";
 
 /** Bounds of {@link createAdmission}. */
 export interface AdmissionBounds {
   /** Bytes that all requests hold together. */
   readonly budget: number;
-  /** Milliseconds that a request waits in all. */
+  /** Requests under way at a time; default: one for each 64 KiB of the budget. */
+  readonly requests?: number;
+  /** Milliseconds that a request waits for space, all its waits together. */
   readonly wait: number;
-  /** Whether accounts are held to their shares. */
+  /** Whether workspaces are held to their shares. */
   readonly isFair: boolean;
-  /** Long bodies parsed at a time, and pages made at a time: one of a workspace, while others have none. */
+  /** Long bodies that are parsed at a time, and pages that are made at a time. */
   readonly places: number;
-  /** Milliseconds for which requests are begun in one turn of the event loop. */
+  /** Milliseconds of one tick of the event loop in which requests are begun. */
   readonly turnMs: number;
 }
 
@@ -36,90 +40,98 @@ export const ADMISSION_BOUNDS: AdmissionBounds = Object.freeze({
   turnMs: 4,
 });
 
-/** Of a request without its body: objects of the host, headers, promises. Measured in Node 20: 5 to 7 KiB. */
+/** Objects of the host, headers and promises of a request. Measured in Node 20: 5 to 7 KiB. */
 const REQUEST_BYTES = 8_192;
-/** Of a body that nobody reads yet: what a host reads ahead of a connection. */
-const READ_AHEAD_BYTES = 65_536;
+/** Budget for each request that may be under way: the heads of all take an eighth more than the budget. */
+const BYTES_PER_REQUEST = 8 * REQUEST_BYTES;
+/** An operation while it runs, with a short answer. */
+const WORK_BYTES = 16_384;
 /** A page while it is made: its rows, their responses, and its text of at most 4 MiB. */
 export const PAGE_BYTES = 16 * MIB;
-/**
- * Of what is free, the part that arriving bodies may hold as much as: the values of those that have come must fit too.
- */
+/** The fraction of the budget that is kept for workspaces that hold next to nothing. */
+const PART_OF_RESERVE = 1 / 16;
+/** Arriving bodies may hold at most this fraction of the free budget: the values of bodies that have come must fit too. */
 const PART_OF_BODIES = 1 / 2;
 /** Credentials whose workspace is remembered. */
 const MAX_RECOGNIZED = 10_000;
 
 /** What one request holds. */
 export interface Hold {
-  /** Whether its account was within its share when it arrived. */
-  readonly isWithin: boolean;
-  /** Its workspace as far as known, or {@link STRANGERS} or {@link NEWCOMERS}. */
+  /** The caller's workspace as far as known, or {@link STRANGERS} or {@link NEWCOMERS}. */
   readonly account: string;
-  /** Continues at the end of this turn of the event loop, or of a later one. */
+  /** Resolves at the end of this tick of the event loop, or of a later one. */
   turn(isLong: boolean): Promise<void>;
-  /** Its caller was authenticated. */
+  /** Call once the caller is authenticated. */
   belongsTo(workspaceId: string): void;
-  /** Its credential is not valid, or is no longer: it and the next ones with it are nobody's. */
+  /** Call when the credential turns out not to be valid: later requests with it count as {@link NEWCOMERS}. */
   refused(): void;
-  /** Before more of its body is held. @throws (rejects) KeystileError OVERLOADED */
+  /** Reserves bytes of the body. @throws (rejects) KeystileError OVERLOADED */
   growBody(bytes: number): MaybePromise<void>;
-  /** Before it does what it asks: its answer may be long. @throws (rejects) KeystileError OVERLOADED */
+  /** Reserves what an operation holds while it runs. @throws (rejects) KeystileError OVERLOADED */
   withinShare(): MaybePromise<void>;
-  /** Before its body is parsed. @throws (rejects) KeystileError OVERLOADED */
+  /** Reserves the values of the body, before it is parsed. @throws (rejects) KeystileError OVERLOADED */
   growValues(bytes: number): MaybePromise<void>;
-  /** Its body is there: it is freed with what is held, or before. @param body of which `free` says how long it was */
+  /** Hands over the body, which is freed when the request ends, or before. @param body `free` returns its bytes */
   keepBody(body: { free(): number }): void;
   freeBody(): void;
-  /** Parses its long body, of which a few are parsed at a time. @throws (rejects) KeystileError OVERLOADED */
+  /** Parses a long body, of which a few are parsed at a time. @throws (rejects) KeystileError OVERLOADED */
   parse<T>(act: () => Promise<T>): Promise<T>;
-  /** Makes its page, of which a few are made at a time. @throws (rejects) KeystileError OVERLOADED */
+  /** Makes a page, of which a few are made at a time. @throws (rejects) KeystileError OVERLOADED */
   makePage<T>(act: () => Promise<T>): Promise<T>;
-  /** It holds its answer and nothing else, which may be more than its share: the next ones wait for it. */
+  /**
+   * From now on the request holds its answer and nothing else. If that is more than the share of its workspace, older
+   * requests of the workspace end whose clients have not read their answers.
+   */
   answered(bytes: number): void;
-  /** Its connection has ended: it waits for nothing any more. */
+  /** Call when the connection has ended: the request waits for nothing any more. */
   abandon(): void;
-  /** It holds nothing any more. */
+  /** Call when the request holds nothing any more. */
   release(): void;
 }
 
-/** The budget of a process. */
+/** The admission control of a process. */
 export interface Admission {
   /**
-   * A request has arrived.
-   * @param authorization its header, by which its workspace is recognized if it was authenticated before
-   * @param bodyBytes of its body, as far as declared; what its host reads ahead of them is held already
+   * Call when the head of a request has arrived.
+   * @param authorization the header: it tells the workspace if it was authenticated before
+   * @param end ends the connection of the request, when too many are under way; absent: the host bounds them
    */
-  arrive(authorization: string | undefined, bodyBytes: number): Hold;
-  /** Others wait for this turn of the event loop to end: less than usual goes on in it. */
+  arrive(authorization: string | undefined, end?: () => void): Hold;
+  /** Ends the oldest request of the workspace that has the most of them. */
+  makeSpace(): void;
+  /** Call when others wait for this tick to end: less than usual is begun in it. */
   hurry(): void;
   /** Bytes held. */
   held(): number;
 }
 
 /** Creates an {@link Admission}. */
-export function createAdmission({ budget, wait, isFair, places, turnMs }: AdmissionBounds): Admission {
-  const bytes = new FairPool(budget, isFair);
-  const parsing = new FairPool(places, isFair);
-  const making = new FairPool(places, isFair);
+export function createAdmission(bounds: AdmissionBounds): Admission {
+  const { budget, wait, isFair, places, turnMs } = bounds;
+  const bytes = new FairPool(budget, { isFair, reserve: budget * PART_OF_RESERVE });
+  const parsing = new FairPool(places, { isFair });
+  const making = new FairPool(places, { isFair });
+  const requests = new Requests(bounds.requests ?? Math.floor(budget / BYTES_PER_REQUEST));
   const turns = createFairTurns(turnMs);
   const recognized = createRecognized();
 
-  const hold = (authorization: string | undefined, arriving: number): Hold => {
+  const arrive: Admission["arrive"] = (authorization, end) => {
     let account = authorization === undefined ? STRANGERS : recognized.find(authorization);
-    let held = arriving;
+    let held = 0;
+    let isAnswered = false;
     let body: { free(): number } | undefined;
     let isGone = false;
     let endWait: (() => void) | undefined;
     let began = NaN;
-    /** Milliseconds left to wait, from its first wait on. */
+    /** Milliseconds left to wait; they count from the first wait on. */
     const left = (): number => {
       const now = performance.now();
       if (Number.isNaN(began)) began = now;
       return wait - (now - began);
     };
-    const onWait = (end: () => void): void => {
-      if (isGone) end();
-      else endWait = end;
+    const onWait = (stop: () => void): void => {
+      if (isGone) stop();
+      else endWait = stop;
     };
     const abandon = (): void => {
       isGone = true;
@@ -127,7 +139,7 @@ export function createAdmission({ budget, wait, isFair, places, turnMs }: Admiss
     };
     const turn = (isLong: boolean): Promise<void> =>
       new Promise((resolve) => turns.wait(account, isLong ? WEIGHT.long : WEIGHT.short, resolve));
-    /** Those that waited equally long are refused at once: their answers are made in turns. */
+    /** Requests that waited equally long are refused in the same tick: their answers are made in turns. */
     const inTurn = async (error: unknown): Promise<never> => {
       await turn(false);
       throw error;
@@ -137,15 +149,12 @@ export function createAdmission({ budget, wait, isFair, places, turnMs }: Admiss
       const taken = bytes.take(of, { amount, own: held, part }, left(), onWait);
       if (taken === undefined) return void (held += amount);
       return taken.then(() => {
-        // While it waited, its connection ended, or its caller was authenticated.
+        // Meanwhile the connection may have ended, or the caller was authenticated.
         if (isGone) {
           bytes.give(of, amount);
           throw overloaded();
         }
-        if (of !== account) {
-          bytes.record(account, amount);
-          bytes.give(of, amount);
-        }
+        if (of !== account) bytes.move(of, account, amount);
         held += amount;
       }, inTurn);
     };
@@ -164,12 +173,31 @@ export function createAdmission({ budget, wait, isFair, places, turnMs }: Admiss
       held = amount;
     };
     const moveTo = (other: string): void => {
-      bytes.give(account, held);
+      bytes.move(account, other, held);
+      requests.remove(account, ongoing);
       account = other;
-      bytes.record(account, held);
+      if (end !== undefined && !isGone) requests.add(account, ongoing);
     };
+    const release = (): void => {
+      abandon();
+      requests.remove(account, ongoing);
+      body?.free();
+      set(0);
+    };
+    const ongoing: Ongoing = {
+      get isAnswered() {
+        return isAnswered;
+      },
+      end() {
+        requests.remove(account, ongoing);
+        end?.();
+        // What still runs is released with its answer.
+        if (isAnswered) release();
+        else abandon();
+      },
+    };
+    if (end !== undefined) requests.add(account, ongoing);
     return {
-      isWithin: bytes.record(account, arriving),
       get account() {
         return account;
       },
@@ -184,8 +212,8 @@ export function createAdmission({ budget, wait, isFair, places, turnMs }: Admiss
         moveTo(NEWCOMERS);
         recognized.forget(authorization);
       },
-      growBody: (amount) => grow(amount, PART_OF_BODIES),
-      withinShare: () => grow(0, 1),
+      growBody: (amount) => (amount > 0 ? grow(amount, PART_OF_BODIES) : undefined),
+      withinShare: () => grow(WORK_BYTES, 1),
       growValues: (amount) => grow(amount, 1),
       keepBody(of) {
         body = of;
@@ -202,42 +230,42 @@ export function createAdmission({ budget, wait, isFair, places, turnMs }: Admiss
           return growing === undefined ? { page: await act() } : undefined;
         });
         if (made !== undefined) return made.page;
-        // Whoever waits for space has no place meanwhile: others may have the space.
+        // While a page waits for space, its place is free for those that have the space.
         await growing;
         return inPlace(making, act);
       },
       answered(amount) {
         body?.free();
         endWait?.();
-        set(REQUEST_BYTES + amount);
+        const isMore = amount > held;
+        set(amount);
+        if (isMore) requests.endUnread(account, () => bytes.isOver(account));
+        isAnswered = true;
       },
       abandon,
-      release() {
-        abandon();
-        body?.free();
-        set(0);
-      },
+      release,
     };
   };
   return {
-    arrive: (authorization, bodyBytes) => hold(authorization, REQUEST_BYTES + Math.min(bodyBytes, READ_AHEAD_BYTES)),
+    arrive,
+    makeSpace: () => requests.endOldest(),
     hurry: turns.hurry,
-    held: () => bytes.held,
+    held: () => bytes.held + requests.size * REQUEST_BYTES,
   };
 }
 
 interface Recognized {
-  /** The workspace of a credential that was authenticated, or {@link NEWCOMERS}. Grants nothing: it only sorts. */
+  /** The workspace of a credential that was authenticated, or {@link NEWCOMERS}. It grants nothing. */
   find(authorization: string): string;
   add(authorization: string, workspaceId: string): void;
   forget(authorization: string): void;
 }
 
-/** By keyed fingerprints of 53 bits: no credential is kept, and none that collides can be made. */
+/** By keyed fingerprints of 53 bits: no credential is kept, and nobody can make one that collides. */
 function createRecognized(): Recognized {
   const fingerprint = new Fingerprint();
   const workspaces = new Map<number, string>();
-  // Of the credential alone: its scheme may be written in many ways, each of which would have a place here.
+  // Of the credential alone: its scheme may be written in many ways, and each would take a place.
   const numberOf = (authorization: string): number =>
     fingerprint.read(authorization.slice(authorization.lastIndexOf(" ") + 1))
       ? (fingerprint.h0 >>> 0) + (fingerprint.h1 & 0x1f_ffff) * 2 ** 32

@@ -1,70 +1,83 @@
 /**
- * Something scarce, such as bytes or places, of which each account gets its fair share.
+ * A budget of something scarce, such as bytes, of which each account gets its fair share.
  *
  * Why a threshold that moves with what is free, and not a fixed quota: an account may hold as much as it leaves free.
- * One account alone has half of all, k greedy ones have 1/(k + 1) each, and as much again stays for whoever comes next,
- * without anybody counting accounts. Nothing that was granted is ever taken back.
+ * One account alone gets half of the budget, k greedy accounts 1/(k + 1) each, and the same again stays free for the
+ * next one, without counting accounts. Nothing that was granted is ever taken back. A reserve is kept for accounts that
+ * hold next to nothing, however many others there are.
  */
 import { KeystileError } from "../../contracts/errors.js";
 import { startTimer } from "../../lib/start-timer.js";
 import type { MaybePromise } from "../../contracts/types.js";
 
-/** Callers without a credential, together; and those with one that was not seen to be valid yet. No workspaces. */
+/** The account of all callers without a credential, and that of credentials not yet known to be valid. */
 export const STRANGERS = "";
 export const NEWCOMERS = "?";
 
-/** How much of it each of these may hold. */
+/** The fraction of the budget that each of these two accounts may hold. */
 const PART_OF_STRANGERS = 1 / 16;
+/** The fraction of the reserve up to which an account may take from it. */
+const PART_OF_SMALL = 1 / 256;
 
-/** What a holder asks for. */
+/** What a request asks for. */
 interface Wish {
   readonly amount: number;
-  /** What the same holder has already: it counts for the total, but not against a holder that is alone. */
+  /** What the same request holds already. If its account holds nothing else, it may take all that is free. */
   readonly own: number;
-  /** Of what is free, the part that the account may hold as much as; 1 unless something else must fit besides. */
+  /** The account may hold at most this fraction of what it leaves free; 1 unless more is to be taken afterwards. */
   readonly part: number;
+}
+
+/** Options of a {@link FairPool}. */
+interface FairPoolOptions {
+  /** False: whoever comes first may take all (for tests of what fairness prevents). Default true. */
+  readonly isFair?: boolean;
+  /** The part of the capacity that is kept for accounts that hold at most 1/256 of it; default 0. */
+  readonly reserve?: number;
 }
 
 interface Waiter extends Wish {
   readonly grant: () => void;
 }
 
-/** Of one account. What each of more holds meanwhile would be more than what they wait for. */
+/** Waiting wishes of one account. The requests of more would hold more memory than they wait for. */
 const MAX_WAITERS = 1_024;
 
 /** Timers of the same length cost the least. */
 const TIMER_STEP_MS = 100;
 
-/** The error of a request for which there was no space in time. */
+/** The error of a request that found no space in time. */
 export const overloaded = (): KeystileError =>
   new KeystileError("OVERLOADED", "the service holds as much as it may for others; try again");
 
 export class FairPool {
   readonly #capacity: number;
   readonly #isFair: boolean;
+  readonly #reserve: number;
   #free: number;
   readonly #held = new Map<string, number>();
-  /** By account, in the order in which they are served next. */
+  /** Waiting wishes by account; the first account is served next. */
   readonly #waiting = new Map<string, Set<Waiter>>();
 
-  /** @param isFair false: whoever comes first may take all (for tests of what fairness prevents) */
-  constructor(capacity: number, isFair = true) {
+  constructor(capacity: number, { isFair = true, reserve = 0 }: FairPoolOptions = {}) {
     this.#capacity = this.#free = capacity;
     this.#isFair = isFair;
+    this.#reserve = reserve;
   }
 
-  /** What all accounts hold together. */
+  /** The amount that all accounts hold together. */
   get held(): number {
     return this.#capacity - this.#free;
   }
 
   /**
-   * Takes an amount as soon as it fits the account's share; in order within an account, in turns between accounts.
-   * Whatever is at most the capacity fits an account that holds nothing else, once others have left that much.
-   * @param ms how long it may wait
-   * @param onWait gets what ends the wait sooner, as if it had been too long
-   * @returns undefined: it was taken at once
-   * @throws (rejects) KeystileError OVERLOADED: it waited too long, or too many of its account do; it took nothing
+   * Takes an amount as soon as it fits the account's share: first come first served within an account, accounts in
+   * turn. An account that holds nothing else gets whatever is free, except the reserve.
+   * @param ms how long the wish may wait, milliseconds
+   * @param onWait gets a function that ends the wait early, as if the time were over
+   * @returns undefined: the amount was taken at once
+   * @throws (rejects) KeystileError OVERLOADED: no space in time, or too many wishes of the account wait; nothing was
+   *   taken
    */
   take(account: string, wish: Wish, ms: number, onWait?: (end: () => void) => void): MaybePromise<void> {
     if (!this.#waiting.has(account) && this.#fits(account, wish)) return this.#add(account, wish.amount);
@@ -84,7 +97,7 @@ export class FairPool {
         if (!queue.delete(waiter)) return;
         clearTimeout(timer);
         reject(overloaded());
-        // It may have stood before others that fit.
+        // Wishes behind this one may fit.
         this.#serve();
       };
       const timer = startTimer(end, Math.ceil(Math.max(0, ms) / TIMER_STEP_MS) * TIMER_STEP_MS);
@@ -92,11 +105,22 @@ export class FairPool {
     });
   }
 
-  /** Records what is held already, whether it fits or not. @returns whether the account is within its share */
-  record(account: string, amount: number): boolean {
+  /** Records an amount that is held already, whether it fits or not. */
+  record(account: string, amount: number): void {
     this.#add(account, amount);
+  }
+
+  /** Whether an account holds more than its share. */
+  isOver(account: string): boolean {
     const held = this.#held.get(account) ?? 0;
-    return held <= this.#free && held <= this.#mostOf(account);
+    if (!this.#isFair || held <= this.#reserve * PART_OF_SMALL) return false;
+    return held > this.#free - this.#reserve || held > this.#mostOf(account);
+  }
+
+  /** Records that what one account held is another's from now on. */
+  move(from: string, to: string, amount: number): void {
+    this.#add(to, amount);
+    this.give(from, amount);
   }
 
   give(account: string, amount: number): void {
@@ -118,14 +142,15 @@ export class FairPool {
   }
 
   #fits(account: string, { amount, own, part }: Wish): boolean {
-    if (amount > this.#free) return false;
-    if (!this.#isFair) return true;
+    if (!this.#isFair) return amount <= this.#free;
     const held = this.#held.get(account) ?? 0;
-    if (held + amount > this.#mostOf(account)) return false;
-    return held === own || held + amount <= this.#free * part;
+    if (held + amount <= this.#reserve * PART_OF_SMALL) return amount <= this.#free;
+    const free = this.#free - this.#reserve;
+    if (amount > free || held + amount > this.#mostOf(account)) return false;
+    return held === own || held + amount <= free * part;
   }
 
-  /** One of each account in turn, until nothing more fits. */
+  /** Serves one wish of each account in turn, until nothing more fits. */
   #serve(): void {
     for (let served = true; served;) {
       served = false;

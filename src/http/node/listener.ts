@@ -41,7 +41,7 @@ export function createNodeListener(source: Store | ServiceParts, options: NodeLi
   return listenerOf(createService(source, options), options);
 }
 
-/** HTTP/2 has no sockets that can be paused for others' sake, and Node's throw where it is tried. */
+/** The sockets of HTTP/2 throw when they are paused, and pacing pauses them. */
 function refuse(response: NodeResponse): void {
   response.writeHead(505, []);
   response.end("createNodeListener serves HTTP/1.1: put a proxy in front for HTTP/2, or use createHandler.\n");
@@ -52,7 +52,7 @@ export function listenerOf(
   service: Service,
   { trustedProxies = [] }: Pick<NodeListenerOptions, "trustedProxies">,
 ): NodeListener {
-  const handle = createRequestHandler(service, createConnections(CONNECTION_BOUNDS, service.hurry), {
+  const handle = createRequestHandler(service, createConnections(CONNECTION_BOUNDS, service), {
     clientAddressOf: createClientAddress(trustedProxies),
     isClosing: () => false,
   });

@@ -17,6 +17,7 @@ export interface NodeRequest {
   };
   readonly complete?: boolean;
   readonly readableDidRead?: boolean;
+  readonly readableLength?: number;
   readonly readableEnded?: boolean;
   readonly destroyed?: boolean;
   on(event: "data", listener: (chunk: unknown) => void): unknown;
@@ -37,12 +38,12 @@ export interface NodeResponse {
 }
 
 /**
- * Bytes of a body that nobody wants, and milliseconds, for which it is still read and dropped before the connection
- * ends: closed at once, the client's system would drop the error before the client reads it.
+ * The rest of a refused body is read and dropped, up to these bytes and milliseconds, before the connection ends. If it
+ * were closed at once, the client's system would drop the error before the client reads it.
  */
 const DISCARDED_BYTES = 11_534_336;
 const DISCARD_MS = 4_000;
-/** What each chunk counts for at least: the smaller they are, the more they cost. */
+/** Each chunk of it counts for at least so many bytes: small chunks cost more than their bytes. */
 const CHUNK_BYTES = 4_096;
 
 /** What the server knows besides the request itself. */
@@ -55,12 +56,12 @@ export interface RequestContext {
   readonly hold: Hold;
   /** Called with a function that aborts reading the body with an error. */
   onReading(breakOff: (fault: Error) => void): void;
-  /** Called when a part of the body has arrived, and more is to come; and when that may come. */
+  /** Called when a part of the body has arrived, and when the next part may come. */
   onPart(): void;
   goOn(): void;
 }
 
-/** Of the body, as the headers say; `Infinity`: they do not. */
+/** The bytes of the body that the headers declare; `Infinity`: it comes in chunks. */
 export function declaredBytes({ headers }: NodeRequest): number {
   const length = headers["content-length"] as string | undefined;
   return length === undefined ? (headers["transfer-encoding"] === undefined ? 0 : Infinity) : Number(length);
@@ -86,6 +87,7 @@ export function toIncoming(request: NodeRequest, response: NodeResponse, context
       return values.length > 1 ? values.join(", ") : values[0];
     },
     clientAddress: context.clientAddress,
+    bytesAhead: () => request.readableLength ?? 0,
     bodyIfBuffered: () => eager?.ifBuffered(),
     readBody: (maxBytes) => (eager ?? readBody(request, response, maxBytes, context)).whole(),
   };
@@ -129,7 +131,7 @@ export function send(
 }
 
 const TOO_LARGE = 413;
-/** Characters above which an answer is handed over as bytes: of a text that waits Node sets three aside for each. */
+/** Longer answers are handed over as bytes: for a text that waits Node takes three bytes a character. */
 const LONG_TEXT = 16_384;
 
 function endAfterBody(
@@ -201,7 +203,7 @@ function readBody(request: NodeRequest, response: NodeResponse, maxBytes: number
     onEnd?.();
   };
   const fail = (error: unknown): void => finish(error as Error);
-  /** Chunks that came while others waited for space: a stream that was paused may still bring some. */
+  /** Set while a chunk waits for space: a paused stream may still bring further chunks. */
   let adding: Promise<void> | undefined;
   const add = (chunk: Uint8Array): void => {
     if (end !== undefined) return;

@@ -1,97 +1,95 @@
 /**
- * Reading of connections, in turns: of each, Node reads 64 KiB at once, which may be one request, hundreds of them, or
- * ten thousand parts of a body, which take 20 ms. A few are read of in one turn of the event loop, one of each lane
- * after the other, by what reading there took before: as many as take a few milliseconds of those that are short, as
- * many again of those that may not be, and one that is long. Once those that had something took long, only what is
- * short is read of in that turn; and after a long one nothing long is, for as long as it took: beside bodies in parts
- * of a byte, half of a neighbour's calls take 4 ms in place of 19.
+ * Paces the reading of connections. Node reads up to 64 KiB of a connection at once, which may be one request, hundreds
+ * of them, or ten thousand chunks of a body, which take 20 ms. So only some connections are read in one tick of the event
+ * loop, and lanes take turns, one connection of each. How many depends on how long the last read of each lane took:
+ *
+ * - short reads (below 1 ms), as many as take 4 ms;
+ * - reads of unknown length, as many again;
+ * - one long read. Afterwards no long lane is read for as long as it took.
+ *
+ * If the reads of a tick already took 8 ms, only short lanes are read on in that tick; after 32 ms, none. Measured beside
+ * bodies in chunks of a byte: the median of a neighbour's calls is 4 ms instead of 19.
  */
 import { afterInput } from "../../lib/after-input.js";
 import { Fifo } from "../../lib/fifo.js";
 import { startTimer } from "../../lib/start-timer.js";
 
-/** Milliseconds of a turn that are planned. */
+/** Milliseconds of reads that are planned for one tick, of each kind. */
 const TURN_MS = 4;
-/** Above these nothing more is read in it of lanes in which that may take long; and of none. */
+/** Milliseconds of a tick after which only short lanes are read on, and after which none is. */
 const LONG_MS = 8;
 const MAX_MS = 32;
-/** Milliseconds that reading of one takes at the least; and below which it is short. */
+/** The shortest time that is planned for a read, and the bound below which a read is short. */
 const MIN_READ_MS = TURN_MS / 256;
 const SHORT_READ_MS = TURN_MS / 4;
-/** What is planned for a lane that brought nothing yet: many of those bring nothing for long; and for more of it. */
+/** The time planned for the first read of a new lane, since most new connections are silent, and for its next ones. */
 const FIRST_READ_MS = TURN_MS / 64;
 const NEXT_READ_MS = TURN_MS / 4;
-/** Milliseconds for which turns in a row may be passed over. */
+/** Milliseconds for which ticks in a row may be skipped. */
 const MAX_PASSED_MS = 16;
 
-/** Entries of a lane that wait no longer and are not looked for; beyond as many as wait. */
+/** Entries of connections that left a lane, which may stay in its queue beside those that wait. */
 const MAX_GONE = 64;
 
-/** Connections that take turns with all others together. */
+/** Connections that share a turn, such as those of one address. */
 export interface Lane {
-  /** Requests that arrived before they could be handled. */
-  ahead: number;
-  /** Milliseconds that reading of one of them took lately; `undefined`: none has brought anything. */
+  /** Milliseconds that a read of this lane took lately; `undefined`: there was none. */
   each: number | undefined;
 }
 
-export const newLane = (): Lane => ({ ahead: 0, each: undefined });
+export const newLane = (): Lane => ({ each: undefined });
 
 const lengthOf = ({ each }: Lane): "short" | "unknown" | "long" => {
   if (each !== undefined && each < SHORT_READ_MS) return "short";
   return each === undefined || each <= TURN_MS ? "unknown" : "long";
 };
 
-/** Those of one lane: the entries of some that have left are passed over. */
+/** The connections of a lane that wait. Entries of connections that have left are skipped. */
 interface Queue {
   readonly paced: Fifo<Paced>;
   waiting: number;
 }
 
-/** What is read of. */
+/** A connection that is read in turns. */
 export interface Paced {
-  /** For whose turn it waits. */
+  /** The lane in which it waits now. */
   readonly lane: Lane;
-  /** Begins to read of it. */
+  /** Starts reading. */
   read(): void;
-  /** Ends that. */
+  /** Stops reading. */
   stop(): void;
 }
 
-/** Hands out the turns in which connections are read of. */
+/** Decides when each connection is read. */
 export interface PacedReads {
-  /** Reads of it when it is its turn; if it waits already and its lane has changed, last of that lane. */
+  /** Reads the connection in its turn. If its lane has changed while it waited, it goes to the end of the new one. */
   wait(paced: Paced): void;
-  /** Something was read of it, or it ended: it is read of again after another {@link wait}. */
+  /** Call when something was read of the connection, or it ended: it is read again after another {@link wait}. */
   done(paced: Paced): void;
-  /** So many requests more are ahead in a lane, or fewer. */
-  count(lane: Lane, change: number): void;
-  /** Others wait for this turn to end: it is passed over, though not for long. */
+  /** Call when others wait for this tick to end: nothing is read in it, for at most 16 ms in a row. */
   hurry(): void;
 }
 
-/** @param maxAhead requests that are ahead in a lane, while which nothing is read there */
 export function createPacedReads(
-  maxAhead: number,
   atEnd = afterInput() ?? queueMicrotask,
   clock = () => performance.now(),
   later: (act: () => void, ms: number) => unknown = startTimer,
 ): PacedReads {
-  /** Those that wait, by lane, in the order of their turns. */
+  /** The lanes with waiting connections; the first has the next turn. */
   const queues = new Map<Lane, Queue>();
   const waiting = new Map<Paced, Lane>();
-  /** Those that are read of and have brought nothing yet. */
+  /** Connections that are being read, and have brought nothing yet. */
   const open = new Map<Paced, Lane>();
-  /** When something was first read in this turn; NaN: nothing was. */
+  /** When something was first read in this tick; NaN: nothing was. */
   let began = NaN;
-  /** What was read last in this turn, and since when its lane is charged with the time. */
+  /** The connection that brought something last in this tick, and since when its lane is charged for the time. */
   let handled: { readonly paced: Paced; readonly lane: Lane; readonly since: number } | undefined;
   let [isScheduled, isHurried, passedSince] = [false, false, NaN];
-  /** After what took long, as long again nothing of those lanes is read: others need some turns in a row. */
+  /** Until when no long lane is read after a long read: others need some ticks in a row. */
   let restsUntil = -Infinity;
   let isWoken = false;
 
-  /** Until something else is handled, or the turn ends: Node does not tell when it has handled all of a read. */
+  /** Ends the charge of the last read: Node does not tell when it has handled all of one, only when the next comes. */
   const charge = (now: number): void => {
     if (handled === undefined) return;
     const { lane, since } = handled;
@@ -112,7 +110,7 @@ export function createPacedReads(
     queue.waiting++;
     schedule();
   };
-  /** Takes it out of its lane, which may not be read of for long while connections come and go. */
+  /** Takes a connection out of its lane. The lane may rest for long while connections come and go. */
   const leave = (paced: Paced): void => {
     const lane = waiting.get(paced);
     const queue = lane && queues.get(lane);
@@ -125,10 +123,7 @@ export function createPacedReads(
       if (waiting.get(one) === lane) left.add(one);
     for (const one of left) queue.paced.push(one);
   };
-  /**
-   * All, or those that may take long as well. The system has told already which of them have something: what is stopped
-   * now is not read of in this turn.
-   */
+  /** Stops reading all connections, or those that may take long: Node then does not read them in this tick either. */
   const stopOthers = (isAll: boolean): void => {
     for (const [paced, lane] of [...open]) {
       if (!isAll && lengthOf(lane) === "short") continue;
@@ -142,7 +137,7 @@ export function createPacedReads(
     return !Number.isNaN(passedSince);
   };
   const isResting = (lane: Lane, now: number): boolean => now < restsUntil && lengthOf(lane) === "long";
-  /** Reads of the next one of a lane. */
+  /** Reads the next connection of a lane. */
   const readNext = (lane: Lane, queue: Queue): void => {
     for (let paced = queue.paced.shift(); paced !== undefined; paced = queue.paced.shift()) {
       if (waiting.get(paced) !== lane) continue;
@@ -154,32 +149,27 @@ export function createPacedReads(
     }
   };
   const readSome = (now: number): void => {
-    // What is known to be short does not wait for what is not.
+    // Short reads do not wait for others.
     const planned = { short: 0, unknown: 0, long: 0 };
     const seen = new Set<Lane>();
     for (const [lane, queue] of queues) {
-      if (lane.ahead > maxAhead || isResting(lane, now)) continue;
+      if (isResting(lane, now)) continue;
       const length = lengthOf(lane);
       const ms = planned[length] + (lane.each ?? (seen.has(lane) ? NEXT_READ_MS : FIRST_READ_MS));
-      // One that takes long fits where nothing else is planned.
+      // A long read fits if no other is planned.
       if (ms > TURN_MS && planned[length] > 0) continue;
       planned[length] = ms;
       seen.add(lane);
       readNext(lane, queue);
-      // To the end, if it has more: it has another turn once each other lane had one.
+      // A lane with more goes to the end.
       queues.delete(lane);
       if (queue.waiting > 0) queues.set(lane, queue);
     }
   };
-  /** Has the next turn run, as soon as any lane may be read of. */
+  /** Schedules the next turn as soon as a lane may be read. */
   const scheduleNext = (now: number): void => {
-    let hasResting = false;
-    for (const lane of queues.keys()) {
-      if (lane.ahead > maxAhead) continue;
-      if (!isResting(lane, now)) return schedule();
-      hasResting = true;
-    }
-    if (!hasResting || isWoken) return;
+    for (const lane of queues.keys()) if (!isResting(lane, now)) return schedule();
+    if (queues.size === 0 || isWoken) return;
     isWoken = true;
     later(wake, restsUntil - now);
   };
@@ -213,12 +203,8 @@ export function createPacedReads(
       handled = { paced, lane, since: now };
       if (Number.isNaN(began)) began = now;
       else if (now - began > LONG_MS) stopOthers(now - began > MAX_MS);
-      // Its time tells of the next ones.
+      // The time of this read is known in the next tick.
       schedule();
-    },
-    count(lane, change) {
-      lane.ahead += change;
-      if (change < 0 && lane.ahead <= maxAhead && waiting.size > 0) schedule();
     },
     hurry() {
       isHurried = true;

@@ -1,4 +1,4 @@
-/** Handles the requests of a `node:http` server: of each connection a few at a time. */
+/** Handles the requests of a `node:http` server, those of one connection one after the other. */
 import type { Service } from "../service.js";
 import type { Connection, Connections, RequestSlot } from "./connections.js";
 import { isShort } from "../body.js";
@@ -24,12 +24,12 @@ export function createRequestHandler(
     const { headers } = request;
     const socket = request.socket as NodeRequest["socket"] & Connection;
     const declared = declaredBytes(request);
-    const hold = service.arrive(headers["authorization"] as string | undefined, declared);
+    const hold = service.arrive(headers["authorization"] as string | undefined, () => socket.destroy());
     const serve = async ({ onReading, onPart, goOn, isLast, answered, end }: RequestSlot): Promise<void> => {
       let isAnswered = false;
       response.on("close", () => {
         end();
-        // What is still handled goes on, and is held until then.
+        // A request that is still handled goes on, and holds what it has until its answer.
         if (isAnswered) hold.release();
       });
       const clientAddress = clientAddressOf(socket.remoteAddress, headers["x-forwarded-for"]);

@@ -39,9 +39,10 @@ export interface ServerOptions extends ServiceOptions {
    */
   readonly unreadTimeout?: number;
   /**
-   * Connections at a time, 1…1_000_000, default 4_096. For a further one, the one that has been idle for longest is
-   * closed, or the new one if none is idle. An address with more than a sixteenth of them leaves a sixteenth to others,
-   * and makes space by its own.
+   * Connections at a time, 1…1_000_000, default 4_096. A further one takes the place of the connection that has been
+   * idle for longest; or, while no more than a sixteenth of all are idle, of the oldest request of the workspace with the
+   * most requests. An address with more than a sixteenth of all connections leaves a sixteenth to others, and makes space
+   * by its own.
    */
   readonly maxConnections?: number;
   /**
@@ -56,7 +57,9 @@ export interface ServerOptions extends ServiceOptions {
 export interface Server {
   /**
    * Starts listening, once: after an error of the system create another server; after invalid options call again.
-   * @param options `port` 0…65_535, default 0: any free port · `host` a name or address, default `127.0.0.1`
+   * @param options `port` 0…65_535, default 0: any free port · `host` a name or address, default `127.0.0.1` ·
+   * `backlog` connections that the system keeps until they are accepted, 1…65_535, default 511; Linux bounds it by
+   * `net.core.somaxconn`
    * @returns where it listens
    * @throws (rejects) TypeError or RangeError naming the option · TypeError: it listened before, or was closed · the
    * error of the system, such as EADDRINUSE
@@ -64,6 +67,7 @@ export interface Server {
   listen(options?: {
     readonly port?: number;
     readonly host?: string;
+    readonly backlog?: number;
   }): Promise<{ readonly host: string; readonly port: number; readonly url: string }>;
   /**
    * Accepts no more connections, finishes requests in flight, then closes what the server created: a verifier returns
@@ -88,6 +92,7 @@ const LISTEN_OPTIONS = {
   port: integer(0, 65_535),
   // Not empty: Node would listen on every address.
   host: text,
+  backlog: integer(1, 65_535),
 };
 /** How often Node checks connections for timeouts. */
 const CHECK_INTERVAL_MS = 1_000;
@@ -131,7 +136,7 @@ export function createBoundedServer(
       maxPerAddress: maxConnectionsPerAddress,
       ...bounds,
     },
-    service.hurry,
+    service,
   );
   const tunnels = new Set<Duplex>();
   let http: HttpServer | undefined;
@@ -148,7 +153,7 @@ export function createBoundedServer(
     const answer = async (): Promise<void> => {
       // A client that disconnected gets no response and is not counted.
       if (!socket.writable) return void socket.destroy();
-      const hold = service.arrive(undefined, 0);
+      const hold = service.arrive(undefined);
       sendConnectionError(socket, fault, await service.answer(toFailedRequest(fault, method), hold));
       hold.release();
     };
@@ -157,7 +162,7 @@ export function createBoundedServer(
 
   const listen: Server["listen"] = async (where = {}) => {
     checkOptions(where, LISTEN_OPTIONS);
-    const { port = 0, host = "127.0.0.1" } = where;
+    const { port = 0, host = "127.0.0.1", backlog } = where;
     if (hasBegun || closing !== undefined) throw new TypeError("a server listens once; make another");
     hasBegun = true;
     const { createServer: create } = await import("node:http");
@@ -194,7 +199,7 @@ export function createBoundedServer(
     server.on("clientError", (error: NodeJS.ErrnoException, socket: Duplex) => breakOff(socket, kindOf(error)));
     await new Promise<void>((resolve, reject) => {
       server.once("error", reject);
-      server.listen(port, host, resolve);
+      server.listen({ port, host, backlog }, resolve);
     });
     // A connection that cannot be accepted (no file descriptors, for example) must not end the process.
     server.on("error", (error) => fireAndForget(() => options.onError?.(error, {})));

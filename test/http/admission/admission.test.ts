@@ -6,7 +6,7 @@ const admission = () => createAdmission({ ...ADMISSION_BOUNDS, budget: MIB, wait
 
 /** One whose workspace holds nearly all. */
 async function greedy({ arrive }: ReturnType<typeof admission>) {
-  const hold = arrive("Bearer greedy", 0);
+  const hold = arrive("Bearer greedy");
   hold.belongsTo("greedy");
   await hold.growValues(900_000);
   return hold;
@@ -16,7 +16,7 @@ describe("createAdmission: what is held ends with its request", () => {
   it("what a request waited for as it ended is given back, and others get it", async () => {
     const all = admission();
     const first = await greedy(all);
-    const gone = all.arrive(undefined, 0);
+    const gone = all.arrive(undefined);
     gone.belongsTo("gone");
     const waiting = gone.growBody(400_000);
     // Granted, and ended before it could go on.
@@ -29,7 +29,7 @@ describe("createAdmission: what is held ends with its request", () => {
   it("whoever has no connection any more waits for nothing, and is not waited for", async () => {
     const all = admission();
     await greedy(all);
-    const [gone, later] = [all.arrive(undefined, 0), all.arrive(undefined, 0)];
+    const [gone, later] = [all.arrive(undefined), all.arrive(undefined)];
     for (const hold of [gone, later]) hold.belongsTo("one");
     const waiting = gone.growValues(400_000);
     const behind = later.growValues(1_000);
@@ -43,19 +43,19 @@ describe("createAdmission: what is held ends with its request", () => {
 
   it("a credential that was withdrawn is nobody's from then on, however it is written", async () => {
     const all = admission();
-    all.arrive("Bearer token", 0).belongsTo("one");
-    const later = ["Bearer token", "bearer  token", "BEARER token"].map((text) => all.arrive(text, 0));
+    all.arrive("Bearer token").belongsTo("one");
+    const later = ["Bearer token", "bearer  token", "BEARER token"].map((text) => all.arrive(text));
     expect(later.map(({ account }) => account)).toEqual(["one", "one", "one"]);
     later[1]!.refused();
     expect(later.map(({ account }) => account)).toEqual(["one", NEWCOMERS, "one"]);
-    expect(all.arrive("Bearer token", 0).account).toBe(NEWCOMERS);
+    expect(all.arrive("Bearer token").account).toBe(NEWCOMERS);
     // What it held has moved, too: the workspace may hold all but what others do.
     for (const hold of later) hold.release();
-    const one = all.arrive("Bearer other", 0);
+    const one = all.arrive("Bearer other");
     one.belongsTo("one");
     await one.growValues(MIB / 2);
     // Without a credential nothing was withdrawn.
-    const stranger = all.arrive(undefined, 0);
+    const stranger = all.arrive(undefined);
     stranger.refused();
     expect(stranger.account).toBe(STRANGERS);
   });
@@ -63,7 +63,7 @@ describe("createAdmission: what is held ends with its request", () => {
   it("whose page must wait for space has no place meanwhile: others make theirs", async () => {
     const all = createAdmission({ ...ADMISSION_BOUNDS, wait: 1_000 });
     const of = (workspace: string) => {
-      const hold = all.arrive(`Bearer ${workspace}`, 0);
+      const hold = all.arrive(`Bearer ${workspace}`);
       hold.belongsTo(workspace);
       return hold;
     };
@@ -83,7 +83,7 @@ describe("createAdmission: what is held ends with its request", () => {
   it("what was granted while the caller was authenticated is held by its workspace", async () => {
     const all = admission();
     const first = await greedy(all);
-    const hold = all.arrive("Bearer new", 0);
+    const hold = all.arrive("Bearer new");
     const waiting = hold.growBody(50_000);
     hold.belongsTo("new");
     first.release();
@@ -91,13 +91,13 @@ describe("createAdmission: what is held ends with its request", () => {
     hold.release();
     expect(all.held()).toBe(0);
     // A sixteenth: had anything stayed with callers that are not known, it would not fit.
-    await all.arrive(undefined, 0).growBody(MIB / 16 - 8_192);
+    await all.arrive(undefined).growBody(MIB / 16);
   });
 
   it("what arrives for a request that has ended is freed, and what it waits for when it is answered is given up", async () => {
     const all = admission();
     const first = await greedy(all);
-    const hold = all.arrive(undefined, 0);
+    const hold = all.arrive(undefined);
     const waiting = hold.growBody(400_000);
     hold.answered(0);
     await expect(waiting).rejects.toMatchObject({ code: "OVERLOADED" });
@@ -109,9 +109,64 @@ describe("createAdmission: what is held ends with its request", () => {
     expect(all.held()).toBe(0);
   });
 
+  it("an arrival holds its head, whatever it announces; a bound on requests ends the oldest of whoever has the most", async () => {
+    const all = createAdmission({ ...ADMISSION_BOUNDS, requests: 4 });
+    const ended: string[] = [];
+    const of = (workspace: string, name: string) => {
+      const hold = all.arrive(`Bearer ${workspace}`, () => ended.push(name));
+      hold.belongsTo(workspace);
+      return hold;
+    };
+    const first = of("one", "first");
+    for (const name of ["a", "b", "c"]) of("many", name);
+    expect([all.held(), ended]).toEqual([4 * 8_192, []]);
+    const last = of("one", "last");
+    expect(ended).toEqual(["a"]);
+    all.makeSpace();
+    expect([all.held(), ended]).toEqual([3 * 8_192, ["a", "first"]]);
+    // What was ended is not counted twice, and what it waits for later is refused.
+    first.release();
+    last.release();
+    expect(all.held()).toBe(2 * 8_192);
+  });
+
+  it("an answer above the share of its workspace ends older requests whose answers are not read, and no others", () => {
+    const all = admission();
+    const ended: string[] = [];
+    const of = (workspace: string, name: string) => {
+      const hold = all.arrive(`Bearer ${workspace}`, () => ended.push(name));
+      hold.belongsTo(workspace);
+      return hold;
+    };
+    of("many", "performs");
+    for (const name of ["a", "b", "c", "d"]) of("many", name).answered(150_000);
+    of("other", "other").answered(150_000);
+    expect(ended).toEqual(["a"]);
+    for (const name of ["e", "f"]) of("many", name).answered(150_000);
+    expect(ended).toEqual(["a", "b", "c", "d"]);
+    expect(all.held()).toBeLessThan(MIB);
+  });
+
+  it("a workspace that holds next to nothing is served at once, whatever others hold", async () => {
+    const all = createAdmission({ ...ADMISSION_BOUNDS, wait: 60_000 });
+    for (let i = 0; i < 30; i++) {
+      const hold = all.arrive(`Bearer ${i}`);
+      hold.belongsTo(`${i}`);
+      // What does not fit waits for ever.
+      Promise.resolve(hold.growValues(44 * MIB)).catch(() => {});
+      Promise.resolve(hold.growBody(MIB)).catch(() => {});
+    }
+    for (let i = 0; i < 100; i++) {
+      const small = all.arrive("Bearer small");
+      small.belongsTo("small");
+      expect(small.withinShare()).toBeUndefined();
+      small.release();
+    }
+  });
+
   it.each(["answered", "release", "freeBody"] as const)("%s frees the body, and what it held", async (end) => {
     const all = admission();
-    const hold = all.arrive(undefined, 0);
+    const hold = all.arrive(undefined);
     hold.belongsTo("one");
     const before = all.held();
     let freed = 0;

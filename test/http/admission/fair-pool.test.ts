@@ -40,12 +40,34 @@ describe("FairPool", () => {
     expect(pool.take("a", wish(70), LONG)).toBeUndefined();
   });
 
-  it("is within its share: an account up to what it leaves free, strangers up to a sixteenth", () => {
+  it("is over its share: an account beyond what it leaves free, strangers beyond a sixteenth", () => {
     const pool = new FairPool(160);
-    expect([pool.record("a", 80), pool.record("a", 1)]).toEqual([true, false]);
+    const isOver = (account: string, amount: number) => {
+      pool.record(account, amount);
+      return pool.isOver(account);
+    };
+    expect([isOver("a", 80), isOver("a", 1)]).toEqual([false, true]);
     pool.give("a", 81);
-    expect([pool.record(STRANGERS, 10), pool.record(STRANGERS, 1)]).toEqual([true, false]);
-    expect(pool.record("a", 74)).toBe(true);
+    expect([isOver(STRANGERS, 10), isOver(STRANGERS, 1)]).toEqual([false, true]);
+    expect(isOver("a", 74)).toBe(false);
+  });
+
+  it("the reserve is there for accounts that hold at most 1/256 of it, and for nobody else", async () => {
+    const pool = new FairPool(4_096, { reserve: 512 });
+    await expect(pool.take("a", wish(3_585), 10)).rejects.toMatchObject({ code: "OVERLOADED" });
+    expect(pool.take("a", wish(3_584), LONG)).toBeUndefined();
+    for (let i = 0; i < 256; i++) expect(pool.take(`small${i}`, wish(2), LONG)).toBeUndefined();
+    await expect(pool.take("small0", wish(1), 10)).rejects.toMatchObject({ code: "OVERLOADED" });
+    expect(pool.held).toBe(4_096);
+  });
+
+  it("what moves to another account is free at no moment", async () => {
+    const pool = new FairPool(10);
+    pool.record("a", 10);
+    const waiting = pool.take("c", wish(1), 10);
+    pool.move("a", "b", 10);
+    await expect(waiting).rejects.toMatchObject({ code: "OVERLOADED" });
+    expect([pool.held, pool.isOver("a"), pool.isOver("b")]).toEqual([10, false, true]);
   });
 
   it("of one account 1,024 wait; more are refused at once, and those of others wait all the same", async () => {
@@ -95,8 +117,8 @@ describe("FairPool", () => {
   it("never grants more than there is, whatever the order, and all is free in the end (property)", async () => {
     const step = fc.tuple(fc.constantFrom("a", "b", "c", STRANGERS), fc.integer({ min: 0, max: 60 }), fc.boolean());
     await fc.assert(
-      fc.asyncProperty(fc.array(step, { maxLength: 40 }), async (steps) => {
-        const pool = new FairPool(100);
+      fc.asyncProperty(fc.array(step, { maxLength: 40 }), fc.constantFrom(0, 32), async (steps, reserve) => {
+        const pool = new FairPool(100, { reserve });
         const held: [string, number][] = [];
         const waits: Promise<unknown>[] = [];
         for (const [account, amount, gives] of steps) {
@@ -122,7 +144,7 @@ describe("FairPool", () => {
   });
 
   it("control: without fairness one account takes all", () => {
-    const pool = new FairPool(100, false);
+    const pool = new FairPool(100, { isFair: false });
     expect(pool.take("a", wish(60), LONG)).toBeUndefined();
     expect(pool.take("a", wish(40), LONG)).toBeUndefined();
   });
