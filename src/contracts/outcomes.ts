@@ -52,13 +52,29 @@ export interface OutcomeFlush {
   readonly seq: number;
   /** When it was made, Unix time in milliseconds. */
   readonly at: number;
-  /** Tag sets that the store may keep of a workspace: further ones are counted as `["(other)"]`. */
+  /**
+   * Sets of tags that the store may keep of a workspace at once: further ones are counted as `["(other)"]`. A set is
+   * kept for as long as a count names it.
+   */
   readonly maxTagSets: number;
-  /** keystile passes at most 50. */
+  /** keystile passes at most 50, with at most 65,536 characters of tags unless it is one cell. */
   readonly cells: readonly OutcomeCell[];
 }
-/** What became of a flush. `repeated`: it was counted before. `gap`: the one before it was not, so nothing was. */
-export type FlushOutcome = "counted" | "repeated" | "gap";
+/** What became of a flush. */
+export interface FlushResult {
+  /** `repeated`: it was counted before. `gap`: the one before it was not, so nothing was. */
+  readonly outcome: "counted" | "repeated" | "gap";
+  /**
+   * Places of the cells whose tags were counted as `["(other)"]`, because their workspace has as many sets as it may;
+   * empty unless `counted`.
+   */
+  readonly folded: readonly number[];
+  /**
+   * Milliseconds for which a thread of this process could do nothing else. keystile passes fewer cells at once where
+   * it was long. Absent: none.
+   */
+  readonly busy?: number;
+}
 
 /** What rows of counts may be told apart by. */
 export type OutcomeDimension = "time" | "apiId" | "keyId" | "externalId" | "tags";

@@ -86,7 +86,10 @@
  *     before and as they are after it: so those of an owner end where the key moves, or is deleted, and those of the
  *     next one begin there. An account is of the identity that it belongs to, or of the newest of its keys that is not
  *     deleted. Counts and totals stay when their key is removed. `pruneOutcomes` removes at most `most` counts of
- *     periods before `before`. Power `analytics`.
+ *     periods before `before`, and what nothing names any more: sets of tags and subjects without counts, but for
+ *     subjects whose account has totals, and the totals of an account that is nobody's. A workspace has at most
+ *     `maxTagSets` sets of tags at once, however many others have, beside `[]` and `["(other)"]`; calls with further
+ *     ones are counted as `["(other)"]`, and the result names their cells. Power `analytics`.
  * 29. `searchKeys` looks at the next `among` keys of these APIs in the order asked for, without those that are deleted:
  *     `newest` is by id downwards, `expires` by that and then by id, without those that never expire. It leaves out
  *     none that `mayMatch`, and may return others. `countKeys` counts each of the next `among` keys of an API once.
@@ -104,7 +107,7 @@ import type { AlertChange, AlertQuery, AlertRow, AlertSettlement, AlertTake } fr
 import type {
   CreditDay,
   CreditDaysQuery,
-  FlushOutcome,
+  FlushResult,
   OutcomeFlush,
   OutcomeLevel,
   OutcomeQuery,
@@ -778,7 +781,7 @@ export interface Store {
   /** Records when keys were last used (clause 24). What a crash loses is recorded at the next use. */
   recordUses(uses: readonly KeyUse[]): MaybePromise<void>;
   /** Adds counts of verifications (clause 28). */
-  countOutcomes(flush: OutcomeFlush): MaybePromise<FlushOutcome>;
+  countOutcomes(flush: OutcomeFlush): MaybePromise<FlushResult>;
   /**
    * Adds up counts (clause 28).
    * @throws (or rejects with) KeystileError ANALYTICS_TOO_LARGE · STORE_POWER_MISSING for a level that it does not keep
@@ -787,9 +790,9 @@ export interface Store {
   /** The totals of accounts, each in the order of time (clause 28). */
   readCreditDays(query: CreditDaysQuery): MaybePromise<CreditDay[]>;
   /**
-   * Removes old counts (clause 28), and with those of days the records of processes and the totals that no later
-   * statement needs.
-   * @returns how many counts it removed; fewer than `most`: none is left
+   * Removes old counts (clause 28), and with those of days the records of processes, the totals that no later statement
+   * needs, and what no count names any more.
+   * @returns how many it removed of what it removed most of; fewer than `most`: nothing is left
    */
   pruneOutcomes(level: OutcomeLevel, before: number, most: number): MaybePromise<number>;
   /** Reads a slice of the audit trail, newest first (clause 25). */

@@ -16,6 +16,10 @@ export interface MemoryCreditDays {
   keep(accounts: Iterable<KeyRef>, at: number): void;
   /** @param named accounts that belong to the answer, whoever has them */
   read(query: CreditDaysQuery, named: ReadonlySet<KeyRef>): CreditDay[];
+  /** Whether an account has totals. */
+  has(account: KeyRef): boolean;
+  /** Removes totals that no later statement needs. @returns of how many accounts */
+  prune(before: number, most: number): number;
 }
 
 /** @param ownerOf whose an account is; undefined: nobody's */
@@ -40,6 +44,20 @@ export function createMemoryCreditDays(
   return {
     keep(refs, at) {
       for (const ref of refs) keepOne(ref, at);
+    },
+    has: (account) => all.has(account),
+    prune(before, most) {
+      let removed = 0;
+      for (const [ref, rows] of all) {
+        const left = rows.filter(
+          (row, i) => (rows[i + 1]?.day ?? (row.externalId === undefined ? row.day : Infinity)) >= before,
+        );
+        if (left.length === rows.length) continue;
+        if (left.length === 0) all.delete(ref);
+        else all.set(ref, left);
+        if (++removed === most) break;
+      }
+      return removed;
     },
     read({ workspaceId, externalId, from, to }, named) {
       const isOwned = (row: Kept) =>

@@ -1,6 +1,6 @@
 /** Counts of verifications in memory: store clause 28. */
 import {
-  type FlushOutcome,
+  type FlushResult,
   LEVELS,
   type OutcomeFlush,
   type OutcomeLevel,
@@ -10,10 +10,22 @@ import {
 } from "../contracts/outcomes.js";
 import type { KeyRef, Store } from "../contracts/store.js";
 import type { MemoryCreditDays } from "./memory-credit-days.js";
-import { accountsOf, entriesOf, needsKeys, OTHER_TAGS, type OutcomeEntry, tooLarge } from "./outcome-entries.js";
+import {
+  accountsOf,
+  DAY,
+  entriesOf,
+  lastDayOf,
+  needsKeys,
+  NO_TAGS,
+  OTHER_TAGS,
+  type OutcomeEntry,
+  tagTexts,
+  tooLarge,
+} from "./outcome-entries.js";
 
 type OutcomeMethods = Pick<Store, "countOutcomes" | "readOutcomes" | "readCreditDays" | "pruneOutcomes">;
 
+const LEVEL_NAMES = Object.keys(LEVELS) as readonly OutcomeLevel[];
 const DIMENSIONS = ["apiId", "keyId", "externalId"] as const;
 
 export function createMemoryOutcomes(creditDays: MemoryCreditDays): OutcomeMethods & { hasCounted(): boolean } {
@@ -24,34 +36,62 @@ export function createMemoryOutcomes(creditDays: MemoryCreditDays): OutcomeMetho
     hour: new Map<string, OutcomeEntry>(),
     day: new Map<string, OutcomeEntry>(),
   } satisfies Record<OutcomeLevel, Map<string, OutcomeEntry>>;
-  /** By workspace. */
-  const tagSets = new Map<string, Set<string>>();
+  /** The last day on which each set was counted, by workspace. */
+  const tagSets = new Map<string, Map<string, number>>();
+
+  /** Accounts that a key was counted with, by workspace and key: for as long as they have totals. */
+  const accountsOfKeys = new Map<string, Set<KeyRef>>();
 
   /** The tags themselves, unless the workspace has as many sets as it may. */
-  const keptTags = ({ of: { workspaceId }, tags }: OutcomeEntry, maxTagSets: number): string => {
+  const keptTags = (workspaceId: string, tags: string, most: number, day: number): string => {
+    if (tags === NO_TAGS || tags === OTHER_TAGS) return tags;
     let sets = tagSets.get(workspaceId);
-    if (sets === undefined) tagSets.set(workspaceId, (sets = new Set()));
-    if (!sets.has(tags) && sets.size >= maxTagSets) return OTHER_TAGS;
-    sets.add(tags);
+    if (sets === undefined) tagSets.set(workspaceId, (sets = new Map<string, number>()));
+    if (!sets.has(tags) && sets.size >= most) return OTHER_TAGS;
+    sets.set(tags, Math.max(day, sets.get(tags) ?? 0));
     return tags;
   };
-  const add = (level: OutcomeLevel, entry: OutcomeEntry, maxTagSets: number): void => {
-    const { bucket, of, sums } = entry;
+  const add = (level: OutcomeLevel, entry: OutcomeEntry): void => {
+    const { bucket, of, sums, tags } = entry;
     const { workspaceId, apiId, keyId, externalId, account, isTotal } = of;
-    const tags = keptTags(entry, maxTagSets);
     const id = JSON.stringify([bucket, workspaceId, apiId, keyId, externalId, account, isTotal, tags]);
     const found = levels[level].get(id);
-    if (found === undefined) levels[level].set(id, { ...entry, tags, sums: [...sums] });
+    if (found === undefined) levels[level].set(id, { ...entry, sums: [...sums] });
     else for (let i = 0; i < sums.length; i++) (found.sums[i] as number) += sums[i] as number;
   };
-  const count = ({ source, seq, at, cells, maxTagSets }: OutcomeFlush): FlushOutcome => {
+  const count = (flush: OutcomeFlush): FlushResult => {
+    const { source, seq, at, cells, maxTagSets } = flush;
     const last = flushes.get(source) ?? 0;
-    if (seq !== last + 1) return seq <= last ? "repeated" : "gap";
+    if (seq !== last + 1) return { outcome: seq <= last ? "repeated" : "gap", folded: [] };
     flushes.set(source, seq);
-    for (const level of ["minute", "hour", "day"] as const)
-      for (const entry of entriesOf(cells, level)) add(level, entry, maxTagSets);
+    const day = lastDayOf(flush);
+    const given = tagTexts(cells);
+    const texts = cells.map(({ workspaceId }, i) => keptTags(workspaceId, given[i] as string, maxTagSets, day));
+    for (const level of LEVEL_NAMES) for (const entry of entriesOf(cells, texts, level)) add(level, entry);
     creditDays.keep(accountsOf(cells), at);
-    return "counted";
+    for (const { workspaceId, keyId, account } of cells) {
+      const id = `${workspaceId} ${keyId}`;
+      if (account !== undefined) accountsOfKeys.set(id, (accountsOfKeys.get(id) ?? new Set()).add(account));
+    }
+    return { outcome: "counted", folded: texts.flatMap((text, i) => (text === given[i] ? [] : [i])) };
+  };
+  /** Removes what no count names any more. */
+  const pruneUnnamed = (before: number, most: number): number => {
+    let since = Math.floor(before / DAY);
+    for (const level of LEVEL_NAMES)
+      for (const { bucket } of levels[level].values())
+        since = Math.min(since, Math.floor((bucket * LEVELS[level]) / DAY));
+    let removed = 0;
+    for (const [workspaceId, sets] of tagSets) {
+      for (const [tags, day] of sets) if (day < since && removed < most && sets.delete(tags)) removed++;
+      if (sets.size === 0) tagSets.delete(workspaceId);
+    }
+    const ended = creditDays.prune(since * DAY, most);
+    for (const [id, accounts] of accountsOfKeys) {
+      for (const account of accounts) if (!creditDays.has(account)) accounts.delete(account);
+      if (accounts.size === 0) accountsOfKeys.delete(id);
+    }
+    return Math.max(removed, ended);
   };
   const matches = (entry: OutcomeEntry, query: OutcomeQuery): boolean => {
     const { level, workspaceId, from, to, apiIds, keyIds, externalIds, part } = query;
@@ -86,13 +126,8 @@ export function createMemoryOutcomes(creditDays: MemoryCreditDays): OutcomeMetho
       }
       return [...groups.values()];
     },
-    readCreditDays(query) {
-      const named = new Set<KeyRef>();
-      for (const { of } of levels.day.values())
-        if (of.workspaceId === query.workspaceId && of.keyId === query.keyId && of.account !== undefined)
-          named.add(of.account);
-      return creditDays.read(query, named);
-    },
+    readCreditDays: (query) =>
+      creditDays.read(query, accountsOfKeys.get(`${query.workspaceId} ${query.keyId}`) ?? new Set()),
     pruneOutcomes(level, before, most) {
       let removed = 0;
       for (const [id, { bucket }] of levels[level]) {
@@ -101,7 +136,7 @@ export function createMemoryOutcomes(creditDays: MemoryCreditDays): OutcomeMetho
         levels[level].delete(id);
         removed++;
       }
-      return removed;
+      return level === "day" ? Math.max(removed, pruneUnnamed(before, most)) : removed;
     },
   };
 }

@@ -9,6 +9,7 @@ import {
   LEVELS,
   OTHER,
   type OutcomeCell,
+  type OutcomeFlush,
   type OutcomeLevel,
   OUTCOMES,
   type OutcomeQuery,
@@ -26,6 +27,8 @@ export const DAY = LEVELS.day;
 
 /** The tags of a set that has none of its own. */
 export const OTHER_TAGS = JSON.stringify([OTHER]);
+/** The tags of calls that had none. This set and that of others are beyond the bound of a workspace. */
+export const NO_TAGS = "[]";
 
 /** Whose row it is: a cell itself, so that its number is looked up once for all levels, or all keys of an API. */
 export interface EntrySubject extends OutcomeSubject {
@@ -39,20 +42,34 @@ export interface OutcomeEntry {
   readonly of: EntrySubject;
   /** JSON of a list. */
   readonly tags: string;
+  /** Of the cell in its flush; absent: of many. */
+  readonly place?: number;
   /** In the order of {@link COUNT_COLUMNS}. */
   readonly sums: number[];
 }
 
-/** What cells add to the rows of one level: those of keys each by itself, those of APIs together. */
-export function entriesOf(cells: readonly OutcomeCell[], level: OutcomeLevel): OutcomeEntry[] {
+/** The tags of cells, as stores keep them. */
+export function tagTexts(cells: readonly OutcomeCell[]): string[] {
+  return cells.map(({ tags }) => (tags.length === 0 ? NO_TAGS : JSON.stringify(tags)));
+}
+
+/**
+ * What cells add to the rows of one level: those of keys each by itself, those of APIs together.
+ * @param texts of their tags, by {@link tagTexts}
+ */
+export function entriesOf(
+  cells: readonly OutcomeCell[],
+  texts: readonly string[],
+  level: OutcomeLevel,
+): OutcomeEntry[] {
   const entries: OutcomeEntry[] = [];
   const totals = new Map<string, OutcomeEntry>();
-  for (const cell of cells) {
+  for (const [place, cell] of cells.entries()) {
     const { workspaceId, apiId } = cell;
     const bucket = Math.floor(cell.minute / LEVELS[level]);
-    const tags = cell.tags.length === 0 ? "[]" : JSON.stringify(cell.tags);
+    const tags = texts[place] as string;
     const sums = [...cell.counts, cell.spent];
-    entries.push({ bucket, of: cell, tags, sums });
+    entries.push({ bucket, of: cell, tags, sums, place });
     const id = `${bucket} ${workspaceId} ${apiId} ${tags}`;
     const total = totals.get(id);
     const of = { workspaceId, apiId, keyId: "", externalId: "", isTotal: true } as const;
@@ -60,6 +77,11 @@ export function entriesOf(cells: readonly OutcomeCell[], level: OutcomeLevel): O
     else for (let i = 0; i < sums.length; i++) (total.sums[i] as number) += sums[i] as number;
   }
   return [...entries, ...totals.values()];
+}
+
+/** The last day on which something of a flush was counted, or on which it was made: what it names stays until then. */
+export function lastDayOf({ at, cells }: OutcomeFlush): number {
+  return Math.floor(Math.max(at, ...cells.map(({ minute }) => minute)) / DAY);
 }
 
 /** The accounts that cells name, each once. */

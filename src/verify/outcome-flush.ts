@@ -4,7 +4,14 @@
  * Each piece that is written has a number of this process, which the store takes once. A piece whose fate is unknown is
  * sent again as it was, so that none counts twice; a crash loses what was counted since the last piece.
  */
-import { LEVELS, type OutcomeCell, type OutcomeFlush, type OutcomeLevel, OUTCOMES } from "../contracts/outcomes.js";
+import {
+  type FlushResult,
+  LEVELS,
+  type OutcomeCell,
+  type OutcomeFlush,
+  type OutcomeLevel,
+  OUTCOMES,
+} from "../contracts/outcomes.js";
 import { isKeystileError } from "../contracts/errors.js";
 import type { Store } from "../contracts/store.js";
 import type { VerificationCode } from "../contracts/types.js";
@@ -13,23 +20,25 @@ import { callable, type Check, checkOptions, flag, integer } from "../lib/check-
 import { newSecret } from "../lib/hash.js";
 import { startTimer } from "../lib/start-timer.js";
 import { redact } from "./outcome-events.js";
-import { type Counted, OutcomeMeter } from "./outcome-meter.js";
+import { type Counted, OutcomeMeter, textOf } from "./outcome-meter.js";
 
 /** How verifications are counted. */
 export interface AnalyticsOptions {
   /** Milliseconds between two writes, 250…60_000, default 5_000: what a crash loses at most. */
   readonly interval?: number | undefined;
   /**
-   * Counts that are kept in memory until they are written, 100…1_000_000, default 100_000, some 110 bytes each, and as
-   * many that are being written: one for each key and set of tags in a minute. Further calls are counted without their
-   * key and tags, as `(other)`, and in `outcomesFolded`.
+   * Bytes that counts may take in memory until they are written, 256 KiB…1 GiB, default 96 MiB. A count of a key and a
+   * set of tags in a minute is booked at 256 bytes, a set of tags at 128 and 2 for each character. A third is for the
+   * counts of the interval, a third for those that are being written, and a third for sets of workspaces that have as
+   * many as they may. A workspace may take all of it if it is alone; once it is used up, at least half of an equal part.
+   * Further calls are counted without their key and tags, as `(other)`, and in `outcomesFolded`.
    */
-  readonly cells?: number | undefined;
+  readonly memory?: number | undefined;
   /** Whether tags are counted, default true. */
   readonly tags?: boolean | undefined;
   /**
-   * Sets of tags of a workspace, 1…100_000, default 10_000: further ones are counted as `["(other)"]`. Paths and ids
-   * make poor tags.
+   * Sets of tags that a workspace may have in the store at once, 1…100_000, default 10_000: further ones are counted as
+   * `["(other)"]`, and in `outcomesFolded`, until the last count of another set is removed. Paths and ids make poor tags.
    */
   readonly tagSets?: number | undefined;
   /** How many days counts are kept. */
@@ -56,7 +65,7 @@ const KEPT_DAYS = { minute: integer(1, 31), hour: integer(1, 400), day: integer(
 >;
 const OPTIONS = {
   interval: integer(250, 60_000),
-  cells: integer(100, 1_000_000),
+  memory: integer(2 ** 18, 2 ** 30),
   tags: flag,
   tagSets: integer(1, 100_000),
   keep: (value: unknown, path: string) => void checkOptions(value, KEPT_DAYS, path),
@@ -68,9 +77,14 @@ export const analyticsOption: Check = (value, path) => {
   if (typeof value !== "boolean") checkOptions(value, OPTIONS, path);
 };
 
-/** Cells a piece: about a millisecond of SQLite, for which spends wait. */
+/** Cells of a piece at most, and characters of their tags, unless it is one cell. */
 const PIECE = 50;
-const DEFAULT_CELLS = 100_000;
+const PIECE_CHARACTERS = 65_536;
+/** Milliseconds that a piece may take of a thread: after one that took longer, half as many cells are passed. */
+const MAX_BUSY = 4;
+const DEFAULT_MEMORY = 96 * 2 ** 20;
+/** Sets of tags that the store is asked for in an interval, of a workspace whose last ones it refused. */
+const ASKED = 64;
 /** The longest pause before a piece is sent again, milliseconds. */
 const MAX_PAUSE = 60_000;
 /** Milliseconds that `close` waits for the store to take the last pieces. */
@@ -78,6 +92,9 @@ const CLOSE_TIMEOUT = 5_000;
 /** Milliseconds between two removals of old counts, and how many go at once. */
 const PRUNE_EVERY = 600_000;
 const PRUNED = 1_000;
+
+/** Workspaces whose calls with unknown keys have a row of their own, as far as there is space for one. */
+const MAX_UNKNOWN = 10_000;
 
 /** What is shown among the counters of a verifier. */
 interface Counters {
@@ -102,9 +119,16 @@ const NO_TAGS: readonly string[] = Object.freeze([]);
 
 /** @param options validated by the caller */
 export function createOutcomeCounter(store: Store, options: AnalyticsOptions): OutcomeCounter {
-  const { interval = 5_000, cells = DEFAULT_CELLS, tags: keepsTags = true, tagSets = 10_000, keep, onFlush } = options;
-  const bounds = { cells, tagSets };
-  const early = Math.floor(cells * 0.75);
+  const { interval = 5_000, memory = DEFAULT_MEMORY, tags: keepsTags = true, tagSets = 10_000 } = options;
+  const { keep, onFlush } = options;
+  /** Workspaces of which the store took no more sets: those that it has, and how many more it is asked for. */
+  let full = new Map<string, { readonly sets: ReadonlySet<string>; left: number }>();
+  const admits = (workspaceId: string, set: string): boolean => {
+    const known = full.get(workspaceId);
+    return known === undefined || known.sets.has(set) || known.left-- > 0;
+  };
+  const bounds = { bytes: Math.floor(memory / 3), tagSets, admits };
+  const early = Math.floor(bounds.bytes * 0.75);
   /** Of keys that were not found, by workspace. */
   let unknown = new Map<string, Counted>();
   let meter = new OutcomeMeter(bounds);
@@ -120,6 +144,8 @@ export function createOutcomeCounter(store: Store, options: AnalyticsOptions): O
   let source = "";
   let seq = 0;
   let pruneAt = 0;
+  /** Cells of the next piece at most. */
+  let most = PIECE;
   /** Of the last call: whoever counts in the background must not depend on a clock that fails. */
   const latest = new Float64Array(1);
 
@@ -128,24 +154,25 @@ export function createOutcomeCounter(store: Store, options: AnalyticsOptions): O
       wake = resolve;
       startTimer(resolve, ms);
     });
-  /** @returns whether it is in the store */
-  const write = async (piece: readonly OutcomeCell[]): Promise<boolean> => {
+  /** @returns undefined: it is not in the store */
+  const write = async (piece: readonly OutcomeCell[]): Promise<FlushResult | undefined> => {
     if (source === "") source = newSecret().slice(0, 32);
     let flush: OutcomeFlush = { source, seq: seq + 1, at: latest[0] as number, maxTagSets: tagSets, cells: piece };
     for (let wait = Math.min(1_000, interval); ; wait = Math.min(wait * 2, MAX_PAUSE)) {
       try {
-        if ((await store.countOutcomes(flush)) !== "gap") {
+        const result = await store.countOutcomes(flush);
+        if (result.outcome !== "gap") {
           seq = flush.seq;
           if (onFlush !== undefined) fireAndForget(() => onFlush(flush));
-          return true;
+          return result;
         }
         // The store no longer knows this process, and so has not counted the piece.
         source = newSecret().slice(0, 32);
         flush = { ...flush, source, seq: 1 };
       } catch (error) {
-        if (isKeystileError(error) && error.code === "STORE_CLOSED") return false;
+        if (isKeystileError(error) && error.code === "STORE_CLOSED") return undefined;
         const left = closesAt - performance.now();
-        if (left <= 0) return false;
+        if (left <= 0) return undefined;
         await pause(Math.min(wait, left));
       }
     }
@@ -161,20 +188,39 @@ export function createOutcomeCounter(store: Store, options: AnalyticsOptions): O
     }
   };
   const flush = async (): Promise<void> => {
-    const full = meter;
+    const written = meter;
     meter = new OutcomeMeter(bounds);
     unknown = new Map();
-    folded += full.folded;
-    full.sums().forEach((sum, i) => void (totals[i] = (totals[i] as number) + sum));
+    folded += written.folded;
+    written.sums().forEach((sum, i) => void (totals[i] = (totals[i] as number) + sum));
+    const refused = new Map<string, Set<string>>();
     let isWritten = true;
-    for (const piece of piecesOf(full.cells())) {
-      isWritten = isWritten && (await write(piece));
-      if (!isWritten) lost += callsIn(piece);
+    for (const piece of piecesOf(written.cells(), () => most)) {
+      const result: FlushResult | undefined = isWritten ? await write(piece) : undefined;
+      isWritten = result !== undefined;
+      if (result === undefined) lost += callsIn(piece);
+      else note(piece, result, refused);
     }
+    const known = ([workspaceId, sets]: readonly [string, ReadonlySet<string>]) =>
+      [
+        workspaceId,
+        { sets: new Set(written.setsOf(workspaceId).filter((set) => !sets.has(set))), left: ASKED },
+      ] as const;
+    full = new Map([...refused].map(known));
     try {
       if (isWritten) await prune();
     } catch {
       // Ten minutes later it is tried again.
+    }
+  };
+  /** Counts what the store counted as others, and passes more or fewer cells the next time. */
+  const note = (piece: readonly OutcomeCell[], result: FlushResult, refused: Map<string, Set<string>>): void => {
+    most = (result.busy ?? 0) > MAX_BUSY ? Math.max(1, Math.floor(piece.length / 2)) : Math.min(PIECE, most * 2);
+    const others = result.folded.flatMap((place) => piece[place] ?? []);
+    folded += callsIn(others);
+    for (const { workspaceId, tags } of others) {
+      const sets = refused.get(workspaceId) ?? new Set();
+      refused.set(workspaceId, sets.add(textOf(tags)));
     }
   };
   const flushNow = (): Promise<void> =>
@@ -194,7 +240,7 @@ export function createOutcomeCounter(store: Store, options: AnalyticsOptions): O
     latest[0] = now;
     meter.count(of, code, spent, now, keepsTags && tags.length > 0 ? redact(tags, key) : NO_TAGS);
     if (!isScheduled && flushing === undefined) schedule();
-    if (meter.size >= early && flushing === undefined) void flushNow();
+    if (meter.bytes >= early && flushing === undefined) void flushNow();
   };
   return {
     count,
@@ -202,8 +248,7 @@ export function createOutcomeCounter(store: Store, options: AnalyticsOptions): O
       let of = unknown.get(workspaceId);
       if (of === undefined) {
         of = { cell: -1, workspaceId, apiId: "", keyId: "" };
-        // Its rows are bounded, and so this is.
-        if (unknown.size < cells) unknown.set(workspaceId, of);
+        if (unknown.size < MAX_UNKNOWN) unknown.set(workspaceId, of);
       }
       count(of, "NOT_FOUND", 0, now, tags, key);
     },
@@ -221,13 +266,19 @@ export function createOutcomeCounter(store: Store, options: AnalyticsOptions): O
   };
 }
 
-function* piecesOf(cells: Iterable<OutcomeCell>): Generator<readonly OutcomeCell[]> {
+/** @param most cells of the next piece */
+function* piecesOf(cells: Iterable<OutcomeCell>, most: () => number): Generator<readonly OutcomeCell[]> {
   let piece: OutcomeCell[] = [];
+  let characters = 0;
   for (const cell of cells) {
+    const more = cell.tags.reduce((sum, { length }) => sum + length, 0);
+    if (piece.length >= most() || (piece.length > 0 && characters + more > PIECE_CHARACTERS)) {
+      yield piece;
+      piece = [];
+      characters = 0;
+    }
     piece.push(cell);
-    if (piece.length < PIECE) continue;
-    yield piece;
-    piece = [];
+    characters += more;
   }
   if (piece.length > 0) yield piece;
 }

@@ -2,10 +2,13 @@
  * Counts of one interval, in a table of fixed rows: one row for each key, minute and set of tags.
  *
  * Why the place of its row is kept with a key: a Map by the text of its id took 0.9 of a hash of the key, and this
- * 0.03, for any of 1,000 keys. A place is a hint: it counts only if the row there is that of the key, so that a table
- * may be put aside at any time. Rows with tags are found from that of the key by open addressing.
+ * 0.03, for any of 1,000 keys. The place is a hint, of the row that was counted last: it counts only if the row there is
+ * that of the key, so that a table may be put aside at any time. The key's other rows are found by open addressing.
  *
  * Why a table lives for one interval: its rows, and so the texts that it remembers, are bounded without a second bound.
+ *
+ * Memory is shared by workspaces. One that is alone may take all of it. Once it is used up, each workspace has an equal
+ * part: what others hold above theirs is aggregated as "(other)" as soon as one below its part needs space.
  */
 import { OTHER, type OutcomeCell, OUTCOMES } from "../contracts/outcomes.js";
 import type { KeyRef } from "../contracts/store.js";
@@ -32,6 +35,12 @@ const WIDTH = COUNTS + OUTCOMES.length;
 const MIN_ROWS = 256;
 /** Rows beyond the bound, for what does not fit: one for each API and minute. */
 const OTHER_ROWS = 1_000;
+/** In place of the minute, while rows are removed. */
+const REMOVED = -1;
+
+/** Sets of tags that are always there: none, and that of what did not fit. */
+const NONE = 0;
+const OTHERS = 1;
 
 /** The place of each outcome in a row. */
 const PLACES = Object.assign(
@@ -40,32 +49,57 @@ const PLACES = Object.assign(
 );
 /** Between the tags of a set: no tag holds a lone surrogate. */
 const SEPARATOR = "\ud800";
+/** A set of tags as one text. */
+export const textOf = (tags: readonly string[]): string =>
+  tags.length === 1 ? (tags[0] as string) : tags.join(SEPARATOR);
 const MINUTE = 60_000;
+
+/** Bytes that a row takes at most, just after the table has grown: its numbers, its place in the index, its owner. */
+export const ROW_BYTES = 256;
+/** Bytes that a set of tags takes beside its text. */
+const SET_BYTES = 128;
+const bytesOf = (text: string): number => SET_BYTES + 2 * text.length;
 
 /** Bounds of a table. */
 export interface MeterBounds {
-  /** Rows. */
-  readonly cells: number;
-  /** Sets of tags of a workspace. */
+  /** Of rows and sets of tags, those of {@link OTHER_ROWS} left out. */
+  readonly bytes: number;
+  /** Sets of tags of a workspace, in each order that was met. */
   readonly tagSets: number;
+  /** Whether a set is counted as it is; otherwise as `["(other)"]`. @param set its {@link textOf}, sorted */
+  readonly admits?: (workspaceId: string, set: string) => boolean;
+}
+
+/** What a workspace holds. */
+interface Share {
+  bytes: number;
+  /** Numbers of sets by their text. */
+  readonly sets: Map<string, number>;
 }
 
 /** The counts of one interval. */
 export class OutcomeMeter {
   /** Rows in use. */
   size = 0;
-  /** Calls counted without their key and tags. */
+  /** Bytes in use, those of {@link OTHER_ROWS} left out. */
+  bytes = 0;
+  /** Calls counted without their key or tags. */
   folded = 0;
   readonly #bounds: MeterBounds;
   #owners: Counted[] = [];
   #rows = new Float64Array(MIN_ROWS * WIDTH);
-  /** Places, plus 1, of rows with tags. */
+  /** Places, plus 1, of rows by the first row of their key and their set. */
   #index = new Int32Array(MIN_ROWS * 2);
-  readonly #tags: (readonly string[])[] = [[]];
-  /** Numbers of sets by their text, by workspace. */
-  readonly #sets = new Map<string, Map<string, number>>();
+  /** Sets by their number. */
+  readonly #texts = ["", OTHER];
+  /** By workspace. */
+  readonly #shares = new Map<string, Share>();
+  /** Whether memory was used up: from then on each workspace has its part, and no more. */
+  #isScarce = false;
   /** Places of rows beyond the bound, by minute, workspace and API. */
   readonly #others = new Map<string, number>();
+  /** Of the last of these rows, which takes what has no other. */
+  #rest = "";
 
   constructor(bounds: MeterBounds) {
     this.#bounds = bounds;
@@ -73,29 +107,33 @@ export class OutcomeMeter {
 
   /** @param tags without the key's text */
   count(of: Counted, code: VerificationCode, spent: number, now: number, tags: readonly string[]): void {
-    const minute = Math.floor(now / MINUTE);
-    let place = this.#placeOf(of, minute);
-    if (place < 0) place = this.#placeOfOther(of, minute);
-    else if (tags.length > 0) place = this.#placeOfTags(of, place, this.#setOf(of.workspaceId, tags));
+    const set = tags.length === 0 ? NONE : this.#setOf(of.workspaceId, tags);
+    const at = this.#placeOf(of, Math.floor(now / MINUTE), set) * WIDTH;
     const rows = this.#rows;
-    const at = place * WIDTH;
     (rows[at + PLACES[code]] as number) += 1;
     if (spent > 0) (rows[at + SPENT] as number) += spent;
+    if (rows[at + TAGS] === OTHERS) this.folded++;
   }
 
-  /** What was counted, rows without counts left out. */
+  /** What was counted. */
   *cells(): Generator<OutcomeCell> {
     for (let place = 0; place < this.size; place++) {
       const row = this.#rows.subarray(place * WIDTH, (place + 1) * WIDTH);
       const { workspaceId, apiId, keyId, identity, account } = this.#owners[place] as Counted;
-      const counts = Array.from(row.subarray(COUNTS));
-      if (counts.every((count) => count === 0)) continue;
+      const set = row[TAGS] as number;
       yield {
         ...{ minute: (row[0] as number) * MINUTE, workspaceId, apiId, keyId, externalId: identity?.externalId ?? "" },
         ...(account !== undefined && { account }),
-        ...{ tags: this.#tags[row[TAGS] as number] as readonly string[], counts, spent: row[SPENT] as number },
+        tags: set === NONE ? [] : (this.#texts[set] as string).split(SEPARATOR),
+        ...{ counts: Array.from(row.subarray(COUNTS)), spent: row[SPENT] as number },
       };
     }
+  }
+
+  /** The sets of a workspace, as {@link textOf} them, sorted. */
+  setsOf(workspaceId: string): string[] {
+    const sets = this.#shares.get(workspaceId)?.sets ?? [];
+    return [...sets].flatMap(([text, set]) => (this.#texts[set] === text ? [text] : []));
   }
 
   /** All rows together: calls by outcome, and credits. */
@@ -109,32 +147,33 @@ export class OutcomeMeter {
     return sums;
   }
 
-  /** The row of a key without tags; −1: there is no space for one. */
-  #placeOf(of: Counted, minute: number): number {
+  /** The row of a key and a set: the one that was counted last, or found from the key's first one. */
+  #placeOf(of: Counted, minute: number, set: number): number {
     const known = of.cell;
-    if (this.#owners[known] === of && this.#rows[known * WIDTH] === minute) return known;
-    if (this.size >= this.#bounds.cells) return -1;
-    return (of.cell = this.#add(of, minute, this.size, 0));
+    const isKnown = this.#isOf(known, of, minute);
+    if (isKnown && this.#rows[known * WIDTH + TAGS] === set) return known;
+    if (isKnown) {
+      const first = this.#rows[known * WIDTH + FIRST] as number;
+      const mask = this.#index.length - 1;
+      for (let at = hash(first, set) & mask; this.#index[at] !== 0; at = (at + 1) & mask) {
+        const place = (this.#index[at] as number) - 1;
+        if (this.#rows[place * WIDTH + FIRST] === first && this.#rows[place * WIDTH + TAGS] === set)
+          return (of.cell = place);
+      }
+    }
+    if (!this.#reserve(this.#shareOf(of.workspaceId), ROW_BYTES)) return this.#placeOfOther(of, minute);
+    // Rows may have moved to make space.
+    const first = this.#isOf(of.cell, of, minute) ? (this.#rows[of.cell * WIDTH + FIRST] as number) : this.size;
+    return (of.cell = this.#add(of, minute, first, set));
   }
 
-  #placeOfTags(of: Counted, first: number, set: number): number {
-    const mask = this.#index.length - 1;
-    let at = hash(first, set) & mask;
-    for (; this.#index[at] !== 0; at = (at + 1) & mask) {
-      const place = (this.#index[at] as number) - 1;
-      if (this.#rows[place * WIDTH + FIRST] === first && this.#rows[place * WIDTH + TAGS] === set) return place;
-    }
-    const minute = this.#rows[first * WIDTH] as number;
-    if (this.size >= this.#bounds.cells) return this.#placeOfOther(of, minute);
-    const place = this.#add(of, minute, first, set);
-    this.#enter(place);
-    return place;
+  #isOf(place: number, of: Counted, minute: number): boolean {
+    return this.#owners[place] === of && this.#rows[place * WIDTH] === minute;
   }
 
   /** The row of all that did not fit of one API; of one workspace, and of all, where there are too many of those. */
   #placeOfOther(of: Counted, minute: number): number {
-    this.folded++;
-    const left = this.#bounds.cells + OTHER_ROWS - this.size;
+    const left = OTHER_ROWS - this.#others.size;
     for (const [workspaceId, apiId, spare] of [
       [of.workspaceId, of.apiId, OTHER_ROWS / 2],
       [of.workspaceId, OTHER, 1],
@@ -145,11 +184,12 @@ export class OutcomeMeter {
       if (known !== undefined) return known;
       if (left <= spare) continue;
       this.#others.set(id, this.size);
+      this.#rest = id;
       const other = { cell: this.size, workspaceId, apiId, keyId: OTHER, identity: { externalId: OTHER } };
-      return this.#add(other, minute, this.size, this.#tags.push([OTHER]) - 1);
+      return this.#add(other, minute, this.size, OTHERS);
     }
-    // The one for all the rest, of another minute.
-    return this.size - 1;
+    // Of another minute.
+    return this.#others.get(this.#rest) as number;
   }
 
   #add(of: Counted, minute: number, first: number, set: number): number {
@@ -160,6 +200,7 @@ export class OutcomeMeter {
     this.#rows[at] = minute;
     this.#rows[at + FIRST] = first;
     this.#rows[at + TAGS] = set;
+    this.#enter(place);
     return place;
   }
 
@@ -180,21 +221,105 @@ export class OutcomeMeter {
     this.#index[slot] = place + 1;
   }
 
+  #shareOf(workspaceId: string): Share {
+    let share = this.#shares.get(workspaceId);
+    if (share === undefined) this.#shares.set(workspaceId, (share = { bytes: 0, sets: new Map<string, number>() }));
+    return share;
+  }
+
+  /** Whether a workspace may hold so many more bytes, which are then its own. */
+  #reserve(share: Share, bytes: number): boolean {
+    const isFull = this.bytes + bytes > this.#bounds.bytes;
+    if (isFull || this.#isScarce) {
+      this.#isScarce = true;
+      // The number of workspaces rounded up to a power of two: space is made a few times at most, however many come.
+      const part = this.#bounds.bytes / 2 ** Math.ceil(Math.log2(this.#shares.size));
+      if (share.bytes + bytes > part) return false;
+      if (isFull) this.#shrink(part);
+    }
+    share.bytes += bytes;
+    this.bytes += bytes;
+    return true;
+  }
+
+  /** Aggregates what workspaces hold above their part: the rows that came last. */
+  #shrink(part: number): void {
+    const above = new Set([...this.#shares.values()].filter(({ bytes }) => bytes > part));
+    const full = new Set<Share>();
+    const dropped = new Set<number>();
+    for (const share of above) {
+      for (const set of share.sets.values()) dropped.add(set);
+      share.sets.clear();
+      share.bytes = 0;
+    }
+    for (let place = 0, end = this.size; place < end; place++) {
+      const { keyId, workspaceId } = this.#owners[place] as Counted;
+      const share = this.#shares.get(workspaceId) as Share;
+      if (keyId === OTHER || !above.has(share)) continue;
+      const set = this.#rows[place * WIDTH + TAGS] as number;
+      const text = this.#texts[set] as string;
+      const bytes = ROW_BYTES + (dropped.has(set) ? bytesOf(text) : 0);
+      if (full.has(share) || share.bytes + bytes > part) {
+        full.add(share);
+        this.#moveToOther(place);
+        continue;
+      }
+      share.bytes += bytes;
+      if (dropped.delete(set)) share.sets.set(text, set);
+    }
+    for (const set of dropped) this.#texts[set] = "";
+    this.bytes = 0;
+    for (const { bytes } of this.#shares.values()) this.bytes += bytes;
+    this.#removeMoved();
+  }
+
+  #moveToOther(place: number): void {
+    const from = place * WIDTH;
+    const to = this.#placeOfOther(this.#owners[place] as Counted, this.#rows[from] as number) * WIDTH;
+    const rows = this.#rows;
+    const wasFolded = rows[from + TAGS] === OTHERS;
+    for (let i = SPENT; i < WIDTH; i++) (rows[to + i] as number) += rows[from + i] as number;
+    for (let i = COUNTS; i < WIDTH && !wasFolded; i++) this.folded += rows[from + i] as number;
+    rows[from] = REMOVED;
+  }
+
+  /** The first row of a key stays as long as one of its rows does: it came before them. */
+  #removeMoved(): void {
+    const rows = this.#rows;
+    const places = new Int32Array(this.size);
+    const end = this.size;
+    this.size = 0;
+    this.#index.fill(0);
+    for (let place = 0; place < end; place++) {
+      if (rows[place * WIDTH] === REMOVED) continue;
+      const to = (places[place] = this.size++);
+      rows.copyWithin(to * WIDTH, place * WIDTH, (place + 1) * WIDTH);
+      rows[to * WIDTH + FIRST] = places[rows[to * WIDTH + FIRST] as number] as number;
+      const owner = (this.#owners[to] = this.#owners[place] as Counted);
+      owner.cell = to;
+      this.#enter(to);
+    }
+    rows.fill(0, this.size * WIDTH);
+    this.#owners.length = this.size;
+    for (const [id, place] of this.#others) this.#others.set(id, places[place] as number);
+  }
+
   #setOf(workspaceId: string, tags: readonly string[]): number {
-    let sets = this.#sets.get(workspaceId);
-    if (sets === undefined) this.#sets.set(workspaceId, (sets = new Map<string, number>()));
-    const text = tags.length === 1 ? (tags[0] as string) : tags.join(SEPARATOR);
-    return sets.get(text) ?? this.#addSet(sets, text, tags);
+    const text = textOf(tags);
+    return this.#shares.get(workspaceId)?.sets.get(text) ?? this.#addSet(workspaceId, text, tags);
   }
 
   /** A set has one number in each order of its tags that was met. */
-  #addSet(sets: Map<string, number>, text: string, tags: readonly string[]): number {
-    const isFull = sets.size >= this.#bounds.tagSets;
-    const sorted = isFull ? [OTHER] : [...new Set(tags)].sort();
-    const known = sets.get(sorted.length === 1 ? (sorted[0] as string) : sorted.join(SEPARATOR));
-    const set = known ?? this.#tags.push(sorted) - 1;
-    if (!isFull) sets.set(text, set);
-    if (known === undefined) sets.set(sorted.join(SEPARATOR), set);
+  #addSet(workspaceId: string, text: string, tags: readonly string[]): number {
+    const share = this.#shareOf(workspaceId);
+    const { tagSets, admits } = this.#bounds;
+    const sorted = textOf([...new Set(tags)].sort());
+    const known = share.sets.get(sorted);
+    const mayAdd = (added: string): boolean => share.sets.size < tagSets && this.#reserve(share, bytesOf(added));
+    if (known === undefined && (admits?.(workspaceId, sorted) === false || !mayAdd(sorted))) return OTHERS;
+    const set = known ?? this.#texts.push(sorted) - 1;
+    if (known === undefined) share.sets.set(sorted, set);
+    if (text !== sorted && mayAdd(text)) share.sets.set(text, set);
     return set;
   }
 }

@@ -120,7 +120,10 @@ export interface VerifierCounters {
   readonly degraded: number;
   /** Outcome events that were dropped. */
   readonly outcomesDropped: number;
-  /** Verifications that were counted without their key or tags, because memory for counts was used up. */
+  /**
+   * Verifications that were counted without their key or tags: memory for counts was used up, or the workspace has as
+   * many sets of tags as it may.
+   */
   readonly outcomesFolded: number;
   /** Verifications that were not counted, because the store was closed, or took nothing until `close` gave up. */
   readonly outcomesUncounted: number;

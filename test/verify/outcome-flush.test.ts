@@ -51,6 +51,14 @@ async function world(
   return { store, verifier, key, keyId, sent, flushed, counted };
 }
 
+/** Calls that are counted as others. */
+async function othersOf(store: Store): Promise<number> {
+  const period = { from: NOON - 43_200_000, to: NOON + 43_200_000 };
+  const query = { ...period, workspaceId: "ws_default", level: "day", by: ["tags"], maxRows: 10_000 } as const;
+  const rows = await store.readOutcomes(query);
+  return rows.reduce((sum, { tags, counts }) => sum + (tags?.[0] === "(other)" ? (counts[0] ?? 0) : 0), 0);
+}
+
 beforeEach(() => void vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "performance"] }));
 afterEach(() => void vi.useRealTimers());
 
@@ -164,7 +172,7 @@ describe("counting of verifications", () => {
     vi.spyOn(store, "countOutcomes").mockImplementation((flush) => {
       if (!isGap) return count(flush);
       isGap = false;
-      return "gap";
+      return { outcome: "gap", folded: [] };
     });
     await verifier.verify({ key });
     await vi.advanceTimersByTimeAsync(1_000);
@@ -190,39 +198,110 @@ describe("counting of verifications", () => {
 
   it("writes early when three quarters are used, in pieces of 50, and folds what does not fit meanwhile", async () => {
     let isBusy = true;
-    const { store, verifier, key, sent, counted } = await world({ cells: 400 }, () => (isBusy ? "before" : undefined));
+    const small = { memory: 2 ** 18 };
+    const { store, verifier, key, sent, counted } = await world(small, () => (isBusy ? "before" : undefined));
     const send = async (from: number, to: number) => {
       for (let i = from; i < to; i++) await verifier.verify({ key, credits: { cost: 0 }, tags: [`t${i}`] });
     };
-    await send(0, 305);
+    // A third of the memory, of which a row and its set take some 390 bytes.
+    await send(0, 180);
     expect(sent.map(({ cells }) => cells.length)).toEqual([50]);
-    await send(305, 1_000);
+    await send(180, 1_000);
     const { outcomesFolded } = verifier.counters();
-    expect(outcomesFolded).toBeGreaterThan(250);
+    expect(outcomesFolded).toBeGreaterThan(550);
+    expect(outcomesFolded).toBeLessThan(650);
     isBusy = false;
     await vi.advanceTimersByTimeAsync(120_000);
     expect((await counted()).reduce((sum, [, , count]) => sum + (count as number), 0)).toBe(1_000);
-    const [{ counts } = { counts: [] }] = await store.readOutcomes({
-      ...{ level: "hour", workspaceId: "ws_default", from: NOON, to: NOON + 3_600_000 },
-      ...{ by: [], keyIds: ["(other)"], maxRows: 10 },
+    expect(verifier.counters().outcomesFolded).toBe(outcomesFolded);
+    expect(await othersOf(store)).toBe(outcomesFolded);
+    await verifier.close();
+  });
+
+  it("a piece has as few cells as long tags need, and fewer after one that took a thread for long", async () => {
+    const busy = [0, 0, 5, 9, 40, 900, 900, 900, 0, 0];
+    const { store, verifier, key, sent } = await world({ interval: 1_000 });
+    const count = store.countOutcomes;
+    vi.spyOn(store, "countOutcomes").mockImplementation(async (flush) => ({
+      ...(await count(flush)),
+      ...{ busy: busy.shift() ?? 0 },
+    }));
+    const long = (n: number) => Array.from({ length: 20 }, (_, i) => `${n}.${i}`.padEnd(512, "é"));
+    for (let n = 0; n < 7; n++) await verifier.verify({ key, credits: { cost: 0 }, tags: long(n) });
+    await vi.advanceTimersByTimeAsync(2_000);
+    // 20 tags of 512 characters each: six sets are 61,440.
+    expect(sent.map(({ cells }) => cells.length)).toEqual([6, 1]);
+    for (let n = 0; n < 150; n++) await verifier.verify({ key, credits: { cost: 0 }, tags: [`t${n}`] });
+    await vi.advanceTimersByTimeAsync(2_000);
+    expect(sent.slice(2).map(({ cells }) => cells.length)).toEqual([50, 25, 12, 6, 3, 1, 1, 2, 4, 8, 16, 22]);
+    await verifier.close();
+  });
+
+  it("sets of tags that the store refuses are counted as others, and it is asked for few more while it does", async () => {
+    const { store, verifier, key, sent } = await world({ interval: 1_000, tagSets: 10 });
+    const send = async (tags: readonly string[]) => {
+      for (const tag of tags) await verifier.verify({ key, credits: { cost: 0 }, tags: [tag] });
+      const before = sent.length;
+      await vi.advanceTimersByTimeAsync(1_000);
+      return sent.slice(before).flatMap(({ cells }) => cells.flatMap((cell) => cell.tags));
+    };
+    const known = Array.from({ length: 8 }, (_, n) => `known${n}`);
+    const fresh = (n: number) => Array.from({ length: 300 }, (_, i) => `${n}.${i}`);
+    await send(known);
+    expect(verifier.counters().outcomesFolded).toBe(0);
+    // The table of an interval keeps ten as well: two new ones, and then others.
+    expect(await send([...known, ...fresh(1)])).toEqual([...known, "1.0", "1.1", "(other)"]);
+    expect(verifier.counters().outcomesFolded).toBe(298);
+    expect(await send(["2.0", "2.1", ...known])).toEqual(["2.0", "2.1", ...known]);
+    expect(verifier.counters().outcomesFolded).toBe(300);
+    expect(await othersOf(store)).toBe(300);
+    await verifier.close();
+  });
+
+  it("of a workspace whose sets the store refused, those that it has are counted, and 64 others are asked for", async () => {
+    const { store, verifier, key, sent } = await world({ interval: 1_000 });
+    const count = store.countOutcomes;
+    // As a store does in which other processes have filled the workspace.
+    let isFull = true;
+    vi.spyOn(store, "countOutcomes").mockImplementation(async (flush) => {
+      const isNew = flush.cells.map(({ tags }) => isFull && tags[0]?.startsWith("new"));
+      const cells = flush.cells.map((cell, i) => (isNew[i] === true ? { ...cell, tags: ["(other)"] } : cell));
+      const result = await count({ ...flush, cells });
+      return { ...result, folded: isNew.flatMap((is, place) => (is === true ? [place] : [])) };
     });
-    expect(counts[0]).toBe(outcomesFolded);
+    const send = async (n: number) => {
+      const before = sent.length;
+      for (let i = 0; i < 300; i++)
+        for (const tag of [`new${n}.${i}`, `known${i}`])
+          await verifier.verify({ key, credits: { cost: 0 }, tags: [tag] });
+      await vi.advanceTimersByTimeAsync(1_000);
+      const tags = sent.slice(before).flatMap(({ cells }) => cells.flatMap((cell) => cell.tags));
+      return [tags.filter((tag) => tag.startsWith("new")).length, tags.filter((tag) => tag.startsWith("known")).length];
+    };
+    expect(await send(1)).toEqual([300, 300]);
+    for (const n of [2, 3]) expect(await send(n)).toEqual([64, 300]);
+    expect(verifier.counters().outcomesFolded).toBe(900);
+    isFull = false;
+    expect(await send(4)).toEqual([64, 300]);
+    expect(verifier.counters().outcomesFolded).toBe(900 + 300 - 64);
+    expect(await send(5)).toEqual([300, 300]);
+    expect(await othersOf(store)).toBe(verifier.counters().outcomesFolded);
     await verifier.close();
   });
 
   it("keys that are not found are counted by the caller's workspace, however many there are", async () => {
-    const { store, verifier } = await world({ cells: 100, interval: 1_000 });
+    const { store, verifier } = await world({ memory: 2 ** 18, interval: 1_000 });
     const caller = (n: number) => ({ workspaceId: `ws_${n}`, may: () => true, mayAny: () => true });
     for (let again = 0; again < 2; again++)
-      for (let n = 0; n < 150; n++) await verifier.verify({ key: "unknown" }, { caller: caller(n) });
+      for (let n = 0; n < 500; n++) await verifier.verify({ key: "unknown" }, { caller: caller(n) });
     await verifier.close();
     let count = 0;
-    for (const workspaceId of [...Array.from({ length: 150 }, (_, n) => `ws_${n}`), "(other)"]) {
+    for (const workspaceId of [...Array.from({ length: 500 }, (_, n) => `ws_${n}`), "(other)"]) {
       const period = { from: NOON - 43_200_000, to: NOON + 43_200_000 };
       const rows = await store.readOutcomes({ ...period, level: "day", workspaceId, by: [], maxRows: 10 });
       for (const { counts } of rows) count += counts[1] ?? 0;
     }
-    expect(count).toBe(300);
+    expect(count).toBe(1_000);
   });
 
   it("a store that was closed is not asked again", async () => {

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { OTHER, type OutcomeCell, OUTCOMES } from "../../src/contracts/outcomes.js";
-import { type Counted, OutcomeMeter } from "../../src/verify/outcome-meter.js";
+import { type Counted, OutcomeMeter, ROW_BYTES, textOf } from "../../src/verify/outcome-meter.js";
 import { runs } from "../runs.js";
 
 const key = (n: number, over: Partial<Counted> = {}): Counted => ({
@@ -12,6 +12,7 @@ const key = (n: number, over: Partial<Counted> = {}): Counted => ({
   ...over,
 });
 const MINUTE = 60_000;
+const BYTES_OF_A = 128 + 2;
 const total = (cells: readonly OutcomeCell[]) =>
   cells.reduce((sum, { counts }) => sum + counts.reduce((all, count) => all + count, 0), 0);
 const idOf = ({ minute, workspaceId, apiId, keyId, externalId, tags }: OutcomeCell) =>
@@ -19,7 +20,7 @@ const idOf = ({ minute, workspaceId, apiId, keyId, externalId, tags }: OutcomeCe
 
 describe("OutcomeMeter", () => {
   it("counts by key, minute, outcome and set of tags, whatever the order of the tags", () => {
-    const meter = new OutcomeMeter({ cells: 100, tagSets: 10 });
+    const meter = new OutcomeMeter({ bytes: 100 * ROW_BYTES, tagSets: 10 });
     const one = key(1, { identity: { externalId: "owner" }, account: 7 });
     meter.count(one, "VALID", 3, 0, []);
     meter.count(one, "VALID", 2, MINUTE - 1, []);
@@ -40,7 +41,7 @@ describe("OutcomeMeter", () => {
 
   it("a place in a table that was put aside counts for nothing", () => {
     const keys = Array.from({ length: 50 }, (_, n) => key(n));
-    const bounds = { cells: 100, tagSets: 10 };
+    const bounds = { bytes: 100 * ROW_BYTES, tagSets: 10 };
     for (const order of [keys, [...keys].reverse(), keys.slice(20)]) {
       const meter = new OutcomeMeter(bounds);
       for (const one of order) meter.count(one, "VALID", 0, 0, []);
@@ -49,7 +50,7 @@ describe("OutcomeMeter", () => {
   });
 
   it("a flood of keys, tags and APIs stays within its bounds, and every call is counted", () => {
-    const meter = new OutcomeMeter({ cells: 200, tagSets: 20 });
+    const meter = new OutcomeMeter({ bytes: 200 * ROW_BYTES, tagSets: 20 });
     for (let i = 0; i < 10_000; i++)
       meter.count(key(i, { apiId: `api_${i % 3_000}`, workspaceId: `ws_${i % 2_000}` }), "VALID", 1, 0, [`t${i}`]);
     const cells = [...meter.cells()];
@@ -60,17 +61,17 @@ describe("OutcomeMeter", () => {
     expect(cells.some(({ keyId, tags }) => keyId === OTHER && tags[0] === OTHER)).toBe(true);
   });
 
-  it("a key without tags takes one row, with tags one more; beyond the bound its calls are those of its API", () => {
-    const meter = new OutcomeMeter({ cells: 3, tagSets: 10 });
+  it("a key takes a row for each set of tags, and for none; beyond the bound its calls are those of its API", () => {
+    const meter = new OutcomeMeter({ bytes: 2 * ROW_BYTES + BYTES_OF_A, tagSets: 10 });
     const [one, two] = [key(1), key(2)];
     meter.count(one, "VALID", 1, 0, []);
     meter.count(one, "VALID", 1, 0, []);
     expect(meter.size).toBe(1);
     meter.count(two, "VALID", 0, 0, ["a"]);
-    expect([meter.size, meter.folded]).toEqual([3, 0]);
+    expect([meter.size, meter.folded, meter.bytes]).toEqual([2, 0, 2 * ROW_BYTES + BYTES_OF_A]);
     meter.count(one, "VALID", 5, 0, ["a"]);
     meter.count(key(3), "EXPIRED", 0, 0, []);
-    expect([meter.size, meter.folded]).toEqual([4, 2]);
+    expect([meter.size, meter.folded]).toEqual([3, 2]);
     meter.count(two, "VALID", 0, 0, ["a"]);
     expect(meter.folded).toBe(2);
     expect(
@@ -82,8 +83,82 @@ describe("OutcomeMeter", () => {
     ]);
   });
 
+  it("the row that was counted last is found first, whatever its tags, and each is found again", () => {
+    const meter = new OutcomeMeter({ bytes: 100 * ROW_BYTES, tagSets: 10 });
+    const one = key(1);
+    for (const tags of [["a"], ["a"], [], ["b"], ["a"], []]) {
+      meter.count(one, "VALID", 0, 0, tags);
+      const { tags: last } = [...meter.cells()][one.cell]!;
+      expect(last).toEqual(tags);
+    }
+    expect([...meter.cells()].map(({ tags, counts }) => [tags, counts[0]])).toEqual([
+      [["a"], 3],
+      [[], 2],
+      [["b"], 1],
+    ]);
+  });
+
+  it("a workspace that is alone has all of the memory; who comes later has a part, which the first one pays for", () => {
+    const rows = 64;
+    const meter = new OutcomeMeter({ bytes: rows * ROW_BYTES, tagSets: 10 });
+    const flood = Array.from({ length: rows + 10 }, (_, n) => key(n, { workspaceId: "flood" }));
+    for (const one of flood) meter.count(one, "VALID", 1, 0, []);
+    expect([meter.size, meter.folded]).toEqual([rows + 1, 10]);
+    const rowsOf = (workspaceId: string) =>
+      [...meter.cells()].filter((one) => one.workspaceId === workspaceId && one.keyId !== OTHER).length;
+    for (const [i, workspaceId] of ["a", "b", "c", "d", "e"].entries()) {
+      const quiet = Array.from({ length: 8 }, (_, n) => key(n, { workspaceId }));
+      for (const one of [...quiet, ...quiet]) meter.count(one, "VALID", 0, 0, []);
+      for (const one of flood) meter.count(one, "VALID", 1, 0, []);
+      // None of the calls of those below their part is an other.
+      expect(rowsOf(workspaceId)).toBe(8);
+      expect(rowsOf("flood")).toBe([32, 32, 32, 32, 8][i]);
+      expect([...meter.cells()].filter((one) => one.workspaceId === workspaceId && one.counts[0] !== 2)).toEqual([]);
+    }
+    const cells = [...meter.cells()];
+    expect(total(cells)).toBe(6 * flood.length + 5 * 16);
+    expect(cells.reduce((sum, { spent }) => sum + spent, 0)).toBe(6 * flood.length);
+    expect(total(cells.filter(({ keyId }) => keyId === OTHER))).toBe(meter.folded);
+    expect(meter.bytes).toBeLessThanOrEqual(rows * ROW_BYTES);
+    // Rows that have moved are found again.
+    const { size } = meter;
+    for (const one of flood.slice(0, 8)) meter.count(one, "VALID", 1, 0, []);
+    expect(meter.size).toBe(size);
+  });
+
+  it("texts of tags are booked by their length, and those of a workspace above its part give way to a quiet one", () => {
+    const bytes = 1_000_000;
+    const meter = new OutcomeMeter({ bytes, tagSets: 10_000 });
+    const long = (n: number) =>
+      Array.from({ length: 20 }, (_, i) => `${String(i).padStart(2, "0")} ${n} `.padEnd(500, "\u4e00"));
+    const flood = key(1, { workspaceId: "flood" });
+    for (let n = 0; n < 200; n++) meter.count(flood, "VALID", 0, 0, long(n));
+    expect(meter.setsOf("flood").length).toBe(Math.floor(bytes / (ROW_BYTES + 128 + 2 * textOf(long(0)).length)));
+    expect(meter.folded).toBe(200 - meter.setsOf("flood").length);
+    const quiet = key(2, { workspaceId: "quiet" });
+    for (let n = 0; n < 20; n++) meter.count(quiet, "VALID", 0, 0, long(n));
+    expect(meter.setsOf("quiet")).toHaveLength(20);
+    expect(meter.setsOf("flood").length).toBeLessThanOrEqual(25);
+    expect(meter.bytes).toBeLessThanOrEqual(bytes);
+    for (let n = 0; n < 200; n++) meter.count(flood, "VALID", 0, 0, long(n));
+    const cells = [...meter.cells()];
+    expect(total(cells)).toBe(420);
+    const quietSets = cells.filter(({ workspaceId }) => workspaceId === "quiet").map(({ tags }) => textOf(tags));
+    expect(quietSets).toEqual(Array.from({ length: 20 }, (_, n) => textOf(long(n))));
+  });
+
+  it("a set of tags that is not admitted is that of others, under the key, and counted as such", () => {
+    const asked: string[] = [];
+    const admits = (workspaceId: string, set: string) => (asked.push(`${workspaceId} ${set}`), set !== "no");
+    const meter = new OutcomeMeter({ bytes: 100 * ROW_BYTES, tagSets: 10, admits });
+    for (const tags of [["yes"], ["yes"], ["no"], []]) meter.count(key(1), "VALID", 0, 0, tags);
+    expect(asked).toEqual(["ws_1 yes", "ws_1 no"]);
+    expect([...meter.cells()].map(({ tags, keyId }) => [tags[0], keyId])).toContainEqual([OTHER, "key_1"]);
+    expect(meter.folded).toBe(1);
+  });
+
   it("others have a row for each of 500 APIs, then for each of 499 workspaces, and one for all the rest, for as long as its minute lasts", () => {
-    const meter = new OutcomeMeter({ cells: 1, tagSets: 10 });
+    const meter = new OutcomeMeter({ bytes: 1 * ROW_BYTES, tagSets: 10 });
     meter.count(key(0), "VALID", 0, 0, []);
     const apis = Array.from({ length: 2_000 }, (_, n) => key(n, { apiId: `api_${n}`, workspaceId: `ws_${n}` }));
     for (const one of [...apis, ...apis]) meter.count(one, "VALID", 0, 0, []);
@@ -102,19 +177,18 @@ describe("OutcomeMeter", () => {
   });
 
   it("finds the rows of sets of tags again, however often the table grew", () => {
-    const meter = new OutcomeMeter({ cells: 10_000, tagSets: 10_000 });
+    const meter = new OutcomeMeter({ bytes: 10_000 * ROW_BYTES, tagSets: 10_000 });
     const keys = Array.from({ length: 40 }, (_, n) => key(n));
     for (let again = 0; again < 2; again++)
       for (const one of keys) for (let n = 0; n < 30; n++) meter.count(one, "VALID", 0, 0, [`t${n}`]);
-    // A row of each key without tags, which has no counts and is not told.
-    expect(meter.size).toBe(40 * 31);
+    expect(meter.size).toBe(40 * 30);
     const cells = [...meter.cells()];
     expect(cells).toHaveLength(40 * 30);
     expect(cells.every(({ counts }) => counts[0] === 2)).toBe(true);
   });
 
   it("sets of tags beyond the bound of a workspace are others, under the key", () => {
-    const meter = new OutcomeMeter({ cells: 1_000, tagSets: 5 });
+    const meter = new OutcomeMeter({ bytes: 1_000 * ROW_BYTES, tagSets: 5 });
     const one = key(1);
     for (let i = 0; i < 100; i++) meter.count(one, "VALID", 0, 0, [`t${i}`]);
     const cells = [...meter.cells()];
@@ -124,7 +198,7 @@ describe("OutcomeMeter", () => {
   });
 
   it("a set of tags is one in each order and with repeats, and stays one where no more are kept", () => {
-    const meter = new OutcomeMeter({ cells: 1_000, tagSets: 4 });
+    const meter = new OutcomeMeter({ bytes: 1_000 * ROW_BYTES, tagSets: 4 });
     const one = key(1);
     // Each order that was met takes a place: the sorted one, and two others.
     const orders = [
@@ -151,7 +225,7 @@ describe("OutcomeMeter", () => {
     });
     fc.assert(
       fc.property(fc.array(call, { maxLength: 200 }), (calls) => {
-        const meter = new OutcomeMeter({ cells: 10_000, tagSets: 100 });
+        const meter = new OutcomeMeter({ bytes: 10_000 * ROW_BYTES, tagSets: 100 });
         const keys = Array.from({ length: 6 }, (_, n) => key(n));
         const naive = new Map<string, number>();
         const add = (id: string, by: number) => void (by > 0 && naive.set(id, (naive.get(id) ?? 0) + by));

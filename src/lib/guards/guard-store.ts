@@ -8,7 +8,7 @@
 import type { AlertChange, AlertQuery, AlertTake } from "../../contracts/alerts.js";
 import type { AuditQuery } from "../../contracts/audit.js";
 import { KeystileError } from "../../contracts/errors.js";
-import type { FlushOutcome, OutcomeQuery } from "../../contracts/outcomes.js";
+import type { OutcomeFlush, OutcomeQuery } from "../../contracts/outcomes.js";
 import type { Change, KeySearch, ListQuery, Store, Table, Versioned, WriteOutcome } from "../../contracts/store.js";
 import { integer as integerOption, type OptionChecks } from "../check-options.js";
 import { isFoundWithKeys } from "../../contracts/row-changes.js";
@@ -30,6 +30,7 @@ import {
   balance,
   creditDay,
   draw,
+  flushResult,
   keyCounts,
   keyRecord,
   keySlice,
@@ -93,7 +94,7 @@ const METHODS = {
   findOnce: { reader: always(optional(text(1))) },
   readSecret: { reader: always(text(MIN_SECRET)) },
   recordUses: { reader: nothing, writes: true },
-  countOutcomes: { reader: always(oneOf<FlushOutcome>("counted", "repeated", "gap")), writes: true },
+  countOutcomes: { reader: ([flush]) => flushResult((flush as OutcomeFlush).cells.length), writes: true },
   readOutcomes: { reader: ([query]) => list(outcomeRow, (query as OutcomeQuery).maxRows) },
   readCreditDays: { reader: always(list(creditDay)) },
   pruneOutcomes: { reader: ([, , most]) => integer(0, most as number), writes: true },

@@ -5,7 +5,7 @@
 import type { AuditSlice } from "../../contracts/audit.js";
 import type { AlertRow } from "../../contracts/alerts.js";
 import { type FieldsThat, fieldsThat, KEY_FIELDS, type KeyField, type Shape } from "../../contracts/key-fields.js";
-import { type CreditDay, OUTCOMES, type OutcomeRow } from "../../contracts/outcomes.js";
+import { type CreditDay, type FlushResult, OUTCOMES, type OutcomeRow } from "../../contracts/outcomes.js";
 import type {
   ApiRow,
   CountedBalance,
@@ -200,6 +200,14 @@ export const balance = object<CountedBalance>({
   reserved: count,
   totals: optional(object<CreditTotals>(totals)),
 } satisfies Fields<CountedBalance>);
+
+/** Result of `countOutcomes`. @param cells of the flush */
+export const flushResult = (cells: number): Reader<FlushResult> =>
+  object<FlushResult>({
+    outcome: oneOf("counted", "repeated", "gap"),
+    folded: list(integer(0, cells - 1), cells),
+    busy: optional(count),
+  } satisfies Fields<FlushResult>);
 
 /** A result of `readOutcomes`. */
 export const outcomeRow = object<OutcomeRow>({

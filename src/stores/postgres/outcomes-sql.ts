@@ -3,7 +3,7 @@
  *
  * Why NULL for 0: a row of a key has one or two counts that are not, and takes 93 bytes instead of 150.
  */
-import { COUNT_COLUMNS, DAY, OTHER_TAGS, TOTALS } from "../outcome-entries.js";
+import { COUNT_COLUMNS, DAY, NO_TAGS, OTHER_TAGS, TOTALS } from "../outcome-entries.js";
 
 /** A minute is not kept: each level is one more write for every count. */
 export const KEPT_LEVELS = ["hour", "day"] as const;
@@ -112,20 +112,27 @@ const countLevel = (s: string, level: string): string => `
   ON CONFLICT (bucket, subject, tag_set) DO UPDATE SET
     ${COUNT_COLUMNS.map((name) => `${name} = nullif(coalesce(x.${name}, 0) + coalesce(excluded.${name}, 0), 0)`).join(", ")};`;
 
-/** Each statement sees what others committed before it, and so the subjects that it waited for. */
-const count = (s: string): string => `
-CREATE FUNCTION ${s}.count_outcomes_v1(given text) RETURNS text LANGUAGE plpgsql VOLATILE AS $fn$
-DECLARE
+const DECLARED = `
   f jsonb := given::jsonb;
   id text := f ->> 'source';
   n bigint := (f ->> 'seq')::bigint;
-  made bigint := (f ->> 'at')::bigint;
-BEGIN
+  made bigint := (f ->> 'at')::bigint;`;
+const advance = (s: string): string => `
   INSERT INTO ${s}.flushes AS x (source, seq, at)
     SELECT id, n, made WHERE n = 1 OR EXISTS (SELECT 1 FROM ${s}.flushes o WHERE o.source = id)
-  ON CONFLICT (source) DO UPDATE SET seq = excluded.seq, at = excluded.at WHERE x.seq = excluded.seq - 1;
+  ON CONFLICT (source) DO UPDATE SET seq = excluded.seq, at = excluded.at WHERE x.seq = excluded.seq - 1;`;
+const notCounted = (s: string): string =>
+  `CASE WHEN coalesce((SELECT o.seq FROM ${s}.flushes o WHERE o.source = id), 0) >= n THEN 'repeated' ELSE 'gap' END`;
+const addUp = (s: string): string => `${KEPT_LEVELS.map((level) => countLevel(s, level)).join("")}
+  PERFORM ${s}.keep_totals_v1(ARRAY(SELECT jsonb_array_elements_text(f -> 'accounts')::bigint), made / ${DAY});`;
+
+/** Each statement sees what others committed before it, and so the subjects that it waited for. */
+const count = (s: string): string => `
+CREATE FUNCTION ${s}.count_outcomes_v1(given text) RETURNS text LANGUAGE plpgsql VOLATILE AS $fn$
+DECLARE${DECLARED}
+BEGIN${advance(s)}
   IF NOT FOUND THEN
-    RETURN CASE WHEN coalesce((SELECT o.seq FROM ${s}.flushes o WHERE o.source = id), 0) >= n THEN 'repeated' ELSE 'gap' END;
+    RETURN ${notCounted(s)};
   END IF;
   INSERT INTO ${s}.subjects (${SUBJECT})
     SELECT DISTINCT e.ws, e.total, e.key, e.ext, e.api, e.account FROM jsonb_to_recordset(f -> 'day') AS e(${FIELDS})
@@ -139,10 +146,106 @@ BEGIN
       ) d
     ) e WHERE e.place + (SELECT count(*) FROM ${s}.tag_sets t WHERE t.workspace_id = e.ws) <= (f ->> 'maxTagSets')::bigint
     UNION SELECT DISTINCT e.ws, '${OTHER_TAGS}' FROM jsonb_to_recordset(f -> 'day') AS e(${FIELDS}) ORDER BY 1, 2
-  ON CONFLICT DO NOTHING;${KEPT_LEVELS.map((level) => countLevel(s, level)).join("")}
-  PERFORM ${s}.keep_totals_v1(ARRAY(SELECT jsonb_array_elements_text(f -> 'accounts')::bigint), made / ${DAY});
+  ON CONFLICT DO NOTHING;${addUp(s)}
   RETURN 'counted';
 END $fn$;
 `;
 
 export const outcomeTables = (s: string): string => tables(s) + totals(s) + count(s);
+
+/** Sets that every workspace may have beyond its bound. */
+const FREE_SETS = `('${NO_TAGS}', '${OTHER_TAGS}')`;
+const EACH = `jsonb_to_recordset(f -> 'day') AS e(${FIELDS}, place bigint)`;
+
+/**
+ * Subjects and sets get the last day on which they were counted, `day`. A row is written to only where that changes, so
+ * that nodes that count the same do not wait for each other; it also keeps `pruneOutcomes` from a row that this needs.
+ */
+const countAndFold = (s: string): string => `
+CREATE FUNCTION ${s}.count_outcomes_v2(given text) RETURNS text LANGUAGE plpgsql VOLATILE AS $fn$
+DECLARE${DECLARED}
+  today bigint := (f ->> 'today')::bigint;
+BEGIN${advance(s)}
+  IF NOT FOUND THEN
+    RETURN jsonb_build_object('outcome', ${notCounted(s)}, 'folded', '[]'::jsonb);
+  END IF;
+  INSERT INTO ${s}.subjects AS x (${SUBJECT}, day)
+    SELECT DISTINCT e.ws, e.total, e.key, e.ext, e.api, e.account, today FROM ${EACH}
+    WHERE NOT EXISTS (SELECT 1 FROM ${s}.subjects u WHERE ${SAME_SUBJECT} AND u.day >= today) ORDER BY 1, 2, 3, 4, 5, 6
+  ON CONFLICT (${SUBJECT}) DO UPDATE SET day = excluded.day WHERE x.day < excluded.day;
+  INSERT INTO ${s}.tag_sets AS x (workspace_id, tags, day)
+    SELECT e.ws, e.tags, today FROM (
+      SELECT e.ws, e.tags, e.is_new, count(*) FILTER (WHERE e.is_new) OVER (PARTITION BY e.ws ORDER BY e.tags) AS place FROM (
+        SELECT e.ws, e.tags, t.number IS NULL AND e.tags NOT IN ${FREE_SETS} AS is_new
+        FROM (SELECT e.ws, e.tags FROM ${EACH} UNION SELECT e.ws, '${OTHER_TAGS}' FROM ${EACH}) e
+        LEFT JOIN ${s}.tag_sets t ON ${SAME_TAGS("t", "e.tags")}
+        WHERE t.number IS NULL OR t.day < today
+      ) e
+    ) e LEFT JOIN ${s}.tag_set_counts c ON c.workspace_id = e.ws
+    WHERE NOT e.is_new OR e.place + coalesce(c.sets, 0) <= (f ->> 'maxTagSets')::bigint
+    ORDER BY 1, 2
+  ON CONFLICT (workspace_id, hashtextextended(tags, 0), hashtextextended(tags, 1))
+    DO UPDATE SET day = excluded.day WHERE x.day < excluded.day;${addUp(s)}
+  RETURN jsonb_build_object('outcome', 'counted', 'folded', (SELECT coalesce(jsonb_agg(e.place), '[]'::jsonb) FROM ${EACH}
+    WHERE e.place IS NOT NULL AND e.tags <> '${OTHER_TAGS}'
+      AND NOT EXISTS (SELECT 1 FROM ${s}.tag_sets t WHERE ${SAME_TAGS("t", "e.tags")})));
+END $fn$;
+`;
+
+/** Counts are kept by triggers, as many a statement as there are workspaces, in the order of their ids. */
+const unnamed = (s: string): string => `
+ALTER TABLE ${s}.subjects ADD COLUMN day bigint NOT NULL DEFAULT 0;
+ALTER TABLE ${s}.tag_sets ADD COLUMN day bigint NOT NULL DEFAULT 0;
+UPDATE ${s}.subjects SET day = coalesce((SELECT max(bucket) FROM ${s}.outcomes_day), 0);
+UPDATE ${s}.tag_sets SET day = coalesce((SELECT max(bucket) FROM ${s}.outcomes_day), 0);
+CREATE INDEX subjects_by_age ON ${s}.subjects (day) WHERE account = 0;
+CREATE INDEX subjects_of_account ON ${s}.subjects (account) WHERE account <> 0;
+CREATE INDEX tag_sets_by_age ON ${s}.tag_sets (day);
+CREATE TABLE ${s}.tag_set_counts (workspace_id text COLLATE "C" PRIMARY KEY, sets bigint NOT NULL);
+INSERT INTO ${s}.tag_set_counts
+  SELECT workspace_id, count(*) FROM ${s}.tag_sets WHERE tags NOT IN ${FREE_SETS} GROUP BY 1;
+CREATE FUNCTION ${s}.tag_sets_changed_v1() RETURNS trigger LANGUAGE plpgsql AS $fn$
+BEGIN
+  INSERT INTO ${s}.tag_set_counts AS x
+    SELECT c.workspace_id, count(*) * CASE TG_OP WHEN 'INSERT' THEN 1 ELSE -1 END FROM changed c
+    WHERE c.tags NOT IN ${FREE_SETS} GROUP BY 1 ORDER BY 1
+  ON CONFLICT (workspace_id) DO UPDATE SET sets = x.sets + excluded.sets;
+  RETURN NULL;
+END $fn$;
+CREATE TRIGGER added AFTER INSERT ON ${s}.tag_sets REFERENCING NEW TABLE AS changed
+  FOR EACH STATEMENT EXECUTE FUNCTION ${s}.tag_sets_changed_v1();
+CREATE TRIGGER removed AFTER DELETE ON ${s}.tag_sets REFERENCING OLD TABLE AS changed
+  FOR EACH STATEMENT EXECUTE FUNCTION ${s}.tag_sets_changed_v1();
+`;
+
+/** `until` is the day of the next row, or that of the row itself where the account is nobody's; NULL: it is needed. */
+const ended = (s: string): string => `
+ALTER TABLE ${s}.credit_days ADD COLUMN until bigint;
+UPDATE ${s}.credit_days d SET until = coalesce((SELECT e.day FROM ${s}.credit_days e
+  WHERE e.account = d.account AND e.seq > d.seq ORDER BY e.seq LIMIT 1), CASE WHEN d.external_id IS NULL THEN d.day END);
+DROP INDEX ${s}.credit_days_by_age;
+CREATE INDEX credit_days_ended ON ${s}.credit_days (until) WHERE until IS NOT NULL;
+CREATE FUNCTION ${s}.totals_added_v1() RETURNS trigger LANGUAGE plpgsql AS $fn$
+BEGIN
+  UPDATE ${s}.credit_days SET until = NEW.day
+    WHERE account = NEW.account AND (seq = NEW.seq - 1 OR seq = NEW.seq AND NEW.external_id IS NULL);
+  RETURN NULL;
+END $fn$;
+CREATE TRIGGER added AFTER INSERT ON ${s}.credit_days FOR EACH ROW EXECUTE FUNCTION ${s}.totals_added_v1();
+`;
+
+/** What no count names is removed, and what is kept costs a removal nothing. */
+export const REMOVE_UNNAMED = {
+  up: (s: string): string => `${unnamed(s)}${ended(s)}DROP FUNCTION ${s}.count_outcomes_v1(text);${countAndFold(s)}`,
+  down: (s: string): string => `
+DROP FUNCTION ${s}.count_outcomes_v2(text);${count(s)}
+DROP TRIGGER added ON ${s}.credit_days; DROP TRIGGER added ON ${s}.tag_sets; DROP TRIGGER removed ON ${s}.tag_sets;
+DROP FUNCTION ${s}.totals_added_v1(); DROP FUNCTION ${s}.tag_sets_changed_v1();
+DROP TABLE ${s}.tag_set_counts;
+DROP INDEX ${s}.subjects_of_account;
+ALTER TABLE ${s}.subjects DROP COLUMN day;
+ALTER TABLE ${s}.tag_sets DROP COLUMN day;
+ALTER TABLE ${s}.credit_days DROP COLUMN until;
+CREATE INDEX credit_days_by_age ON ${s}.credit_days (day);`,
+  refuses: {},
+} as const;

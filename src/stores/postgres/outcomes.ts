@@ -1,14 +1,16 @@
 /** Counts of verifications in PostgreSQL: one statement a flush. Store clause 28. */
 import { KeystileError } from "../../contracts/errors.js";
-import { type FlushOutcome, LEVELS, type OutcomeFlush, type OutcomeLevel } from "../../contracts/outcomes.js";
+import { type FlushResult, LEVELS, type OutcomeFlush, type OutcomeLevel } from "../../contracts/outcomes.js";
 import type { Store } from "../../contracts/store.js";
 import {
   accountsOf,
   DAY,
   type Dialect,
   entriesOf,
+  lastDayOf,
   type OutcomeEntry,
   selectOutcomes,
+  tagTexts,
   toCreditDay,
   toOutcomeRows,
   TOTALS,
@@ -36,7 +38,7 @@ const dialect = (s: string): Dialect => ({
 
 /** @param s the schema, quoted @param lockMs milliseconds to wait for a lock */
 export function createOutcomes(session: Session, s: string, lockMs: number): Promised {
-  const count = writing(`${s}.count_outcomes_v1($1)`, lockMs);
+  const count = writing(`${s}.count_outcomes_v2($1)`, lockMs);
   const creditDays: Statement = {
     isRead: true,
     text: `SELECT d.account::text, d.external_id AS "externalId", (d.day * ${DAY}::bigint)::text AS day, ${[...TOTALS, "balance"].map((name) => `d.${name}::text`).join(", ")}
@@ -52,24 +54,42 @@ export function createOutcomes(session: Session, s: string, lockMs: number): Pro
     SELECT d.ctid FROM ${s}.${table} d WHERE ${condition} LIMIT $2::text::bigint FOR UPDATE SKIP LOCKED))`;
   const remove = (level: OutcomeLevel): Statement => ({
     isRead: false,
-    text: `WITH gone AS (DELETE FROM ${removing(`outcomes_${level}`, "d.bucket < $1::text::bigint")} RETURNING 1)${
-      level === "day"
-        ? `, old AS (DELETE FROM ${removing("flushes", `d.at < $1::text::bigint * ${DAY}::bigint`)}),
-        past AS (DELETE FROM ${removing(
-          "credit_days",
-          `d.day < $1::text::bigint AND EXISTS (SELECT 1 FROM ${s}.credit_days e
-          WHERE e.account = d.account AND e.seq > d.seq AND e.day < $1::text::bigint)`,
-        )})`
-        : ""
-    } SELECT pg_catalog.count(*)::text AS removed FROM gone`,
+    text: `WITH gone AS (DELETE FROM ${removing(`outcomes_${level}`, "d.bucket < $1::text::bigint")} RETURNING 1)
+      SELECT pg_catalog.count(*)::text AS removed FROM gone`,
   });
+  const since = `least($1::text::bigint, (SELECT pg_catalog.min(bucket) / 24::bigint FROM ${s}.outcomes_hour),
+    (SELECT pg_catalog.min(bucket) FROM ${s}.outcomes_day))`;
+  const isNobodys = `d.external_id IS NULL
+    AND NOT EXISTS (SELECT 1 FROM ${s}.credit_days e WHERE e.account = d.account AND e.seq > d.seq)`;
+  const unnamed = {
+    flushes: removing("flushes", `d.at < $1::text::bigint * ${DAY}::bigint`),
+    sets: removing("tag_sets", `d.day < ${since}`),
+    subjects: removing("subjects", `d.account = 0::bigint AND d.day < ${since}`),
+    // Before the totals of the account, by which they are found.
+    past: `${s}.subjects x WHERE x.number IN (SELECT u.number FROM ${s}.credit_days d JOIN ${s}.subjects u ON u.account = d.account
+      WHERE u.account <> 0::bigint AND d.until < ${since} AND ${isNobodys} LIMIT $2::text::bigint)`,
+    totals: removing(
+      "credit_days",
+      `d.until < ${since} AND NOT (${isNobodys} AND EXISTS (SELECT 1 FROM ${s}.subjects u WHERE u.account = d.account AND u.account <> 0::bigint))`,
+    ),
+  };
+  const removeUnnamed: Statement = {
+    isRead: false,
+    text: `WITH ${Object.entries(unnamed)
+      .map(([name, from]) => `${name} AS (DELETE FROM ${from} RETURNING 1)`)
+      .join(", ")} SELECT greatest(${Object.keys(unnamed)
+      .map((name) => `(SELECT pg_catalog.count(*) FROM ${name})`)
+      .join(", ")})::text AS removed`,
+  };
   return {
-    async countOutcomes({ source, seq, at, maxTagSets, cells }: OutcomeFlush) {
-      const entries = KEPT_LEVELS.map((level) => [level, entriesOf(cells, level).map(toFields)] as const);
+    async countOutcomes(flush: OutcomeFlush) {
+      const { source, seq, at, maxTagSets, cells } = flush;
+      const texts = tagTexts(cells);
+      const entries = KEPT_LEVELS.map((level) => [level, entriesOf(cells, texts, level).map(toFields)] as const);
       const accounts = accountsOf(cells).map(String);
-      const given = { source, seq, at, maxTagSets, accounts, ...Object.fromEntries(entries) };
+      const given = { source, seq, at, maxTagSets, today: lastDayOf(flush), accounts, ...Object.fromEntries(entries) };
       const [row] = await session.run(count, jsonForPeople(given));
-      return row?.["result"] as FlushOutcome as never;
+      return JSON.parse(row?.["result"] as string) as FlushResult as never;
     },
     async readOutcomes(query) {
       assertKept(query.level);
@@ -83,17 +103,19 @@ export function createOutcomes(session: Session, s: string, lockMs: number): Pro
     },
     async pruneOutcomes(level, before, most) {
       if (level === "minute") return 0 as never;
-      const [row] = await session.run(remove(level), String(Math.floor(before / LEVELS[level])), String(most));
-      return Number(row?.["removed"]) as never;
+      const run = async (statement: Statement, length: number): Promise<number> =>
+        Number((await session.run(statement, String(Math.floor(before / length)), String(most)))[0]?.["removed"]);
+      const removed = await run(remove(level), LEVELS[level]);
+      return (level === "day" ? Math.max(removed, await run(removeUnnamed, DAY)) : removed) as never;
     },
   };
 }
 
-function toFields({ bucket, of, tags, sums }: OutcomeEntry): object {
+function toFields({ bucket, of, tags, sums, place }: OutcomeEntry): object {
   const { workspaceId, isTotal, keyId, externalId, apiId, account = 0 } = of;
   return {
     ...{ bucket, tags, ws: workspaceId, total: Number(isTotal === true), key: keyId, ext: externalId, api: apiId },
-    ...{ account: Number(account), n: sums },
+    ...{ account: Number(account), n: sums, ...(place !== undefined && { place }) },
   };
 }
 

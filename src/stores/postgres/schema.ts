@@ -3,7 +3,7 @@ import { ABANDONED, MAX_BALANCE } from "../../credits/account.js";
 import { creditFunctions } from "./credits-sql.js";
 import { rowFunctions } from "./rows-sql.js";
 import { groupFunctions } from "./groups-sql.js";
-import { outcomeTables } from "./outcomes-sql.js";
+import { outcomeTables, REMOVE_UNNAMED } from "./outcomes-sql.js";
 import { alertTables } from "./alerts.js";
 import { SHARES } from "./shares-sql.js";
 import { fieldOf } from "./texts.js";
@@ -230,6 +230,7 @@ export const STEPS: readonly (((s: string) => string) | Step)[] = [
     refuses: {},
   },
   SHARES,
+  REMOVE_UNNAMED,
 ];
 
 /** What {@link setUpScript} makes. A store works with this version alone. */

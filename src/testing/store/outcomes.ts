@@ -43,6 +43,7 @@ const query = (over: Partial<OutcomeQuery> = {}): OutcomeQuery => ({
   maxRows: 1_000,
   ...over,
 });
+const outcomeOf = async (store: Store, given: OutcomeFlush) => (await store.countOutcomes(given)).outcome;
 const read = async (store: Store, over: Partial<OutcomeQuery> = {}) => {
   const found = await store.readOutcomes(query(over));
   const rows = found.map(({ rows: _, ...sums }) => sums);
@@ -58,15 +59,14 @@ export function outcomesClauses(all: Clause): void {
 
   clause("clause 28: a flush is counted once, and one after a gap is not", async (open) => {
     const store = await open();
-    expect(await store.countOutcomes(flush(2, [cell()]))).toBe("gap");
-    expect(await store.countOutcomes(flush(1, [cell()]))).toBe("counted");
+    expect(await outcomeOf(store, flush(2, [cell()]))).toBe("gap");
+    expect(await outcomeOf(store, flush(1, [cell()]))).toBe("counted");
     for (const outcome of ["counted", "repeated", "repeated"])
-      expect(await store.countOutcomes(flush(2, [cell({ counts: counts(10) })]))).toBe(outcome);
-    expect(await store.countOutcomes(flush(1, [cell()]))).toBe("repeated");
-    expect(await store.countOutcomes(flush(4, [cell()]))).toBe("gap");
-    expect(await store.countOutcomes(flush(1, [cell({ counts: counts(100) })], { source: "source-2" }))).toBe(
-      "counted",
-    );
+      expect(await outcomeOf(store, flush(2, [cell({ counts: counts(10) })]))).toBe(outcome);
+    expect(await outcomeOf(store, flush(1, [cell()]))).toBe("repeated");
+    expect(await outcomeOf(store, flush(4, [cell()]))).toBe("gap");
+    const other = flush(1, [cell({ counts: counts(100) })], { source: "source-2" });
+    expect(await outcomeOf(store, other)).toBe("counted");
     expect(await validOf(store)).toEqual([111]);
   });
 
@@ -76,7 +76,14 @@ export function outcomesClauses(all: Clause): void {
       store.countOutcomes(flush(1, [cell(), cell({ keyId: keyRow(2).id })], { source })),
     );
     const outcomes = await Promise.all(sent);
-    expect([...outcomes].sort()).toEqual(["counted", "counted", "counted", "repeated", "repeated", "repeated"]);
+    expect(outcomes.map(({ outcome }) => outcome).sort()).toEqual([
+      "counted",
+      "counted",
+      "counted",
+      "repeated",
+      "repeated",
+      "repeated",
+    ]);
     expect(await validOf(store)).toEqual([6]);
   });
 
@@ -129,21 +136,104 @@ export function outcomesClauses(all: Clause): void {
     expect(isKeystileError(fault) && fault.code).toBe("ANALYTICS_TOO_LARGE");
   });
 
-  clause("clause 28: tag sets beyond the bound of a workspace are counted as others", async (open) => {
-    const store = await open();
-    const cells = ["a", "b", "c", "d"].map((tag) => cell({ tags: [tag] }));
-    await store.countOutcomes(flush(1, cells.slice(0, 2), { maxTagSets: 2 }));
-    await store.countOutcomes(flush(2, cells, { maxTagSets: 2 }));
-    await store.countOutcomes(flush(3, [cell({ workspaceId: "ws_2", tags: ["d"] })], { maxTagSets: 2 }));
-    expect(await read(store, { by: ["tags"] })).toEqual([
-      { tags: [OTHER], counts: counts(2), spent: 0 },
-      { tags: ["a"], counts: counts(2), spent: 0 },
-      { tags: ["b"], counts: counts(2), spent: 0 },
-    ]);
-    expect(await read(store, { by: ["tags"], workspaceId: "ws_2" })).toEqual([
-      { tags: ["d"], counts: counts(1), spent: 0 },
-    ]);
-  });
+  clause(
+    "clause 28: tag sets beyond the bound of a workspace are counted as others, which the result tells",
+    async (open) => {
+      const store = await open();
+      const cells = ["a", "b", "c", "d"].map((tag) => cell({ tags: [tag] }));
+      const [plain, other] = [cell(), cell({ tags: [OTHER] })];
+      const results = [
+        await store.countOutcomes(flush(1, [plain, other, ...cells.slice(0, 2)], { maxTagSets: 2 })),
+        await store.countOutcomes(flush(2, [...cells, plain, other], { maxTagSets: 2 })),
+        await store.countOutcomes(flush(3, [cell({ workspaceId: "ws_2", tags: ["d"] })], { maxTagSets: 2 })),
+        await store.countOutcomes(flush(4, [cell({ workspaceId: "ws_3" }), ...cells], { maxTagSets: 2 })),
+      ];
+      expect(results.map(({ outcome, folded }) => [outcome, [...folded].sort()])).toEqual([
+        ["counted", []],
+        ["counted", [2, 3]],
+        ["counted", []],
+        ["counted", [3, 4]],
+      ]);
+      expect(await read(store, { by: ["tags"] })).toEqual([
+        { tags: [OTHER], counts: counts(6), spent: 0 },
+        { tags: ["a"], counts: counts(3), spent: 0 },
+        { tags: ["b"], counts: counts(3), spent: 0 },
+        { tags: [], counts: counts(2), spent: 0 },
+      ]);
+      expect(await read(store, { by: ["tags"], workspaceId: "ws_2" })).toEqual([
+        { tags: ["d"], counts: counts(1), spent: 0 },
+      ]);
+    },
+  );
+
+  clause(
+    "clause 28: a set of tags makes room for another once the last count that names it is removed",
+    async (open) => {
+      const store = await open();
+      const at = NOON + 40 * DAY;
+      const old = ["a", "b", "c"].map((tag) => cell({ tags: [tag] }));
+      await store.countOutcomes(flush(1, old, { maxTagSets: 3 }));
+      // This one is counted again later, and so stays.
+      await store.countOutcomes(flush(2, [cell({ minute: at, tags: ["a"] })], { maxTagSets: 3, at }));
+      const wanted = ["d", "e", "f"].map((tag) => cell({ minute: at, tags: [tag] }));
+      const full = await store.countOutcomes(flush(3, wanted, { maxTagSets: 3, at }));
+      expect([...full.folded].sort()).toEqual([0, 1, 2]);
+      for (const level of ["minute", "hour", "day"] as const) {
+        // What is left of another level keeps the sets.
+        const early = await store.countOutcomes(
+          flush(level === "minute" ? 4 : level === "hour" ? 5 : 6, wanted, { maxTagSets: 3, at }),
+        );
+        expect([...early.folded].sort(), level).toEqual([0, 1, 2]);
+        let slices = 0;
+        while ((await store.pruneOutcomes(level, NOON + 2 * DAY, 2)) === 2) slices++;
+        expect(slices).toBeLessThan(20);
+      }
+      const { folded } = await store.countOutcomes(
+        flush(7, [cell({ minute: at, tags: ["a"] }), ...wanted], { maxTagSets: 3, at }),
+      );
+      expect(folded).toHaveLength(1);
+      const rows = await read(store, { by: ["tags"], from: NOON, to: at + DAY });
+      expect(rows.flatMap(({ tags, counts: [n] }) => (tags?.[0] === OTHER ? [] : [[tags?.[0], n]]))).toHaveLength(3);
+      expect(rows).toContainEqual({ tags: ["a"], counts: counts(2), spent: 0 });
+    },
+  );
+
+  clause(
+    "clause 28: the totals of a quiet account stay as long as it does, and go with it, in slices",
+    async (open) => {
+      const store = await open();
+      const [a, b] = [identity("a"), identity("b")];
+      expect(await store.write([a, b].map((row) => ({ table: "identities" as const, row })))).toBe("written");
+      for (const [n, { id }] of [a, b].entries())
+        await insert(store, keyRow(n + 1, { hasCredits: true, identityId: id }), balance(100));
+      const accounts = [await refOf(store, "digest-1"), await refOf(store, "digest-2")];
+      const cells = accounts.map((account, n) =>
+        cell({ account, keyId: keyRow(n + 1).id, externalId: n === 0 ? "a" : "b", spent: n }),
+      );
+      await store.countOutcomes(flush(1, cells));
+      for (const cost of [1, 2, 3]) await store.spendCredits(accounts[0]!, cost, 0, NOON);
+      await store.countOutcomes(flush(2, cells, { at: NOON + DAY }));
+      const removal = { table: "keys", remove: keyRow(2).id, version: 1 } as const;
+      expect(await store.write([removal], [entryAt(NOON + DAY)])).toBe("written");
+      const prune = async () => {
+        for (const level of ["minute", "hour", "day"] as const) {
+          let slices = 0;
+          while ((await store.pruneOutcomes(level, NOON + 900 * DAY, 1)) === 1) slices++;
+          expect(slices, "it comes to an end").toBeLessThan(50);
+        }
+      };
+      const totals = async (of: { keyId?: string; externalId?: string }) =>
+        (await store.readCreditDays({ workspaceId: WS, from: NOON + 999 * DAY, to: NOON + 1_000 * DAY, ...of })).map(
+          (row) => row.balance,
+        );
+      await prune();
+      expect(await store.pruneOutcomes("day", NOON + 900 * DAY, 1)).toBe(0);
+      expect(await totals({ keyId: keyRow(1).id })).toEqual([94]);
+      expect(await totals({ externalId: "a" })).toEqual([94]);
+      expect(await totals({ externalId: "b" })).toEqual([]);
+      expect(await totals({ keyId: keyRow(2).id })).toEqual([]);
+    },
+  );
 
   clause("clause 28: the totals of an account by day, which outlive its key", async (open) => {
     const store = await open();
@@ -246,6 +336,6 @@ export function outcomesClauses(all: Clause): void {
     const left = await read(store, { by: ["time"], from: 0, to: NOON + 9 * DAY });
     expect(left.map(({ time }) => ((time ?? 0) - NOON) / DAY)).toEqual([2, 3]);
     expect(await read(store, { by: ["time"], level: "hour", from: 0, to: NOON + 9 * DAY })).toHaveLength(4);
-    expect(await store.countOutcomes(late)).toBe("repeated");
+    expect(await outcomeOf(store, late)).toBe("repeated");
   });
 }

@@ -27,7 +27,7 @@ const PAGES: readonly ExportedPage[] = [
       },
     ],
   },
-  { kind: "tag_sets", rows: [{ number: 7, workspace_id: "ws_1", tags: "[]" }] },
+  { kind: "tag_sets", rows: [{ number: 7, workspace_id: "ws_1", tags: "[]", day: 1 }] },
 ];
 const OVERTAKEN = { code: "CONFLICT", detail: expect.stringContaining("begun again") as string };
 

@@ -189,6 +189,8 @@ function read(handle: Handle): Omit<Export, "close"> {
 }
 
 function toCountRow(raw: Readonly<Record<string, string | number | bigint | null>>): CountRow {
-  const plain = Object.entries(raw).map(([name, value]) => [name, typeof value === "bigint" ? Number(value) : value]);
+  // Of a set of tags, its digest is this store's alone.
+  const { digest: _, ...rest } = raw;
+  const plain = Object.entries(rest).map(([name, value]) => [name, typeof value === "bigint" ? Number(value) : value]);
   return Object.fromEntries(plain) as CountRow;
 }

@@ -17,7 +17,7 @@ import { CREATE_USES } from "../keys/key-uses.js";
 import { CREATE_KEY_SEARCH } from "../keys/search-keys.js";
 import { CREATE_ALERTS } from "../tables/alert-table.js";
 import { COUNT_AUDIT, CREATE_AUDIT } from "../tables/audit-table.js";
-import { CREATE_OUTCOMES } from "../tables/outcome-tables.js";
+import { CREATE_OUTCOMES, REMOVE_UNNAMED } from "../tables/outcome-tables.js";
 import { resultName } from "./errors.js";
 import { type Handle, select } from "./handle.js";
 import { CREATE_OVERVIEW, SHOW_SUCCESSORS } from "./overview.js";
@@ -127,6 +127,8 @@ export const FIRST_VERSION = 9;
 /** What leads to a version, and back from it. A released step never changes. */
 export interface Step {
   readonly up: string;
+  /** What SQL cannot do of the way up, done after it. */
+  readonly fill?: (handle: Handle) => void;
   readonly down: string;
   /**
    * Rows that the version before would lose or misread, such as keys with a field that it does not know: by what they
@@ -143,6 +145,7 @@ export const STEPS: readonly (string | Step)[] = [
   CREATE_ALERTS,
   SHOW_SUCCESSORS,
   COUNT_AUDIT,
+  REMOVE_UNNAMED,
 ];
 
 /** The schema version that this code reads and writes. */
@@ -191,8 +194,10 @@ export function prepareSchema(handle: Handle, transact: Transact, steps = STEPS)
     transact(() => {
       const version = readVersion(handle, newest);
       if (version === 0) handle.exec(`${CREATE}; INSERT INTO keystile_schema VALUES (${FIRST_VERSION})`);
-      for (const step of steps.slice(Math.max(0, version - FIRST_VERSION)))
+      for (const step of steps.slice(Math.max(0, version - FIRST_VERSION))) {
         handle.exec(typeof step === "string" ? step : step.up);
+        if (typeof step !== "string") step.fill?.(handle);
+      }
       setVersion(handle, newest);
       return true;
     });

@@ -7,7 +7,7 @@
 import type { CreditDay, CreditDaysQuery } from "../../../contracts/outcomes.js";
 import type { Write } from "../../../contracts/store.js";
 import { DAY, toCreditDay, TOTALS } from "../../outcome-entries.js";
-import { type Handle, select } from "../connection/handle.js";
+import { changed, type Handle, select } from "../connection/handle.js";
 import { given, one } from "./given.js";
 
 const SUMS = [...TOTALS, "balance"];
@@ -28,6 +28,26 @@ export const CREATE_CREDIT_DAYS = `
   CREATE INDEX keystile_credit_days_of_owner ON keystile_credit_days (workspace_id, external_id) WHERE external_id <> '';
   CREATE INDEX keystile_credit_days_by_age ON keystile_credit_days (day);`;
 
+/**
+ * `until` is the day of the next row, or that of the row itself where the account is nobody's; NULL: statements need
+ * it. So accounts whose last row is old cost a removal nothing.
+ */
+export const ENDED_TOTALS = `
+  ALTER TABLE keystile_credit_days ADD COLUMN until INTEGER;
+  UPDATE keystile_credit_days AS d SET until = coalesce((SELECT e.day FROM keystile_credit_days e
+    WHERE e.account = d.account AND e.seq > d.seq ORDER BY e.seq LIMIT 1), CASE WHEN d.external_id IS NULL THEN d.day END);
+  DROP INDEX keystile_credit_days_by_age;
+  CREATE INDEX keystile_credit_days_ended ON keystile_credit_days (until) WHERE until IS NOT NULL;
+  CREATE TRIGGER keystile_credit_days_added AFTER INSERT ON keystile_credit_days BEGIN
+    UPDATE keystile_credit_days SET until = NEW.day
+      WHERE account = NEW.account AND (seq = NEW.seq - 1 OR seq = NEW.seq AND NEW.external_id IS NULL);
+  END;`;
+export const ENDED_TOTALS_DOWN = `
+  DROP TRIGGER keystile_credit_days_added;
+  DROP INDEX keystile_credit_days_ended;
+  ALTER TABLE keystile_credit_days DROP COLUMN until;
+  CREATE INDEX keystile_credit_days_by_age ON keystile_credit_days (day);`;
+
 /** Works on the table; what writes is to be called inside a transaction. */
 export interface CreditDays {
   /** Keeps the totals of accounts as they are. */
@@ -35,7 +55,8 @@ export interface CreditDays {
   /** Makes changes, and keeps the totals of what they concern before and after, if anything was ever counted. */
   around<T>(writes: readonly Write[], at: number, change: () => T): T;
   read(query: CreditDaysQuery): CreditDay[];
-  prune(before: number, most: number): void;
+  /** Removes totals that ended before a day, and subjects of accounts that did. @returns the most of one kind */
+  prune(day: number, most: number): number;
 }
 
 const OWNER = `
@@ -51,7 +72,7 @@ export function createCreditDays(handle: Handle): CreditDays {
   const keepOne = handle.prepare(
     `${given("account", "day")}, owner AS (${OWNER}),
        last AS (SELECT * FROM keystile_credit_days WHERE account = ${one("account")} ORDER BY seq DESC LIMIT 1)
-     INSERT INTO keystile_credit_days
+     INSERT INTO keystile_credit_days (account, seq, day, workspace_id, external_id, ${SUMS.join(", ")})
        SELECT g.account, coalesce(l.seq + (l.day < g.day OR l.external_id IS NOT o.name), 1), max(g.day, coalesce(l.day, g.day)), o.ws, o.name,
          ${TOTALS.map((name) => `coalesce(a.${name}, l.${name})`).join(", ")}, coalesce(a.remaining + a.reserved, l.balance)
        FROM given g LEFT JOIN owner o LEFT JOIN last l LEFT JOIN keystile_accounts a ON a.number = g.account
@@ -71,12 +92,18 @@ export function createCreditDays(handle: Handle): CreditDays {
          (SELECT max(e.seq) FROM keystile_credit_days e WHERE e.account = d.account AND e.day < ${one("first")}), 0)
      ORDER BY d.account, d.seq`,
   );
-  const remove = handle.prepare(
-    `${given("last", "most")} DELETE FROM keystile_credit_days WHERE (account, seq) IN (
-       SELECT d.account, d.seq FROM keystile_credit_days d WHERE d.day < ${one("last")} AND EXISTS
-         (SELECT 1 FROM keystile_credit_days e WHERE e.account = d.account AND e.seq > d.seq AND e.day < ${one("last")})
+  const isNobodys = `d.external_id IS NULL AND NOT EXISTS
+    (SELECT 1 FROM keystile_credit_days e WHERE e.account = d.account AND e.seq > d.seq)`;
+  // Subjects first: they are found by the totals of their account.
+  const removals = [
+    `${given("day", "most")} DELETE FROM keystile_subjects WHERE number IN (
+       SELECT s.number FROM keystile_credit_days d CROSS JOIN keystile_subjects s
+       WHERE d.until < ${one("day")} AND ${isNobodys} AND s.account = d.account AND s.account <> 0 LIMIT ${one("most")})`,
+    `${given("day", "most")} DELETE FROM keystile_credit_days WHERE (account, seq) IN (
+       SELECT d.account, d.seq FROM keystile_credit_days d WHERE d.until < ${one("day")} AND NOT (${isNobodys}
+         AND EXISTS (SELECT 1 FROM keystile_subjects s WHERE s.account = d.account AND s.account <> 0))
        LIMIT ${one("most")})`,
-  );
+  ].map((sql) => handle.prepare(sql));
   const anything = select(
     handle,
     "SELECT 1 FROM keystile_flushes UNION ALL SELECT 1 FROM keystile_credit_days LIMIT 1",
@@ -109,6 +136,6 @@ export function createCreditDays(handle: Handle): CreditDays {
     },
     read: ({ workspaceId, keyId = null, externalId = null, from, to }) =>
       read.all(workspaceId, keyId, externalId, from / DAY, to / DAY).map(toCreditDay),
-    prune: (before, most) => void remove.run(Math.floor(before / DAY), most),
+    prune: (day, most) => Math.max(...removals.map((statement) => changed(statement.run(day, most)))),
   };
 }

@@ -5,7 +5,7 @@
  * days is read in order. Whoever asks for few subjects looks each of their rows up.
  */
 import {
-  type FlushOutcome,
+  type FlushResult,
   LEVELS,
   type OutcomeFlush,
   type OutcomeLevel,
@@ -17,13 +17,17 @@ import {
   COUNT_COLUMNS,
   type Dialect,
   entriesOf,
-  OTHER_TAGS,
   type EntrySubject,
+  lastDayOf,
+  NO_TAGS,
+  OTHER_TAGS,
   selectOutcomes,
+  tagTexts,
   toOutcomeRows,
 } from "../../outcome-entries.js";
-import { changed, type Handle, select } from "../connection/handle.js";
-import { CREATE_CREDIT_DAYS, type CreditDays } from "./credit-days.js";
+import { digestText } from "../../../lib/hash.js";
+import { changed, type Handle, select, type Statement } from "../connection/handle.js";
+import { CREATE_CREDIT_DAYS, type CreditDays, ENDED_TOTALS, ENDED_TOTALS_DOWN } from "./credit-days.js";
 import { given, one } from "./given.js";
 
 const LEVEL_NAMES = Object.keys(LEVELS) as readonly OutcomeLevel[];
@@ -59,6 +63,76 @@ export const CREATE_OUTCOMES = `
   CREATE TABLE keystile_flushes (source TEXT PRIMARY KEY, seq INTEGER NOT NULL, at INTEGER NOT NULL) STRICT, WITHOUT ROWID;
   ${CREATE_CREDIT_DAYS}`;
 
+/** The first 16 bytes of its SHA-256: nobody makes two sets with one. */
+const digestOf = (tags: string): Buffer =>
+  Buffer.from(digestText("sha256", tags, "hex") as string, "hex").subarray(0, 16);
+const COUNTED_SETS = `WHEN %.tags NOT IN ('${NO_TAGS}', '${OTHER_TAGS}')`;
+
+/**
+ * Sets of tags are found by a digest, so that no index holds their texts; triggers keep their number. Sets and subjects
+ * have the last day on which they were counted, `day`, and are removed once no count is as old.
+ */
+export const REMOVE_UNNAMED = {
+  up: `
+  ALTER TABLE keystile_tag_sets RENAME TO keystile_tag_sets_before;
+  CREATE TABLE keystile_tag_sets (
+    number INTEGER PRIMARY KEY,
+    workspace_id TEXT NOT NULL,
+    digest BLOB NOT NULL CHECK (length(digest) = 16),
+    day INTEGER NOT NULL,
+    tags TEXT NOT NULL,
+    UNIQUE (workspace_id, digest)
+  ) STRICT;
+  CREATE INDEX keystile_tag_sets_by_age ON keystile_tag_sets (day);
+  CREATE TABLE keystile_tag_set_counts (
+    workspace_id TEXT NOT NULL PRIMARY KEY,
+    sets INTEGER NOT NULL CHECK (sets >= 0)
+  ) STRICT, WITHOUT ROWID;
+  CREATE TRIGGER keystile_tag_sets_added AFTER INSERT ON keystile_tag_sets ${COUNTED_SETS.replace("%", "NEW")} BEGIN
+    INSERT INTO keystile_tag_set_counts VALUES (NEW.workspace_id, 1) ON CONFLICT DO UPDATE SET sets = sets + 1;
+  END;
+  CREATE TRIGGER keystile_tag_sets_removed AFTER DELETE ON keystile_tag_sets ${COUNTED_SETS.replace("%", "OLD")} BEGIN
+    UPDATE keystile_tag_set_counts SET sets = sets - 1 WHERE workspace_id = OLD.workspace_id;
+    DELETE FROM keystile_tag_set_counts WHERE workspace_id = OLD.workspace_id AND sets = 0;
+  END;
+  INSERT INTO keystile_tag_sets (number, workspace_id, digest, day, tags)
+    SELECT number, workspace_id, randomblob(16), coalesce((SELECT max(bucket) FROM keystile_outcomes_day), 0), tags
+    FROM keystile_tag_sets_before;
+  DROP TABLE keystile_tag_sets_before;
+  ALTER TABLE keystile_subjects ADD COLUMN day INTEGER NOT NULL DEFAULT 0;
+  UPDATE keystile_subjects SET day = coalesce((SELECT max(bucket) FROM keystile_outcomes_day), 0);
+  CREATE INDEX keystile_subjects_by_age ON keystile_subjects (day) WHERE account = 0;
+  CREATE INDEX keystile_subjects_of_account ON keystile_subjects (account) WHERE account <> 0;
+  ${ENDED_TOTALS}`,
+  /** Digests of the sets that were there. */
+  fill(handle: Handle): void {
+    type Row = { readonly number: number | bigint; readonly tags: string };
+    const read = select<Row>(
+      handle,
+      "SELECT number, tags FROM keystile_tag_sets WHERE number > ? ORDER BY 1 LIMIT 100",
+    );
+    const write = handle.prepare("UPDATE keystile_tag_sets SET digest = ? WHERE number = ?");
+    for (let page = read.all(0); page.length > 0; page = read.all(Number(page.at(-1)?.number)))
+      for (const { number, tags } of page) write.run(digestOf(tags), Number(number));
+  },
+  down: `
+  ALTER TABLE keystile_tag_sets RENAME TO keystile_tag_sets_before;
+  CREATE TABLE keystile_tag_sets (
+    number INTEGER PRIMARY KEY,
+    workspace_id TEXT NOT NULL,
+    tags TEXT NOT NULL,
+    UNIQUE (workspace_id, tags)
+  ) STRICT;
+  INSERT INTO keystile_tag_sets SELECT number, workspace_id, tags FROM keystile_tag_sets_before;
+  DROP TABLE keystile_tag_sets_before;
+  DROP TABLE keystile_tag_set_counts;
+  DROP INDEX keystile_subjects_by_age;
+  DROP INDEX keystile_subjects_of_account;
+  ALTER TABLE keystile_subjects DROP COLUMN day;
+  ${ENDED_TOTALS_DOWN}`,
+  refuses: {},
+} as const;
+
 const DIALECT: Dialect = {
   table: (name) => `keystile_${name}`,
   number: (place) => one(`v${place}`),
@@ -76,7 +150,7 @@ const DIALECT: Dialect = {
 
 /** Works on the tables; what writes is to be called inside a transaction. */
 export interface OutcomeTables {
-  count(flush: OutcomeFlush): FlushOutcome;
+  count(flush: OutcomeFlush): FlushResult;
   read(query: OutcomeQuery): OutcomeRow[];
   prune(level: OutcomeLevel, before: number, most: number): number;
 }
@@ -89,23 +163,25 @@ export function createOutcomeTables(handle: Handle, creditDays: CreditDays): Out
      ON CONFLICT (source) DO UPDATE SET seq = excluded.seq, at = excluded.at WHERE excluded.seq = keystile_flushes.seq + 1`,
   );
   const lastSeq = select<{ seq: number | bigint }>(handle, "SELECT seq FROM keystile_flushes WHERE source = ?");
-  const findSubject = select<{ number: number | bigint }>(
+  const findSubject = select<Named>(
     handle,
-    `SELECT number FROM keystile_subjects WHERE workspace_id = ? AND is_total = ? AND key_id = ? AND external_id = ?
+    `SELECT number, day FROM keystile_subjects WHERE workspace_id = ? AND is_total = ? AND key_id = ? AND external_id = ?
        AND api_id = ? AND account = ?`,
   );
   const addSubject = handle.prepare(
-    "INSERT INTO keystile_subjects (workspace_id, is_total, key_id, external_id, api_id, account) VALUES (?, ?, ?, ?, ?, ?)",
+    "INSERT INTO keystile_subjects (workspace_id, is_total, key_id, external_id, api_id, account, day) VALUES (?, ?, ?, ?, ?, ?, ?)",
   );
-  const findTags = select<{ number: number | bigint }>(
+  const findTags = select<Named>(
     handle,
-    "SELECT number FROM keystile_tag_sets WHERE workspace_id = ? AND tags = ?",
+    "SELECT number, day FROM keystile_tag_sets WHERE workspace_id = ? AND digest = ?",
   );
-  const addTags = handle.prepare(
-    `${given("ws", "tags", "most")} INSERT INTO keystile_tag_sets (workspace_id, tags)
-       SELECT g.ws, g.tags FROM given g WHERE g.tags = '${OTHER_TAGS}'
-         OR (SELECT count(*) FROM keystile_tag_sets t WHERE t.workspace_id = g.ws) < g.most`,
+  const setsOf = select<{ sets: number | bigint }>(
+    handle,
+    "SELECT sets FROM keystile_tag_set_counts WHERE workspace_id = ?",
   );
+  const addTags = handle.prepare("INSERT INTO keystile_tag_sets (workspace_id, digest, day, tags) VALUES (?, ?, ?, ?)");
+  const touchSubject = handle.prepare("UPDATE keystile_subjects SET day = ? WHERE number = ?");
+  const touchTags = handle.prepare("UPDATE keystile_tag_sets SET day = ? WHERE number = ?");
   const upserts = LEVEL_NAMES.map(
     (level) =>
       [
@@ -129,33 +205,70 @@ export function createOutcomeTables(handle: Handle, creditDays: CreditDays): Out
   const removeFlushes = handle.prepare(
     `DELETE FROM keystile_flushes WHERE source IN (SELECT source FROM keystile_flushes WHERE at < ? LIMIT ?)`,
   );
+  /** The day of the oldest count, or the given one. */
+  const oldest = select<{ day: number | bigint }>(
+    handle,
+    `${given("day")} SELECT min(g.day, ${LEVEL_NAMES.map(
+      (level) =>
+        `coalesce((SELECT min(bucket) FROM keystile_outcomes_${level}) / ${LEVELS.day / LEVELS[level]}, g.day)`,
+    ).join(", ")}) AS day FROM given g`,
+  );
+  const unnamed = [
+    `DELETE FROM keystile_tag_sets WHERE number IN
+       (SELECT number FROM keystile_tag_sets WHERE day < ? ORDER BY day LIMIT ?)`,
+    `DELETE FROM keystile_subjects WHERE number IN
+       (SELECT number FROM keystile_subjects WHERE account = 0 AND day < ? ORDER BY day LIMIT ?)`,
+  ].map((sql) => handle.prepare(sql));
 
-  const subjectOf = ({ workspaceId, isTotal, keyId, externalId, apiId, account }: EntrySubject): number => {
-    const subject = [workspaceId, Number(isTotal === true), keyId, externalId, apiId, Number(account ?? 0)] as const;
-    return Number(findSubject.get(...subject)?.number ?? addSubject.run(...subject).lastInsertRowid);
+  /** @returns the number of what was found, which is then there until this day at least */
+  const kept = (found: Named | undefined, touch: Statement, day: number): number | undefined => {
+    if (found === undefined) return undefined;
+    if (Number(found.day) < day) touch.run(day, Number(found.number));
+    return Number(found.number);
   };
-  const tagSetOf = (workspaceId: string, tags: string, most: number): number => {
-    const found = findTags.get(workspaceId, tags)?.number;
-    if (found !== undefined) return Number(found);
-    const added = addTags.run(workspaceId, tags, most);
-    return changed(added) > 0 ? Number(added.lastInsertRowid) : tagSetOf(workspaceId, OTHER_TAGS, most);
+  const subjectOf = (of: EntrySubject, day: number): number => {
+    const { workspaceId, isTotal, keyId, externalId, apiId, account } = of;
+    const subject = [workspaceId, Number(isTotal === true), keyId, externalId, apiId, Number(account ?? 0)] as const;
+    return (
+      kept(findSubject.get(...subject), touchSubject, day) ?? Number(addSubject.run(...subject, day).lastInsertRowid)
+    );
+  };
+  const tagSetOf = (workspaceId: string, tags: string, most: number, day: number): TagSet => {
+    const digest = digestOf(tags);
+    const isFolded = tags === OTHER_TAGS;
+    const number = kept(findTags.get(workspaceId, digest), touchTags, day);
+    if (number !== undefined) return { number, isFolded };
+    if (!isFolded && tags !== NO_TAGS && Number(setsOf.get(workspaceId)?.sets ?? 0) >= most)
+      return tagSetOf(workspaceId, OTHER_TAGS, most, day);
+    return { number: Number(addTags.run(workspaceId, digest, day, tags).lastInsertRowid), isFolded };
+  };
+  const add = (flush: OutcomeFlush): number[] => {
+    const { cells, at, maxTagSets } = flush;
+    const day = lastDayOf(flush);
+    const texts = tagTexts(cells);
+    const subjects = remember((of: EntrySubject) => subjectOf(of, day));
+    const tagSets = new Map<string, (tags: string) => TagSet>();
+    const folded: number[] = [];
+    for (const [level, upsert] of upserts)
+      for (const { bucket, of, tags, sums, place } of entriesOf(cells, texts, level)) {
+        const { workspaceId } = of;
+        let find = tagSets.get(workspaceId);
+        if (find === undefined)
+          tagSets.set(workspaceId, (find = remember((text: string) => tagSetOf(workspaceId, text, maxTagSets, day))));
+        const { number, isFolded } = find(tags);
+        upsert.run(bucket, subjects(of), number, ...sums);
+        if (isFolded && level === "day" && place !== undefined && tags !== OTHER_TAGS) folded.push(place);
+      }
+    creditDays.keep(accountsOf(cells).map(Number), at);
+    return folded;
   };
   return {
-    count({ source, seq, at, cells, maxTagSets }) {
+    count(flush) {
+      const { source, seq, at } = flush;
+      const began = performance.now();
       if (changed(advance.run(source, seq, at)) === 0)
-        return Number(lastSeq.get(source)?.seq ?? 0) >= seq ? "repeated" : "gap";
-      const subjects = remember(subjectOf);
-      const tagSets = new Map<string, (tags: string) => number>();
-      for (const [level, upsert] of upserts)
-        for (const { bucket, of, tags, sums } of entriesOf(cells, level)) {
-          const { workspaceId } = of;
-          let tagSet = tagSets.get(workspaceId);
-          if (tagSet === undefined)
-            tagSets.set(workspaceId, (tagSet = remember((one: string) => tagSetOf(workspaceId, one, maxTagSets))));
-          upsert.run(bucket, subjects(of), tagSet(tags), ...sums);
-        }
-      creditDays.keep(accountsOf(cells).map(Number), at);
-      return "counted";
+        return { outcome: Number(lastSeq.get(source)?.seq ?? 0) >= seq ? "repeated" : "gap", folded: [] };
+      return { outcome: "counted", folded: add(flush), busy: Math.round(performance.now() - began) };
     },
     read(query) {
       const { text, values } = selectOutcomes(query, DIALECT);
@@ -164,21 +277,36 @@ export function createOutcomeTables(handle: Handle, creditDays: CreditDays): Out
     },
     prune(level, before, most) {
       const bucket = Math.floor(before / LEVELS[level]);
-      if (level === "day") {
-        removeFlushes.run(before, most);
-        creditDays.prune(before, most);
-      }
-      return changed((removals[level] as (typeof upserts)[0][1]).run(bucket, most));
+      const removed = changed((removals[level] as (typeof upserts)[0][1]).run(bucket, most));
+      if (level !== "day") return removed;
+      const since = Number(oldest.get(bucket)?.day);
+      const rest = [
+        changed(removeFlushes.run(before, most)),
+        ...unnamed.map((statement) => changed(statement.run(since, most))),
+        creditDays.prune(since, most),
+      ];
+      return Math.max(removed, ...rest);
     },
   };
 }
 
+/** What counts name, and the last day on which one did. */
+interface Named {
+  readonly number: number | bigint;
+  readonly day: number | bigint;
+}
+interface TagSet {
+  readonly number: number;
+  /** Whether it is that of others. */
+  readonly isFolded: boolean;
+}
+
 /** Looks each thing up once: the rows of all levels have one subject. */
-function remember<T>(find: (of: T) => number): (of: T) => number {
-  const known = new Map<T, number>();
+function remember<T, V>(find: (of: T) => V): (of: T) => V {
+  const known = new Map<T, V>();
   return (of) => {
-    const number = known.get(of) ?? find(of);
-    known.set(of, number);
-    return number;
+    const value = known.get(of) ?? find(of);
+    known.set(of, value);
+    return value;
   };
 }

@@ -330,3 +330,62 @@ describe("the tables", () => {
     expect(overrides).not.toContain("TEMP B-TREE");
   });
 });
+
+describe("prepareSchema: counts of a version that kept each set of tags for good", () => {
+  const before = OWN_STEPS.findIndex((step) => typeof step !== "string" && step.fill !== undefined);
+  const START = 1_700_006_400_000;
+  const flush = (seq: number, tags: readonly string[], over: object = {}) => ({
+    ...{ source: "s", seq, at: START, maxTagSets: 2 },
+    cells: tags.map((tag) => ({
+      ...{ minute: START, workspaceId: "ws_1", apiId: "api_1", keyId: "key_1", externalId: "", tags: [tag], spent: 0 },
+      counts: [1, 0, 0, 0, 0, 0, 0, 0],
+      ...over,
+    })),
+  });
+  const tagsOf = async (store: ReturnType<typeof sqliteStore>) => {
+    const query = { level: "day", workspaceId: "ws_1", from: 0, to: 2 * START, by: ["tags"], maxRows: 100 } as const;
+    const rows = await store.readOutcomes({ ...query, from: 0, to: Math.ceil(START / 86_400_000 + 1) * 86_400_000 });
+    return Object.fromEntries(rows.map(({ tags, counts }) => [tags?.[0], counts[0]]));
+  };
+
+  it("sets are found again, their number is known, and they are removed; the way back keeps them too", async () => {
+    const place = path();
+    const store = sqliteStore(place);
+    await store.countOutcomes(flush(1, ["a", "b"]));
+    await store.close();
+    inspect(place, (db) => {
+      const handle = foreignHandle(db);
+      downgradeSchema(handle, createTransact(handle), SCHEMA_VERSION - (OWN_STEPS.length - before));
+      expect(db.prepare("SELECT tags FROM keystile_tag_sets ORDER BY 1").pluck().all()).toEqual(['["a"]', '["b"]']);
+      upgrade(db, []);
+    });
+    const again = sqliteStore(place);
+    expect(await again.countOutcomes(flush(2, ["a", "c"]))).toMatchObject({ outcome: "counted", folded: [1] });
+    expect(await tagsOf(again)).toEqual({ a: 2, b: 1, "(other)": 1 });
+    for (const level of ["minute", "hour", "day"] as const)
+      await again.pruneOutcomes(level, START + 9 * 86_400_000, 100);
+    const left = (table: string) => inspect(place, (db) => db.prepare(`SELECT count(*) FROM ${table}`).pluck().get());
+    expect(["keystile_tag_sets", "keystile_tag_set_counts", "keystile_subjects"].map(left)).toEqual([0, 0, 0]);
+    await again.close();
+  });
+
+  it("an account that is quiet costs a removal nothing, and what nobody has any more is removed", async () => {
+    const place = path();
+    const store = sqliteStore(place);
+    await store.countOutcomes(flush(1, ["a"]));
+    inspect(place, (db) => {
+      db.exec(`INSERT INTO keystile_credit_days (account, seq, day, workspace_id, external_id, credited, refilled, adjusted,
+          spent, forfeited, balance)
+        WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000)
+        SELECT i, 1, 0, 'ws_1', '', 0, 0, 0, 0, 0, 0 FROM n`);
+      const plan = db
+        .prepare("EXPLAIN QUERY PLAN SELECT 1 FROM keystile_credit_days d WHERE d.until < 9 LIMIT 1")
+        .all() as { detail: string }[];
+      expect(plan.map(({ detail }) => detail).join()).toContain("keystile_credit_days_ended");
+      expect(db.prepare("SELECT count(*) FROM keystile_credit_days WHERE until IS NOT NULL").pluck().get()).toBe(0);
+    });
+    await store.pruneOutcomes("day", START, 1_000);
+    expect(inspect(place, (db) => db.prepare("SELECT count(*) FROM keystile_credit_days").pluck().get())).toBe(2_000);
+    await store.close();
+  });
+});
