@@ -20,7 +20,7 @@ const MIN_CHUNK_BYTES = 16;
 const CHARSET = /^charset="?utf-?8"?$/i;
 
 // Shared, since without `stream: true` calls keep no state. A byte order mark is kept, and then is not valid JSON.
-const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+const decoder = new TextDecoder("utf-8", { fatal: true });
 
 /**
  * Checks the headers of a body, before any of it is read.
@@ -217,7 +217,7 @@ export function isShort(declared: number): boolean {
 
 /** Decoding 1 MiB takes 5 ms. */
 async function decodeInTurns(bytes: Uint8Array, turn: () => Promise<void>): Promise<string> {
-  const inPieces = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+  const inPieces = new TextDecoder("utf-8", { fatal: true });
   let text = "";
   for (let at = 0; at < bytes.length; at += BYTES_PER_TURN) {
     await turn();

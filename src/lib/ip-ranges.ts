@@ -13,6 +13,11 @@ const MAPPED_BITS = 96;
 /** Longest text of an address: six groups and an IPv4 address. */
 const MAX_TEXT = 45;
 
+/** The form of some proxies: `192.0.2.7:443` and `[2001:db8::1]:443`. Brackets may stand without a port. */
+const WITH_PORT = /^(?:([0-9.]+):[0-9]{1,5}|\[([^\][]*:[^\][]*)\](?::[0-9]{1,5})?)$/;
+/** Longest text of an address in brackets, with a port. */
+const MAX_WITH_PORT = MAX_TEXT + "[]:65535".length;
+
 /** An octet or a prefix length: no sign, no leading zero, which some programs read as octal. */
 const DECIMAL = /^(0|[1-9][0-9]{0,2})$/;
 const HEX_GROUP = /^[0-9a-f]{1,4}$/i;
@@ -20,8 +25,8 @@ const HEX_GROUP = /^[0-9a-f]{1,4}$/i;
 /**
  * Whether every list contains the address. Only the prefix of a range counts: `10.9.9.9/8` equals `10.0.0.0/8`. `::/0`
  * also contains every IPv4 address.
- * @param address the client's address as the connection reports it; the zone of a link-local one (`fe80::1%eth0`) is
- *   ignored. Absent or malformed, or another address with a zone: in no list
+ * @param address the client's address as the connection or a proxy reports it; a port is ignored, and so is the zone of a link-local one (`fe80::1%eth0`) is
+ *   Absent or malformed, or another address with a zone: in no list
  * @param lists entries in the form that {@link isAddressOrRange} accepts; other entries match nothing, and an empty
  *   list contains nothing. Without lists everything is allowed, even a missing address
  * @remarks free without lists, otherwise about 0.7 µs per entry: use {@link createAllowlist} for lists that are used
@@ -86,7 +91,8 @@ function readRange(text: string): Range | undefined {
 const LINK_LOCAL = { bits: 0xfe80, mask: 0xffc0 };
 
 /** A zone names a network interface, which only a link-local address has. */
-function readClientAddress(text: string): Groups | undefined {
+function readClientAddress(given: string): Groups | undefined {
+  const text = given.length > MAX_WITH_PORT ? given : given.replace(WITH_PORT, "$1$2");
   const percent = text.indexOf("%");
   if (percent < 0) return readAddress(text);
   const groups = text.includes(":") && percent < text.length - 1 ? readAddress(text.slice(0, percent)) : undefined;

@@ -8,6 +8,7 @@ import {
   type HeaderMap,
   headersOf,
   type KeyVerifier,
+  setHeaders,
   type VerifiedKey,
 } from "./guard.js";
 
@@ -40,6 +41,8 @@ export interface ExpressRequest {
 export interface ExpressResponse {
   /** HTTP status. */
   statusCode: number;
+  /** A header that was set before. */
+  getHeader(name: string): unknown;
   /** Sets a header. */
   setHeader(name: string, value: string): unknown;
   /** Sends the body. */
@@ -67,7 +70,11 @@ export function apiKey<Request extends ExpressRequest>(
     const incoming = { request: req, memory: req, header: headersOf(req.headers), clientAddress: req.ip };
     const decision = await guard.check(incoming);
     if (decision.outcome === "skip") return true;
-    for (const [name, value] of Object.entries(decision.headers)) res.setHeader(name, value);
+    setHeaders(
+      decision.headers,
+      (name) => res.getHeader(name),
+      (name, value) => res.setHeader(name, value),
+    );
     if (decision.outcome === "pass") return ((req.apiKey = decision.apiKey), true);
     res.statusCode = decision.refusal.status;
     res.setHeader("Content-Type", decision.rendered.type);

@@ -9,6 +9,7 @@ import {
   type HeaderMap,
   headersOf,
   type KeyVerifier,
+  setHeaders,
   type VerifiedKey,
 } from "./guard.js";
 import { checkRequirement, type KeyRequirement } from "./requirement.js";
@@ -46,6 +47,8 @@ export interface FastifyRequestLike {
 export interface FastifyReplyLike {
   /** Sets the status. */
   code(status: number): unknown;
+  /** A header that was set before. */
+  getHeader(name: string): unknown;
   /** Sets a header. */
   header(name: string, value: string): unknown;
   /** Sends the body. */
@@ -102,7 +105,11 @@ export function apiKey<Request extends FastifyRequestLike>(
       const incoming = { request, memory: request, header: headersOf(headers), clientAddress };
       const decision = await guard.check(incoming, () => requirementsOf(given));
       if (decision.outcome === "skip") return undefined;
-      for (const [name, value] of Object.entries(decision.headers)) reply.header(name, value);
+      setHeaders(
+        decision.headers,
+        (name) => reply.getHeader(name),
+        (name, value) => reply.header(name, value),
+      );
       if (decision.outcome === "pass") return void (request.apiKey = decision.apiKey);
       reply.code(decision.refusal.status);
       reply.header("Content-Type", decision.rendered.type);

@@ -166,15 +166,20 @@ export function createGuard<Request>(verifier: KeyVerifier, given: ApiKeyOptions
   const fixed = isFixed(options) ? mergeRequirements([options]) : undefined;
   const names = typeof keyFrom === "function" ? undefined : keyFrom.map((name) => name.toLowerCase());
 
+  /** A shared cache must not give one caller's response to another. */
+  const varying: Headers = names === undefined ? {} : { Vary: names.join(", ") };
+
   const report = (error: unknown, request: Request): void => fireAndForget(() => onError(error, request));
+
+  const headersFor = (refusal: Refusal): Headers => ({ ...varying, ...refusal.headers });
 
   const refuse = (refusal: Refusal, request: Request): Decision => {
     try {
-      return { outcome: "refuse", refusal, rendered: readRendered(render(refusal)), headers: refusal.headers };
+      return { outcome: "refuse", refusal, rendered: readRendered(render(refusal)), headers: headersFor(refusal) };
     } catch (error) {
       report(error, request);
       const internal = createRefusal("INTERNAL", options);
-      return { outcome: "refuse", refusal: internal, rendered: renderProblem(internal), headers: internal.headers };
+      return { outcome: "refuse", refusal: internal, rendered: renderProblem(internal), headers: headersFor(internal) };
     }
   };
 
@@ -224,8 +229,8 @@ export function createGuard<Request>(verifier: KeyVerifier, given: ApiKeyOptions
     if (!isVerified(result))
       return refuse(createRefusal(result.code, options, result, requirement.permissions), request);
     remember(memory, verifier, body, result);
-    const headers = ratelimitFields(result.ratelimits, options.legacyHeaders === true, Date.now);
-    return { outcome: "pass", apiKey: result, headers };
+    const limits = ratelimitFields(result.ratelimits, options.legacyHeaders === true, Date.now);
+    return { outcome: "pass", apiKey: result, headers: { ...varying, "Cache-Control": PRIVATE, ...limits } };
   };
 
   return Object.freeze({
@@ -274,6 +279,31 @@ function isVerified(result: VerificationResult<unknown>): result is VerifiedKey 
 /** The header reader of an object such as Node's `request.headers`. Own properties only. */
 export function headersOf(headers: HeaderMap): IncomingRequest<unknown>["header"] {
   return (name) => (Object.hasOwn(headers, name) ? headers[name] : undefined);
+}
+
+const PRIVATE = "private";
+
+/**
+ * Sets the headers of a decision on a response: `Vary` besides what it has, and `Cache-Control: private` only where it
+ * has none.
+ */
+export function setHeaders(
+  headers: Headers,
+  get: (name: string) => unknown,
+  set: (name: string, value: string) => unknown,
+): void {
+  for (const [name, value] of Object.entries(headers)) {
+    const there = name === "Vary" || value === PRIVATE ? get(name) : undefined;
+    if (there == null) set(name, value);
+    else if (name === "Vary") set(name, varyingToo((there as string | string[]).toString(), value));
+  }
+}
+
+/** Names of headers, each once. */
+function varyingToo(there: string, more: string): string {
+  const names = there.split(",").map((name) => name.trim());
+  const known = new Set(names.map((name) => name.toLowerCase()));
+  return [...names, ...more.split(", ").filter((name) => !known.has(name))].join(", ");
 }
 
 function joined(value: string | readonly string[] | null | undefined): string | undefined {

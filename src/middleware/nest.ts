@@ -8,6 +8,7 @@ import {
   type HeaderMap,
   headersOf,
   type KeyVerifier,
+  setHeaders,
   type VerifiedKey,
 } from "./guard.js";
 import { type RefusalBody, type Refusal } from "./refusal.js";
@@ -33,6 +34,8 @@ export interface NestRequest {
 
 /** What is used of a response of Express or Fastify. */
 export interface NestResponse {
+  /** A header that was set before. */
+  getHeader(name: string): unknown;
   /** Sets a header. */
   header(name: string, value: string): unknown;
   /** Sets the status. */
@@ -43,12 +46,14 @@ export interface NestResponse {
 
 /** What is used of Nest's ExecutionContext and ArgumentsHost. */
 export interface NestContext {
-  /** Only `http` is guarded; other kinds are refused. */
+  /** `http` and `graphql` are guarded; other kinds are refused unless they have {@link NoApiKey}. */
   getType(): string;
   /** The handler's function. */
   getHandler(): object;
   /** The controller's class. */
   getClass(): object;
+  /** An argument of the handler: the third one of a resolver is the context of GraphQL. */
+  getArgByIndex(index: number): unknown;
   /** Request and response. */
   switchToHttp(): { getRequest(): unknown; getResponse(): unknown };
 }
@@ -57,6 +62,8 @@ export interface NestContext {
 export class ApiKeyRefused extends Error {
   /** HTTP status. */
   readonly statusCode: number;
+  /** Of the error that GraphQL sends: the code of the refusal. */
+  readonly extensions: { readonly code: string };
   constructor(
     /** What the client is told. */
     readonly refusal: Refusal,
@@ -66,6 +73,7 @@ export class ApiKeyRefused extends Error {
     super(refusal.detail);
     this.name = "ApiKeyRefused";
     this.statusCode = refusal.status;
+    this.extensions = { code: refusal.code };
   }
 }
 
@@ -100,22 +108,25 @@ export function createApiKeyGuard(
   const guard = createGuard(verifier, options);
   return {
     async canActivate(context) {
-      if (context.getType() !== "http") throw new TypeError("keystile/nest guards HTTP handlers alone");
       // Own properties, and those of base classes.
       const [ofClass, ofHandler] = [context.getClass(), context.getHandler()].map(
         (target) => (target as Record<symbol, Requirement | undefined>)[REQUIREMENT],
       );
       if ((ofHandler ?? ofClass) === false) return true;
       const inner = [ofClass, ofHandler].filter((requirement) => typeof requirement === "object");
-      const request = context.switchToHttp().getRequest() as NestRequest;
-      const response = context.switchToHttp().getResponse() as NestResponse;
+      const { request, response } = endsOf(context);
       const { headers, ip: clientAddress } = request;
       const decision = await guard.check(
         { request, memory: request, header: headersOf(headers), clientAddress },
         () => inner,
       );
       if (decision.outcome === "skip") return true;
-      for (const [name, value] of Object.entries(decision.headers)) response.header(name, value);
+      if (response !== undefined)
+        setHeaders(
+          decision.headers,
+          (name) => response.getHeader(name),
+          (name, value) => response.header(name, value),
+        );
       if (decision.outcome === "refuse") throw new ApiKeyRefused(decision.refusal, decision.rendered);
       request.apiKey = decision.apiKey;
       return true;
@@ -123,9 +134,37 @@ export function createApiKeyGuard(
   };
 }
 
+/** What drivers of GraphQL put into its context. */
+interface GraphqlContext {
+  readonly req?: NestRequest & { readonly res?: NestResponse };
+  readonly res?: NestResponse;
+  readonly reply?: NestResponse & { readonly request?: NestRequest };
+}
+
+/** @throws TypeError for what is neither HTTP nor GraphQL, or a context of GraphQL without its request */
+function endsOf(context: NestContext): { request: NestRequest; response: NestResponse | undefined } {
+  const kind = context.getType();
+  if (kind === "http") {
+    const http = context.switchToHttp();
+    return { request: http.getRequest() as NestRequest, response: http.getResponse() as NestResponse };
+  }
+  if (kind !== "graphql")
+    throw new TypeError(
+      `keystile/nest guards HTTP and GraphQL: give handlers of kind ${kind} @NoApiKey(), and verify their keys by verifyHeaders`,
+    );
+  const { req, res, reply } = (context.getArgByIndex(2) ?? {}) as GraphqlContext;
+  const request = req ?? reply?.request;
+  if (request === undefined)
+    throw new TypeError("the context of GraphQL must have its request: context: ({ req, res }) => ({ req, res })");
+  return { request, response: res ?? reply ?? req?.res };
+}
+
 /** Sends the body of an {@link ApiKeyRefused}; registered by {@link ApiKeyModule}. */
 class RefusalFilter {
-  catch({ refusal, rendered }: ApiKeyRefused, host: Pick<NestContext, "switchToHttp">): void {
+  catch(refused: ApiKeyRefused, host: Pick<NestContext, "getType" | "switchToHttp">): void {
+    // GraphQL renders it, with `extensions`.
+    if (host.getType() !== "http") throw refused;
+    const { refusal, rendered } = refused;
     const response = host.switchToHttp().getResponse() as NestResponse;
     response.status(refusal.status);
     response.header("Content-Type", rendered.type);

@@ -20,7 +20,7 @@ const unauthorized = (detail: string, challenge = INVALID): Kind => ({
 });
 
 const KINDS = {
-  KEY_MISSING: unauthorized("No API key was sent.", "Bearer"),
+  KEY_MISSING: unauthorized("No API key was sent, or not with the scheme Bearer.", "Bearer"),
   KEY_INVALID: unauthorized("The API key is not valid."),
   NOT_FOUND: unauthorized("The API key does not exist."),
   DISABLED: unauthorized("The API key is disabled."),

@@ -10,6 +10,7 @@ import {
   type HeaderMap,
   headersOf,
   type KeyVerifier,
+  setHeaders,
   type VerifiedKey,
 } from "./guard.js";
 import { type Refusal } from "./refusal.js";
@@ -25,7 +26,7 @@ export interface TrpcContext {
   /** The request of the adapter. */
   readonly req: { readonly headers: HeaderMap | Headers };
   /** The response of a Node adapter, for headers. */
-  readonly res?: { setHeader(name: string, value: string): unknown } | undefined;
+  readonly res?: { getHeader?(name: string): unknown; setHeader(name: string, value: string): unknown } | undefined;
   /** The response headers of the fetch adapter. */
   readonly resHeaders?: Headers | undefined;
 }
@@ -41,13 +42,16 @@ const CODES: Readonly<Record<number, string>> = {
   503: "SERVICE_UNAVAILABLE",
 };
 
-/** What the middleware throws. tRPC takes an error of this name for one of its own. */
+/**
+ * What the middleware throws. tRPC takes an error of this name for one of its own. Its message, which clients get,
+ * begins with the code of the refusal, such as `KEY_INVALID: …`.
+ */
 export class ApiKeyRefused extends Error {
   /** A code of tRPC: UNAUTHORIZED, FORBIDDEN, TOO_MANY_REQUESTS and the like. */
   readonly code: string;
   /** @param refusal what the client is told; an error formatter may show `cause.retryAfter` */
   constructor(readonly refusal: Refusal) {
-    super(refusal.detail, { cause: refusal });
+    super(`${refusal.code}: ${refusal.detail}`, { cause: refusal });
     this.name = "TRPCError";
     this.code = CODES[refusal.status] ?? "INTERNAL_SERVER_ERROR";
   }
@@ -101,10 +105,15 @@ export function apiKey<Context extends TrpcContext = TrpcContext>(
       header: (name) => headerOf(context.req.headers, name),
     });
     if (decision.outcome === "skip") return opts.next({ ctx: {} as { apiKey: VerifiedKey } });
-    for (const [name, value] of Object.entries(decision.headers)) {
-      context.resHeaders?.set(name, value);
-      context.res?.setHeader(name, value);
-    }
+    const { resHeaders, res } = context;
+    setHeaders(
+      decision.headers,
+      (name) => resHeaders?.get(name) ?? res?.getHeader?.(name),
+      (name, value) => {
+        resHeaders?.set(name, value);
+        res?.setHeader(name, value);
+      },
+    );
     if (decision.outcome === "refuse") throw new ApiKeyRefused(decision.refusal);
     return opts.next({ ctx: { apiKey: decision.apiKey, [CALL]: memory } });
   };

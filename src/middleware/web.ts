@@ -4,7 +4,8 @@
  * @module keystile/web
  */
 import type { JsonObject } from "../contracts/types.js";
-import { type ApiKeyOptions, createGuard, type KeyVerifier, type VerifiedKey } from "./guard.js";
+import { type ApiKeyOptions, createGuard, type KeyVerifier, setHeaders, type VerifiedKey } from "./guard.js";
+import type { Headers as FieldValues } from "./ratelimit-fields.js";
 import { toResponse } from "./refusal-response.js";
 import { forget, isRemembered } from "./session.js";
 
@@ -58,7 +59,7 @@ export function apiKey<Rest extends readonly unknown[]>(
     if (decision.outcome === "skip") return handle(request, undefined, ...rest);
     if (decision.outcome === "refuse") return toResponse(decision);
     try {
-      return withHeaders(await handle(request, decision.apiKey, ...rest), Object.entries(decision.headers));
+      return withHeaders(await handle(request, decision.apiKey, ...rest), decision.headers);
     } finally {
       if (isOutermost) forget(request);
     }
@@ -69,18 +70,20 @@ export function apiKey<Rest extends readonly unknown[]>(
  * Sets them on the response itself, since a copy makes a stream of its body, which takes 90 µs with @hono/node-server.
  * A response that came from `fetch` can't be changed: of that one a copy has them. Of an upgrade there is no copy.
  */
-function withHeaders(response: Response, headers: readonly (readonly [string, string])[]): Response {
-  if (headers.length === 0 || response.status < 200) return response;
+function withHeaders(response: Response, headers: FieldValues): Response {
+  if (response.status < 200) return response;
   try {
-    for (const [name, value] of headers) response.headers.set(name, value);
-    return response;
+    return onto(response, headers);
   } catch {
-    return copyWith(response, headers);
+    return onto(new Response(response.body, response), headers);
   }
 }
 
-function copyWith(response: Response, headers: readonly (readonly [string, string])[]): Response {
-  const copy = new Response(response.body, response);
-  for (const [name, value] of headers) copy.headers.set(name, value);
-  return copy;
+function onto(response: Response, headers: FieldValues): Response {
+  setHeaders(
+    headers,
+    (name) => response.headers.get(name),
+    (name, value) => response.headers.set(name, value),
+  );
+  return response;
 }

@@ -25,6 +25,7 @@ export function readHeaders(
   skipTokens: boolean,
 ): { readonly presented: Presented; readonly skipped: boolean } {
   let skipped = false;
+  let presented: Presented;
   for (const name of names) {
     // Not one pattern for all of it: with a header full of spaces that would take quadratic time.
     const value = header(name)?.trim() ?? "";
@@ -32,12 +33,14 @@ export function readHeaders(
     if (name !== "authorization") return { presented: toKey(value), skipped };
     if (!BEARER.test(value)) continue;
     const key = value.slice("bearer".length).replace(/^ +/, "");
-    if (skipTokens && TOKEN.test(key)) skipped = true;
+    // A scheme alone hides no key in another header.
+    if (key === "") presented = null;
+    else if (skipTokens && TOKEN.test(key)) skipped = true;
     // A space or a comma: several values, or several headers that were joined. A tab separates no scheme from its
     // value.
     else return { presented: /[ \t,]/.test(key) ? null : toKey(key), skipped };
   }
-  return { presented: undefined, skipped };
+  return { presented, skipped };
 }
 
 /** A text that a verification accepts as a key, or null. */

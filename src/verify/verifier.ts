@@ -34,6 +34,7 @@ import { standardSchema } from "../lib/meta-schema.js";
 import { createAlgorithms, type MigrationAlgorithms } from "../lib/migration-hashes.js";
 import { LIMITER_OPTIONS, withFallback, withoutFallback } from "../ratelimit/fallback.js";
 import { placedLimiter } from "../ratelimit/memory/limiter.js";
+import { limiterOfStore } from "../ratelimit/memory/limiter-of-store.js";
 import { type CallKind, planRequest, type VerifyContext, type VerifyDeps } from "./call.js";
 import { createIdempotency, IDEMPOTENCY_OPTIONS, type IdempotencyOptions } from "./idempotency.js";
 import { createKeyUsage } from "./key-usage.js";
@@ -63,8 +64,8 @@ export interface VerifierOptions<Meta = JsonObject> extends StoreGuardOptions {
   /** How many records are cached, and for how long. */
   readonly cache?: CacheOptions | undefined;
   /**
-   * Default: a memory limiter of its own, as `memoryLimiter()` makes it: limits hold for this verifier alone and end
-   * with its process. `sqliteLimiter(store)` shares them between the processes of a host. The verifier does not close a
+   * Default: a memory limiter, as `memoryLimiter()` makes it, that all verifiers of this process on this store object
+   * and with this `clock` function share: limits hold for this process and end with it. `sqliteLimiter(store)` shares them between the processes of a host. The verifier does not close a
    * limiter given here.
    */
   readonly limiter?: Limiter | undefined;
@@ -278,11 +279,11 @@ export function createVerifier(given: Store, options: VerifierOptions<unknown> =
   const isSystemTime = settings.clock === undefined || settings.clock === Date.now;
   // The system's own returns whole milliseconds.
   const clock = isSystemTime ? Date.now : guardClock(settings.clock);
-  const local = placedLimiter();
+  const fallback = { onFailure: onLimiterFailure, nodes, timeout: limiterTimeout };
   const limiter =
     settings.limiter === undefined
-      ? withoutFallback(local)
-      : withFallback(settings.limiter, { onFailure: onLimiterFailure, nodes, local, timeout: limiterTimeout });
+      ? withoutFallback(limiterOfStore(given, settings.clock ?? Date.now))
+      : withFallback(settings.limiter, { ...fallback, local: placedLimiter() });
   const spender = credits?.mode === "leased" ? leasedSpenderOf(store, credits) : exactSpender(store);
   const cache = createKeyCache(store, ownOnly(settings.cache ?? {}));
   const outcomes = settings.onOutcome && createEventQueue(settings.onOutcome, ownOnly(settings.outcomes ?? {}));

@@ -1,7 +1,7 @@
 /** What is particular to one framework, and the parts of the shared core that no framework shows. */
 import "reflect-metadata";
 import { Controller, Get, Module, Req, UseGuards } from "@nestjs/common";
-import { NestFactory } from "@nestjs/core";
+import { ExternalContextCreator, NestFactory } from "@nestjs/core";
 import { initTRPC } from "@trpc/server";
 import { fetchRequestHandler } from "@trpc/server/adapters/fetch";
 import { createHTTPHandler } from "@trpc/server/adapters/standalone";
@@ -89,6 +89,27 @@ describe("express", () => {
     try {
       const response = await fetch(`${url}/`, { headers });
       expect([response.status, await response.text(), await left()]).toEqual([418, "handler", 99]);
+    } finally {
+      await close();
+    }
+  });
+});
+
+describe("what a guard adds for caches", () => {
+  it("leaves the handler's own, and adds to its Vary", async () => {
+    const own = { "cache-control": "public, max-age=60", vary: "Origin" };
+    const fields = (response: Response) => ["cache-control", "vary"].map((name) => response.headers.get(name));
+    const kept = ["public, max-age=60", "Origin, authorization, x-api-key"];
+    const web = webGuard(verifier, {}, () => new Response("passed", { headers: own }));
+    expect(fields(await web(new Request("http://localhost/", { headers })))).toEqual(kept);
+    const hono = new Hono().get("/", honoGuard(verifier), (c) => c.text("passed", 200, own));
+    expect(fields(await hono.request("/", { headers }))).toEqual(kept);
+    const app = express();
+    app.use((_req, res, next) => void (res.vary("Origin"), next()));
+    app.get("/", expressGuard(verifier), (_req, res) => void res.set("Cache-Control", own["cache-control"]).end());
+    const { url, close } = await listen(app);
+    try {
+      expect(fields(await fetch(url, { headers }))).toEqual(kept);
     } finally {
       await close();
     }
@@ -291,14 +312,51 @@ describe("nest", () => {
     const app = await serve({ controllers: [documents] });
     const refused = await app.get("route", {});
     expect([refused.status, refused.headers.get("www-authenticate")]).toEqual([401, "Bearer"]);
-    expect(await refused.json()).toEqual({ statusCode: 401, message: "No API key was sent." });
+    expect(await refused.json()).toEqual({
+      statusCode: 401,
+      message: "No API key was sent, or not with the scheme Bearer.",
+    });
     expect(await (await app.get("route")).text()).toBe("passed");
     await app.close();
   });
 
-  it("refuses what is no HTTP", async () => {
-    const context = { getType: () => "ws", getHandler: () => ({}), getClass: () => ({}) } as never;
-    await expect(createApiKeyGuard(verifier).canActivate(context)).rejects.toThrow("HTTP handlers alone");
+  /** A handler of another kind than HTTP, as drivers make them. */
+  const external = async (kind: string, shared: unknown, ...decorators: MethodDecorator[]) => {
+    const resolver = decorated("external", (request) => request.apiKey?.meta ?? "open", ...decorators);
+    class App {}
+    Module({ imports: [ApiKeyModule.forRoot(verifier)], controllers: [resolver] })(App);
+    const app = await NestFactory.create(App, { logger: false, abortOnError: false });
+    await app.init();
+    const instance = app.get<{ read(...args: unknown[]): unknown }>(resolver);
+    const call = function (...args: unknown[]) {
+      return (args[2] as { req?: NestRequest } | undefined)?.req?.apiKey?.meta ?? "open";
+    };
+    // The handler's function carries its decorators.
+    const read = Object.assign(call, {});
+    Object.defineProperties(read, Object.getOwnPropertyDescriptors(instance.read));
+    instance.read = read;
+    const creator = app.get(ExternalContextCreator, { strict: false });
+    const guarded = creator.create(instance, read, "read", "", undefined, undefined, undefined, undefined, kind);
+    try {
+      return (await guarded(undefined, {}, shared, {})) as unknown;
+    } finally {
+      await app.close();
+    }
+  };
+
+  it("guards GraphQL by the request in its context, and sets headers where it has the response", async () => {
+    const set: Record<string, string> = {};
+    const res = { getHeader: () => undefined, header: (name: string, value: string) => void (set[name] = value) };
+    expect(await external("graphql", { req: { headers }, res })).toEqual({ plan: "pro" });
+    expect(set["Cache-Control"]).toBe("private");
+    const refused = external("graphql", { req: { headers: {} } });
+    await expect(refused).rejects.toMatchObject({ name: "ApiKeyRefused", extensions: { code: "KEY_MISSING" } });
+    await expect(external("graphql", {})).rejects.toThrow("the context of GraphQL must have its request");
+  });
+
+  it("handlers of other kinds pass if they are opened, and else say what to do", async () => {
+    expect(await external("ws", undefined, NoApiKey())).toBe("open");
+    await expect(external("rpc", undefined)).rejects.toThrow("give handlers of kind rpc @NoApiKey()");
   });
 });
 
@@ -317,6 +375,15 @@ describe("trpc", () => {
     expect([first!["result"]!.data, second!["result"]!.data]).toEqual([{ plan: "pro" }, { plan: "pro" }]);
     expect(third!["error"]!.data).toMatchObject({ code: "FORBIDDEN", httpStatus: 403 });
     expect(await left()).toBe(98);
+  });
+
+  it("an error's message begins with the code of the refusal", async () => {
+    const t = initTRPC.context<{ req: Request }>().create();
+    const router = t.router({ plan: t.procedure.use(trpcGuard(verifier)).query(() => "passed") });
+    const req = new Request("http://localhost/plan");
+    const response = await fetchRequestHandler({ endpoint: "", req, router, createContext: () => ({ req }) });
+    const { error } = (await response.json()) as { error: { message: string } };
+    expect(error.message).toBe("KEY_MISSING: No API key was sent, or not with the scheme Bearer.");
   });
 
   it("with skipJwt the key may be missing, and the type says so", async () => {
@@ -346,7 +413,7 @@ describe("trpc", () => {
     const onError = vi.fn();
     const t = initTRPC.create();
     const router = t.router({ route: t.procedure.use(trpcGuard(verifier, { onError })).query(() => "passed") });
-    const refused = { code: "INTERNAL_SERVER_ERROR", message: "The request could not be handled." };
+    const refused = { code: "INTERNAL_SERVER_ERROR", message: "INTERNAL: The request could not be handled." };
     await expect(t.createCallerFactory(router)({}).route()).rejects.toMatchObject(refused);
     expect(onError).toHaveBeenCalledOnce();
   });

@@ -222,6 +222,18 @@ describe.each(BEDS)("middleware: $name", (bed: Bed) => {
     }
   });
 
+  it("no shared cache gives a response to another caller", async () => {
+    const { key } = await createKey();
+    const app = await start();
+    const passed = await app.call({ "x-api-key": key });
+    const refused = await app.call({ "x-api-key": "nobody" });
+    const fields = (response: Response) => ["vary", "cache-control"].map((name) => response.headers.get(name));
+    expect(fields(passed)).toEqual([expect.stringMatching(/authorization, x-api-key$/), "private"]);
+    expect(fields(refused)).toEqual([expect.stringMatching(/authorization, x-api-key$/), "no-store"]);
+    const elsewhere = await start({ keyFrom: ["X-Token"] });
+    expect((await elsewhere.call({ "x-token": key })).headers.get("vary")).toMatch(/x-token$/);
+  });
+
   it("a store that fails is 503, never a pass", async () => {
     const { key } = await createKey();
     const failing = createVerifier(

@@ -19,6 +19,7 @@ import { guardStore, STORE_GUARD_OPTIONS, type StoreGuardOptions } from "../../l
 import { createAlgorithms } from "../../lib/migration-hashes.js";
 import { LIMITER_OPTIONS, withFallback } from "../../ratelimit/fallback.js";
 import { memoryLimiter } from "../../ratelimit/memory/limiter.js";
+import { limiterOfStore } from "../../ratelimit/memory/limiter-of-store.js";
 import { type Audited, type AuditOptions, PROGRAM_AUDIT_OPTIONS, programAudit } from "../audit.js";
 import { type Audit, createKeyedMutex, createTurns, guardNewId } from "../context.js";
 import { contextFor, type Operation, withContext } from "../operation.js";
@@ -146,7 +147,8 @@ const CONTEXT = { caller: narrowing(() => {}) } as const satisfies Record<keyof 
 export function createRatelimits(store: Store, options: RatelimitsOptions = {}): Ratelimits & Audited {
   checkStore(store);
   const own = checkOptions(options, OPTIONS);
-  const context = ratelimitsContext(store, own, programAudit(own));
+  const local = own.limiter === undefined ? limiterOfStore(store, own.clock ?? Date.now) : memoryLimiter();
+  const context = ratelimitsContext(store, own, programAudit(own), local);
   return Object.freeze(withContext(methodsOf(context), CONTEXT_OF, context));
 }
 

@@ -624,6 +624,7 @@ describe("server: who the client is", () => {
   it("is the last address that is no trusted proxy, once a trusted one connects", async () => {
     const trustedProxies = ["127.0.0.0/8", "10.0.0.0/8"];
     expect(await codeFrom({ trustedProxies }, "x-forwarded-for: 198.51.100.1, 192.0.2.7, 10.1.1.1")).toBe("VALID");
+    expect(await codeFrom({ trustedProxies }, "x-forwarded-for: 192.0.2.7:51234, 10.1.1.1:443")).toBe("VALID");
     expect(
       await codeFrom({ trustedProxies }, "x-forwarded-for: 192.0.2.7, 198.51.100.1"),
       "what a client wrote in front",
