@@ -167,7 +167,7 @@ export function outcomesClauses(all: Clause): void {
   );
 
   clause(
-    "clause 28: a set of tags makes room for another once the last count that names it is removed",
+    "clause 28: a set of tags makes space for another once the last count that names it is removed",
     async (open) => {
       const store = await open();
       const at = NOON + 40 * DAY;
