@@ -3,7 +3,7 @@ import { readFrame } from "../src/keyring/import/import-batches.js";
 import { importKeys, type ImportOptions } from "../src/keyring/import/migrate-keys.js";
 import { contextOfKeyring, type Keyring } from "../src/keyring/keyring.js";
 import { createSpecifiedKey, specifiedKey } from "../src/keyring/keys/create-key.js";
-import { contextFor } from "../src/keyring/operation.js";
+import { runCall } from "../src/keyring/operation.js";
 import { parse } from "../src/keyring/schemas/parse.js";
 import { anyExternalId } from "../src/keyring/schemas/primitives.js";
 import type { V2KeysMigrateKeysRequestBody } from "../src/keyring/schemas/migration-requests.js";
@@ -13,10 +13,12 @@ const SCHEMA = specifiedKey(anyExternalId);
 
 /** Creates a key that may have expired already. */
 export async function createPastKey(keyring: Keyring, body: V2KeysCreateKeyRequestBody) {
-  return createSpecifiedKey(contextFor(contextOfKeyring(keyring)!, "createKey"), parse(SCHEMA, body));
+  const call = { context: contextOfKeyring(keyring)!, operation: "createKey" };
+  return runCall(call, (context) => createSpecifiedKey(context, parse(SCHEMA, body)));
 }
 
 /** Imports keys with the bounds of a service. */
 export async function importWithin(keyring: Keyring, body: V2KeysMigrateKeysRequestBody, options: ImportOptions) {
-  return importKeys(contextFor(contextOfKeyring(keyring)!, "migrateKeys"), readFrame(body), options);
+  const call = { context: contextOfKeyring(keyring)!, operation: "migrateKeys" };
+  return runCall(call, (context) => importKeys(context, readFrame(body), options));
 }

@@ -10,7 +10,7 @@ import { ROWS } from "./callbacks/rows.js";
 import { citationsIn, committedTexts, explainedIn, findWideComments } from "./structure/citations.js";
 import { findCallbacks } from "./structure/callbacks.js";
 import { type Block, blocksOf, layOut, promisedOutput } from "./structure/readme.js";
-import { findFaults, findUnusedArrows } from "./structure/rules.js";
+import { findFaults, findLateTimers, findUnusedArrows } from "./structure/rules.js";
 import { parse, readSources, ROOT } from "./structure/source.js";
 import { ENTRIES, findSurfaceFaults } from "./structure/surface.js";
 import { LONG, PACKAGE, SERVED, SIMULATION, SLOW } from "../vitest.config.js";
@@ -22,6 +22,23 @@ describe("structure: callbacks", () => {
     expect(Object.keys(ROWS).sort()).toEqual(callbacks);
     const members = callbacks.map((callback) => callback.split(".")[1]);
     expect([...checked].filter((name) => !members.includes(name))).toEqual([]);
+  });
+});
+
+describe("structure: timers", () => {
+  it("what a call waits for uses those that were captured at load", () => {
+    const sources = [...committedTexts()].filter(
+      ([path]) => /^src\/.*\.ts$/.test(path) && path !== "src/lib/timers.ts",
+    );
+    expect(sources.length).toBeGreaterThan(300);
+    expect(sources.flatMap(([path, text]) => findLateTimers(path.slice(4, -3), text))).toEqual([]);
+  });
+
+  it("finds one that is looked up at use", () => {
+    const wait = "await new Promise((resolve) => setTimeout(resolve, 5));";
+    expect(findLateTimers("stores/one", wait)).toEqual(["stores/one: setTimeout"]);
+    expect(findLateTimers("stores/one", `import { setTimeout } from "../lib/timers.js";\n${wait}`)).toEqual([]);
+    expect(findLateTimers("stores/one", "f(); // not setTimeout(f)")).toEqual([]);
   });
 });
 

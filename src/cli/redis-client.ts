@@ -4,6 +4,7 @@
  */
 import type { RedisClient } from "../ratelimit/redis/index.js";
 import { EXIT, failure } from "./io/failures.js";
+import { clearTimeout, setTimeout } from "../lib/timers.js";
 
 /** A connection that comes back by itself. */
 export interface RedisConnection {

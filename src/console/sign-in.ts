@@ -5,6 +5,7 @@
 import type { Limiter } from "../contracts/limiter.js";
 import { MAX_KEY_LENGTH } from "../lib/copy-json.js";
 import type { Sessions } from "./sessions.js";
+import { setTimeout } from "../lib/timers.js";
 
 const MINUTE = 60_000;
 /** Failures a minute that are answered as such: of one address, and of all together. */

@@ -179,7 +179,8 @@ export class KeystileError extends Error {
   /** Every problem with the request; empty unless the status is 400. */
   readonly errors: readonly ValidationProblem[];
   /**
-   * Of STORE_UNAVAILABLE: the change may or may not have been made. Absent: nothing was changed, or it does not say.
+   * A part of the change, or all of it, may have been made: the server did not say, or something failed after a write.
+   * Look before you repeat what adds up. Absent: nothing was changed, or it does not say.
    */
   readonly outcomeUnknown?: true;
 

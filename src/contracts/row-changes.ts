@@ -1,5 +1,15 @@
-/** Which records a change of a row concerns. Store clause 15. */
-import type { KeyRecord, RowChange } from "./store.js";
+/** Which records and balances a change of a row concerns. Store clauses 13 and 15. */
+import type { CreditChange, KeyRecord, RowChange, Write } from "./store.js";
+
+/** A write that changes a balance. */
+export type CreditWrite = Extract<Write, { readonly table: "keys" | "identities"; readonly row: unknown }> & {
+  readonly credits: CreditChange;
+};
+
+/** Whether a write changes a balance. */
+export function isCreditWrite(write: Write): write is CreditWrite {
+  return "credits" in write && write.credits !== undefined;
+}
 
 /** Tables whose rows are part of what a find returns. */
 const FOUND_WITH_KEYS = {

@@ -29,7 +29,8 @@
  *     the first in the list decides the outcome, and of one row the version before the name before the balance.
  *     `conflict`: the row has another version than was read, or is gone, or its balance has counted refills beyond
  *     `credits.refillsCounted`. `taken`: the row is new and its id exists, or another row has its name or a digest. Of
- *     writes of one version that are in flight at once, one is `written`.
+ *     writes of one version that are in flight at once, one is written. Of a write that was made with `credits`, the
+ *     outcome is the balances that it left, read in the same step.
  * 14. Draws never hand out more than the balance. An expired reserve returns to the balance before the next spend or
  *     draw, and before credits are added or deducted (`CreditChange`). Setting a balance voids older leases. A lease
  *     counts what it spent once, however often it is reported; ending a lease twice, or one that is unknown, changes
@@ -668,9 +669,15 @@ export interface KeyCounts {
 }
 /**
  * Outcome of a write (clause 13). `conflict`: read the rows again and retry. `taken`: another row has a name, a digest
- * or the new id; retrying would not help.
+ * or the new id; retrying would not help. It was made: `written`, or, if it has `credits`, the balance after it of each
+ * row that has some, in order.
  */
-export type WriteOutcome = "written" | "conflict" | "taken";
+export type WriteOutcome = "written" | "conflict" | "taken" | readonly WrittenBalance[];
+/** A balance as a write left it: credits that others take meanwhile are not missing yet. */
+export interface WrittenBalance extends Pick<CountedBalance, "remaining"> {
+  /** Credits that are leased or reserved, those of leases among them that expired and hold nothing in the store. */
+  readonly reserved: number;
+}
 /**
  * What a store can do beyond what every store must (clause 21). Whatever needs a power that the store lacks fails with
  * STORE_POWER_MISSING, which names it.
@@ -690,7 +697,10 @@ export interface StorePowers {
   readonly usage: boolean;
   /** Whether it keeps the audit trail (clause 25). Absent: false. */
   readonly audit?: boolean;
-  /** Whether credits can be reserved and settled later (clause 27). Absent: false. */
+  /**
+   * Whether credits can be reserved and settled later (clause 27). Absent: false. `verifier.reserve` needs `idempotency`
+   * too, whose secret signs its handles.
+   */
   readonly reservations?: boolean;
   /** Whether it counts outcomes of verifications (clause 28). Absent: false. */
   readonly analytics?: boolean;

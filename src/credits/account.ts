@@ -21,6 +21,7 @@ import type {
   Settlement,
   SettleRequest,
   Spend,
+  WrittenBalance,
 } from "../contracts/store.js";
 import { boundariesBetween, calendarOf } from "./refill-calendar.js";
 
@@ -324,6 +325,11 @@ export function countedBalance(
     reserved: swept.reserved,
     totals: { credited, refilled, adjusted, spent, forfeited },
   };
+}
+
+/** What a write answers of an account that it changed. */
+export function writtenBalance({ unlimited, remaining, reserved }: Account): WrittenBalance {
+  return unlimited ? { remaining: null, reserved: 0 } : { remaining, reserved };
 }
 
 /** {@link sweep} where that returns anything to the balance; otherwise it changes nothing. */

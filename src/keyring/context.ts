@@ -9,6 +9,7 @@ import type { EventQueue } from "../lib/event-queue.js";
 import { hasIdForm, newId } from "../lib/hash.js";
 import type { Algorithms } from "../lib/migration-hashes.js";
 import { nextTurn } from "../lib/after-input.js";
+import { setTimeout } from "../lib/timers.js";
 
 /** Built once by `createKeyring`, and copied with another name or actor for a call. */
 export interface Context {
@@ -31,6 +32,13 @@ export interface Context {
   readonly caller: Caller | undefined;
   readonly mutex: KeyedMutex;
   readonly turns: Turns;
+  /** Of this call. */
+  readonly progress: Progress;
+}
+
+/** What a call has done so far: `write.ts` notes it, and `operation.ts` tells it with what fails afterwards. */
+export interface Progress {
+  hasWritten: boolean;
 }
 
 /** What reading rows takes. */

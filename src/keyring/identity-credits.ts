@@ -5,18 +5,16 @@ import { periodOf } from "../credits/refill-calendar.js";
 import type { Mutable } from "../lib/mutable.js";
 import { type Context, updateWithRetry } from "./context.js";
 import type { CreditPatch } from "./keys/credit-change.js";
-import { readCredits } from "./keys/key-response.js";
+import { toChangedCredits } from "./keys/key-response.js";
 import { keysThatDrawOn, pagesOfKeys } from "./keys/keys-of-identity.js";
 import { changeBalanceOf, writeKey } from "./keys/update-key.js";
 import { operation } from "./operation.js";
 import { requireNamed } from "./rows.js";
 import { changedIdentityBalance } from "./schemas/credits.js";
-import type { KeyCredits } from "./schemas/responses.js";
 import { writeRows } from "./write.js";
 
 /**
- * Sets, raises or lowers the balance that its keys share. Returns it after the change, which may include concurrent
- * spends.
+ * Sets, raises or lowers the balance that its keys share. Returns it as the change left it.
  * @throws KeystileError BAD_REQUEST, also for `increment` and `decrement` without credits · NOT_FOUND
  */
 export const updateIdentityCredits = operation(
@@ -24,17 +22,17 @@ export const updateIdentityCredits = operation(
   changedIdentityBalance,
   async (context, { identity, value = null, operation }) => {
     const now = context.clock();
-    const { id } = await updateWithRetry(context, identity, async () => {
+    const changed = await updateWithRetry(context, identity, async () => {
       const row: Mutable<IdentityRow> = { ...(await requireNamed(context, "identities", identity)) };
       let change: CreditChange | undefined;
       if (value === null || operation === "set")
         change = await changeIdentityCredits(context, row, { remaining: value }, now);
       else if (row.hasCredits !== true) throw badRequest([WITHOUT_CREDITS]);
       else change = { period: periodOf(row.refill, now), now, add: operation === "increment" ? value : -value };
-      return (await writeRows(context, [identityWrite(row, change)])) ? row : undefined;
+      const balances = await writeRows(context, [identityWrite(row, change)]);
+      return balances && { row, balance: balances[0] };
     });
-    const [credits] = await readCredits(context, "identities", [await requireNamed(context, "identities", id)], now);
-    return credits as KeyCredits;
+    return toChangedCredits(changed, value);
   },
 );
 

@@ -31,7 +31,7 @@ import { rerollKey } from "./keys/reroll-key.js";
 import { searchKeys } from "./keys/search-keys.js";
 import { updateCredits } from "./keys/update-credits.js";
 import { deleteKey, updateKey } from "./keys/update-key.js";
-import { contextFor, methodOf, type Operation, withContext } from "./operation.js";
+import { methodOf, type Operation, runCall, withContext } from "./operation.js";
 import { listAudit } from "./list-audit.js";
 import * as permissions from "./rbac/permissions.js";
 import * as roles from "./rbac/roles.js";
@@ -352,13 +352,13 @@ export function keyringContext(
     caller: undefined,
     mutex: createKeyedMutex(),
     turns: createTurns(),
+    progress: { hasWritten: false },
     scheme,
   };
 }
 
 function methodsOf(context: RootKeyContext): Keyring {
   const method = <B, T>(operation: Operation<RootKeyContext, B, T>) => methodOf(context, operation);
-  const importing = contextFor(context, "migrateKeys");
   return {
     createApi: method(apis.createApi),
     getOrCreateApi: method(apis.getOrCreateApi),
@@ -399,7 +399,8 @@ function methodsOf(context: RootKeyContext): Keyring {
     updateIdentityCredits: method(updateIdentityCredits),
     deleteIdentity: method(identities.deleteIdentity),
     createMigration: method(createMigration),
-    migrateKeys: (body, options) => migrateKeys(importing, body, options),
+    migrateKeys: (body, options) =>
+      runCall({ context, operation: "migrateKeys" }, (importing) => migrateKeys(importing, body, options)),
     createRootKey: method(rootKeys.createRootKey),
     listRootKeys: method(rootKeys.listRootKeys),
     updateRootKey: method(rootKeys.updateRootKey),

@@ -3,6 +3,7 @@
  * the HTTP operation does the same, and checks its caller in between.
  */
 import type { Caller } from "../contracts/caller.js";
+import { isKeystileError, KeystileError } from "../contracts/errors.js";
 import { actorOf, type Audited, auditedBy } from "./audit.js";
 import type { Context } from "./context.js";
 import { parse, type Schema } from "./schemas/parse.js";
@@ -28,10 +29,35 @@ export function operation<C extends Context, B, T>(
   return { name, schema, act };
 }
 
-/** The context of one operation, and of one call for a caller. */
-export function contextFor<C extends Context>(context: C, operation: string, caller?: Caller): C {
-  if (caller === undefined) return { ...context, operation };
-  return { ...context, operation, caller, audit: { ...context.audit, actor: actorOf(caller) } };
+/**
+ * Runs one call of an operation in a context of its own.
+ *
+ * Why here: whatever an operation does after its first write, no error of it may read as if nothing had been changed.
+ * @param caller for whom; absent: the program itself
+ * @throws what `act` throws; once something was written, errors of the store and the like as `outcomeUnknown`
+ */
+export async function runCall<C extends Context, T>(
+  {
+    context: shared,
+    operation,
+    caller,
+  }: { readonly context: C; readonly operation: string; readonly caller?: Caller | undefined },
+  act: (context: C) => Promise<T>,
+): Promise<T> {
+  const context = { ...shared, operation, progress: { hasWritten: false } };
+  try {
+    if (caller === undefined) return await act(context);
+    return await act({ ...context, caller, audit: { ...context.audit, actor: actorOf(caller) } });
+  } catch (error) {
+    throw context.progress.hasWritten ? asUnknown(error) : error;
+  }
+}
+
+/** A refusal of the request stays one: it says what was asked for was not done. */
+function asUnknown(error: unknown): unknown {
+  if (!isKeystileError(error) || error.status < 500 || error.outcomeUnknown === true) return error;
+  const detail = `${error.detail}; a part of what was asked for, or all of it, was written before`;
+  return new KeystileError(error.code, detail, { cause: error, outcomeUnknown: true });
 }
 
 /** The method of an operation: it parses, and acts as the program. A body that is left out is an empty one. */
@@ -39,9 +65,9 @@ export function methodOf<C extends Context, B, T>(
   shared: C,
   { name, schema, act }: Operation<C, B, T>,
 ): (body?: B) => Promise<T> {
-  const context = contextFor(shared, name);
-  const accepted = typeof schema === "function" ? schema(context) : schema;
-  return async (body = {} as B) => act(context, parse(accepted, body));
+  const accepted = typeof schema === "function" ? schema(shared) : schema;
+  return (body = {} as B) =>
+    runCall({ context: shared, operation: name }, async (context) => act(context, parse(accepted, body)));
 }
 
 /**

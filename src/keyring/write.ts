@@ -7,7 +7,7 @@
 import type { AuditEntry } from "../contracts/audit.js";
 import { KeystileError } from "../contracts/errors.js";
 import { fieldsThat } from "../contracts/key-fields.js";
-import type { CreditChange, NewKey, Store, Write, WriteOutcome } from "../contracts/store.js";
+import type { CreditChange, NewKey, Store, Write, WriteOutcome, WrittenBalance } from "../contracts/store.js";
 import type { MaybePromise } from "../contracts/types.js";
 import { ownOnly } from "../lib/check-options.js";
 import { isThenable } from "../lib/thenable.js";
@@ -25,14 +25,19 @@ export async function insertNamed(context: Context, row: NewRow, what: string): 
 }
 
 /**
- * Writes rows that were read for it. False: another writer came between, so read them again (store clause 13).
+ * Writes rows that were read for it. `undefined`: another writer came between, so read them again (store clause 13).
  * @param what whose name may be taken, in words, for the message
+ * @returns the balances that it left, of each row with `credits`
  * @throws KeystileError CONFLICT: a name is taken; reading again would not help
  */
-export async function writeRows(context: Context, writes: readonly Write[], what = NAME): Promise<boolean> {
+export async function writeRows(
+  context: Context,
+  writes: readonly Write[],
+  what = NAME,
+): Promise<readonly WrittenBalance[] | undefined> {
   const outcome = await write(context, writes);
   if (outcome === "taken") throw taken(what);
-  return outcome === "written";
+  return outcome === "conflict" ? undefined : outcome === "written" ? [] : outcome;
 }
 
 const NAME = "Another with this name or digest";
@@ -44,7 +49,7 @@ export function taken(what: string): KeystileError {
 
 /**
  * `write` of the store (store clause 13), and the entry of what was written. Writes that change nothing are neither
- * made nor recorded: the answer is `written`.
+ * made nor recorded: the answer is `written`. Notes in the context that something was written.
  */
 export async function write(context: Context, writes: readonly Write[]): Promise<WriteOutcome> {
   const { unaudited, audit } = context;
@@ -54,11 +59,13 @@ export async function write(context: Context, writes: readonly Write[]): Promise
   // A change of credits by 0 counts due refills and returns expired reserves.
   if (changing.length === 0 && !writes.some((write) => "credits" in write)) return "written";
   const isKept = unaudited.powers.audit === true;
-  if (changing.length === 0 || (audit.queue === undefined && !isKept)) return unaudited.write(writes);
-  const entry = describe(context, { ...touched(changing), fields: [...fields].sort() });
+  const isTold = changing.length > 0 && (audit.queue !== undefined || isKept);
+  const entry = isTold && describe(context, { ...touched(changing), fields: [...fields].sort() });
   // All of them, where one changes something: the others guard the versions of their rows.
-  const outcome = await (isKept ? unaudited.write(writes, [entry]) : unaudited.write(writes));
-  if (outcome === "written") audit.queue?.emit(entry);
+  const outcome = await (isKept && entry ? unaudited.write(writes, [entry]) : unaudited.write(writes));
+  if (outcome === "conflict" || outcome === "taken") return outcome;
+  context.progress.hasWritten = true;
+  if (entry) audit.queue?.emit(entry);
   return outcome;
 }
 
@@ -66,14 +73,15 @@ export async function write(context: Context, writes: readonly Write[]): Promise
 export function insertKeys(context: Context, keys: readonly NewKey[]): MaybePromise<boolean[]> {
   const { unaudited, audit } = context;
   const isKept = unaudited.powers.audit === true;
-  if (audit.queue === undefined && !isKept) return unaudited.insertKeys(keys);
-  const entry = describe(context, { ids: idsOfNew(keys), fields: [], count: keys.length });
+  const isTold = audit.queue !== undefined || isKept;
+  const entry = isTold && describe(context, { ids: idsOfNew(keys), fields: [], count: keys.length });
   const emit = (inserted: boolean[]): boolean[] => {
     const count = inserted.filter(Boolean).length;
-    if (count > 0) audit.queue?.emit({ ...entry, count });
+    if (count > 0) context.progress.hasWritten = true;
+    if (count > 0 && entry) audit.queue?.emit({ ...entry, count });
     return inserted;
   };
-  const answer = isKept ? unaudited.insertKeys(keys, entry) : unaudited.insertKeys(keys);
+  const answer = isKept && entry ? unaudited.insertKeys(keys, entry) : unaudited.insertKeys(keys);
   return isThenable(answer) ? Promise.resolve(answer).then(emit) : emit(answer);
 }
 

@@ -1,11 +1,14 @@
-/**
- * Node's `setImmediate`, which runs a function once pending input was read.
- * @returns undefined where the host has none: it is looked up at run time
- */
-export function afterInput(): ((act: () => void) => unknown) | undefined {
-  const immediate: unknown = Reflect.get(globalThis, "setImmediate");
-  return typeof immediate === "function" ? (immediate as (act: () => void) => unknown) : undefined;
-}
+/** Turns of the event loop, whatever timers a program's tests replace. */
+import { queueMicrotask, setTimeout } from "./timers.js";
+
+/** Captured at load; only Node, Bun and Deno have it. */
+const immediate = Reflect.get(globalThis, "setImmediate") as ((act: () => void) => unknown) | undefined;
+
+/** Runs a function once pending input was read; as a microtask where the host cannot. */
+export const afterInput: (act: () => void) => unknown = immediate ?? queueMicrotask;
+
+/** Runs a function in another turn of the event loop. */
+export const inNextTurn: (act: () => void) => unknown = immediate ?? ((act) => setTimeout(act, 0));
 
 /**
  * Yields to timers, input and other writers.
@@ -14,9 +17,5 @@ export function afterInput(): ((act: () => void) => unknown) | undefined {
  * turn of the event loop. Eight long requests that took turns by it took one, of 300 ms.
  */
 export function nextTurn(): Promise<void> {
-  return new Promise((resolve) => {
-    const immediate = afterInput();
-    if (immediate !== undefined) immediate(resolve);
-    else setTimeout(resolve, 0);
-  });
+  return new Promise((resolve) => void inNextTurn(resolve));
 }

@@ -1,4 +1,5 @@
 /** Those who are notified of the changes of a store. */
+import { queueMicrotask } from "../lib/timers.js";
 
 /** Listeners, each notified in the order in which they were added. */
 export interface Listeners<C> {

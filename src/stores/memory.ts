@@ -2,7 +2,6 @@
 import { KeystileError } from "../contracts/errors.js";
 import type {
   Change,
-  CreditChange,
   KeyRecord,
   KeyRef,
   KeyRow,
@@ -15,7 +14,6 @@ import type {
   StorePowers,
   Table,
   Write,
-  WriteOutcome,
 } from "../contracts/store.js";
 import {
   type Account,
@@ -35,11 +33,12 @@ import {
   reserve,
   settle,
   spend,
+  writtenBalance,
 } from "../credits/account.js";
 import { creditsSource } from "../lib/credits-source.js";
 import { deepFreeze } from "../lib/deep-freeze.js";
 import { newSecret } from "../lib/hash.js";
-import { isFoundWithKeys } from "../contracts/row-changes.js";
+import { type CreditWrite, isCreditWrite, isFoundWithKeys } from "../contracts/row-changes.js";
 import { trust } from "../lib/guards/trusted.js";
 import { createEndings, endedAs, type Endings } from "./endings.js";
 import { findEach } from "./find-each.js";
@@ -243,7 +242,8 @@ export function memoryStore(): Store {
       if (hasCounted()) creditDays.keep([...before, ...writes.flatMap((write) => accountsOfWrite(state, write))], at);
       entries.forEach(record);
       notify(changes);
-      return "written";
+      const changed = writes.filter(isCreditWrite).map((write) => state.accounts.get(refOf(state, write)) as Account);
+      return changed.length > 0 ? changed.map(writtenBalance) : "written";
     },
 
     subscribe,
@@ -375,7 +375,7 @@ function insertKey(state: State, { row, balance }: NewKey): boolean {
 }
 
 /** Why the writes cannot be made (store clause 13). `undefined`: they can. */
-function refusalOf(state: State, writes: readonly Write[]): Exclude<WriteOutcome, "written"> | undefined {
+function refusalOf(state: State, writes: readonly Write[]): "conflict" | "taken" | undefined {
   const { rows, unique, accounts } = state;
   const claimed = new Set<string>();
   for (const write of writes) {
@@ -390,7 +390,7 @@ function refusalOf(state: State, writes: readonly Write[]): Exclude<WriteOutcome
     const texts = uniqueOf(table, row);
     if (texts.some((text) => claimed.has(text) || (unique.get(text) ?? row.id) !== row.id)) return "taken";
     for (const text of texts) claimed.add(text);
-    if (hasCredits(write) && !isCurrent(accounts.get(refOf(state, write)), write.credits)) return "conflict";
+    if (isCreditWrite(write) && !isCurrent(accounts.get(refOf(state, write)), write.credits)) return "conflict";
   }
   return undefined;
 }
@@ -405,19 +405,10 @@ function isDrawnOn({ rows }: State, id: string): boolean {
   return false;
 }
 
-/** A write that changes a balance. */
-type CreditWrite = Extract<Write, { readonly table: "keys" | "identities"; readonly row: unknown }> & {
-  readonly credits: CreditChange;
-};
-
-function hasCredits(write: Write): write is CreditWrite {
-  return "credits" in write && write.credits !== undefined;
-}
-
 function apply(state: State, write: Write): void {
   if ("remove" in write) return remove(state, write.table, write.remove);
   put(state, write.table, write.row);
-  if (!hasCredits(write)) return;
+  if (!isCreditWrite(write)) return;
   const ref = refOf(state, write);
   const { accounts } = state;
   const { account, leases } = applyChange(accounts.get(ref), leasesOf(state, ref), write.credits);

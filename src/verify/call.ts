@@ -106,6 +106,8 @@ export interface Verification extends Lookup {
   readonly timeout: number | undefined;
   /** Set once a call has begun to reserve. */
   reservation: Reserved | undefined;
+  /** The key's, once its credits were asked for. */
+  workspaceId: string;
 }
 
 /** A request that was validated before, but for its key. */
@@ -184,6 +186,7 @@ export function beginCall(
     once: undefined,
     timeout,
     reservation: undefined,
+    workspaceId: "",
   };
 }
 

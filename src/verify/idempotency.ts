@@ -9,6 +9,7 @@
 import type { Caller } from "../contracts/caller.js";
 import { badRequest, KeystileError } from "../contracts/errors.js";
 import type { OnceBounds, OnceRecord, Spend, Store } from "../contracts/store.js";
+import type { MaybePromise } from "../contracts/types.js";
 import { RESERVATION } from "../credits/account.js";
 import type { Spender, SpendTarget } from "../credits/spender.js";
 import { type Check, checkOptions, integer } from "../lib/check-options.js";
@@ -65,6 +66,8 @@ export interface IdempotentCall {
 }
 
 export interface Idempotency {
+  /** Reads the secret of the store, once. @returns makes digests of texts with it. @throws STORE_POWER_MISSING */
+  signer(): Promise<(text: string) => MaybePromise<string>>;
   /**
    * Whose key it is, as text.
    * @throws KeystileError BAD_REQUEST: the key is not 1 to 255 characters of printable ASCII · STORE_POWER_MISSING;
@@ -94,12 +97,14 @@ export function createIdempotency(store: Store, spender: Spender, options: Idemp
   /** Digest of the body, by the id of the record. */
   const inFlight = new Map<string, string>();
   let secret: string | undefined;
-  const digest = async (text: string): Promise<string> => {
-    secret ??= await store.readSecret("idempotency");
-    return keyedDigest(secret, text);
+  const signer = async () => {
+    const known = (secret ??= await store.readSecret("idempotency"));
+    return (text: string) => keyedDigest(known, text);
   };
+  const digest = async (text: string): Promise<string> => (await signer())(text);
 
   return {
+    signer,
     scopeOf(idempotencyKey, caller) {
       if (typeof idempotencyKey !== "string") throw new TypeError("context.idempotencyKey must be a string");
       if (!IDEMPOTENCY_KEY.test(idempotencyKey)) throw malformed();

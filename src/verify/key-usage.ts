@@ -13,6 +13,7 @@ import type { CachedKey } from "../cache/cached-key.js";
 import type { KeyUse, Store, Write } from "../contracts/store.js";
 import { isUnknownStart, startOf, UNKNOWN_START } from "../lib/hash.js";
 import { startTimer } from "../lib/start-timer.js";
+import { nextTurn } from "../lib/after-input.js";
 
 const MINUTE = 60_000;
 /** Milliseconds from a note to its write. */
@@ -85,7 +86,7 @@ export function createKeyUsage(store: Store, recordsUses: boolean): KeyUsage {
 /** Runs batch after batch; one that fails is dropped. */
 async function inBatches<T>(items: readonly T[], run: (batch: readonly T[]) => unknown): Promise<void> {
   for (let i = 0; i < items.length; i += MAX_BATCH) {
-    if (i > 0) await new Promise((resolve) => setTimeout(resolve, 0));
+    if (i > 0) await nextTurn();
     try {
       await run(items.slice(i, i + MAX_BATCH));
     } catch {

@@ -3,7 +3,9 @@
  * clause 27.
  *
  * Why a handle's id names the account: any process can settle by it in one step, without looking for it first. Of a
- * call that took nothing it names none, and there is nothing to settle in the store.
+ * call that took nothing it names none, and there is nothing to settle in the store. Why it is signed, with the
+ * workspace, by the secret of the store: what was cut short or made up would otherwise settle nothing and say that it
+ * did, and a verifier of one workspace could settle what is another's.
  */
 import type { KeyRef } from "../contracts/store.js";
 import type { RefusedKey, UnknownKey, V2KeysVerifyKeyRequestBody, VerifiedKey } from "../contracts/types.js";
@@ -33,8 +35,8 @@ export type ReservationSettlement =
       readonly settled: false;
       /**
        * Nothing was changed. `settled`: it was settled before. `expired`: it had returned to the balance. `voided`: the
-       * balance was set meanwhile. `unknown`: there is none under this id, its balance is gone, or an hour has passed
-       * since its time-out.
+       * balance was set meanwhile. `unknown`: `reserve` gave no such id, or of another workspace than the verifier's;
+       * its balance is gone; or an hour has passed since its time-out.
        */
       readonly reason: "settled" | "expired" | "voided" | "unknown";
     };
@@ -57,11 +59,15 @@ export interface Reservation {
 /** Result of `reserve`: that of `verify`, and of a VALID how to settle what it took. */
 export type ReservationResult<Meta> = (VerifiedKey<Meta> & Reservation) | RefusedKey<Meta> | UnknownKey;
 
-/** A handle in text: the reservation, and whose account it is of, unless it took nothing. */
-const HANDLE = /^(res_[a-zA-Z0-9_-]{1,60})(?:\.(?:n(-?\d{1,15})|s(.+)))?$/s;
+/** A handle in text: the reservation, its workspace, whose account it is of, unless it took nothing, and a signature. */
+const HANDLE = /^((res_[\w-]{1,60})\.([\w-]{1,255})(?:\.(?:n(-?\d{1,15})|s(.+)))?)\.([\w-]{22})$/s;
 const TIMEOUT = 300_000;
 const timeoutCheck = integer(1_000, 86_400_000);
 const MAX_HANDLE = 1_024;
+/** No other text that is digested with the secret begins so: those are a workspace or 22 characters, a blank and more. */
+const SIGNED = "reservation: ";
+
+const UNKNOWN: ReservationSettlement = Object.freeze({ settled: false, reason: "unknown" });
 
 export type Settle = (id: string, spent: number) => Promise<ReservationSettlement>;
 
@@ -73,11 +79,16 @@ export async function reserveKey(
   settle: Settle,
 ): Promise<ReservationResult<unknown>> {
   requirePower(deps.sources.store, "reservations", "verifier.reserve");
+  requirePower(deps.sources.store, "idempotency", "verifier.reserve");
+  // Before anything is taken.
+  const sign = await deps.idempotency.signer();
   const call = beginCall(deps, request, context, { timeout: timeoutOf(context) });
   const result = await answer(call);
   if (!result.valid) return result;
   const { ref, id: stored } = call.reservation ?? { id: newId("res"), ref: undefined };
-  const id = ref === undefined || result.credits === undefined ? stored : `${stored}.${textOf(ref)}`;
+  const account = ref === undefined || result.credits === undefined ? "" : `.${textOf(ref)}`;
+  const signed = `${stored}.${call.workspaceId}${account}`;
+  const id = `${signed}.${await sign(SIGNED + signed)}`;
   const commit = (spent: number) => settle(id, spent);
   return Object.assign(result, { id, commit, release: () => commit(0) });
 }
@@ -90,14 +101,18 @@ function timeoutOf(context: ReserveContext | undefined): number {
 
 /** @throws as `Verifier.settle` */
 export async function settleReservation(
-  { sources: { store }, clock }: VerifyDeps,
+  { sources: { store, workspaceId }, clock, idempotency }: VerifyDeps,
   handle: string,
   spent: number,
 ): Promise<ReservationSettlement> {
   if (typeof handle !== "string") throw new TypeError("id must be the id of a reservation");
   if (!Number.isSafeInteger(spent) || spent < 0) throw new RangeError("spent must be an integer from 0 to 2^53 - 1");
-  const [, id, number, text] = (handle.length > MAX_HANDLE ? null : HANDLE.exec(handle)) ?? [];
-  if (id === undefined) return { settled: false, reason: "unknown" };
+  const parts = handle.length > MAX_HANDLE ? null : HANDLE.exec(handle);
+  if (parts === null) return UNKNOWN;
+  const [, signed = "", id = "", of, number, text, signature] = parts;
+  if (workspaceId !== undefined && of !== workspaceId) return UNKNOWN;
+  // Not in constant time: what it authenticates is random, and not known to whoever guesses.
+  if ((await (await idempotency.signer())(SIGNED + signed)) !== signature) return UNKNOWN;
   const ref = number === undefined ? text : Number(number);
   if (ref === undefined) return { settled: true, spent: 0 };
   requirePower(store, "reservations", "verifier.settle");

@@ -222,6 +222,7 @@ function noteLimits(call: Verification, taken: LimitsTaken): boolean {
 
 /** @returns true: the credits were not taken */
 function exceedsCredits(call: Verification, key: CachedKey): MaybePromise<boolean> {
+  call.workspaceId = key.policy.workspaceId;
   if (call.once !== undefined) return exceedsOnce(call, key, call.once);
   if (!key.policy.hasCredits) return false;
   return call.timeout === undefined ? spendCredits(call, key, call.request.cost) : reserveCredits(call, key);

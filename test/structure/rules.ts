@@ -205,3 +205,18 @@ function findCycles(sources: readonly Source[]): string[][] {
   for (const { path } of sources) walk(path, []);
   return cycles;
 }
+
+const TIMERS = ["setTimeout", "setInterval", "setImmediate", "queueMicrotask"];
+/** Work that no call waits for: it goes by the timers of the moment, so that a program's fake timers reach it. */
+const IN_BACKGROUND = /^(lib\/(start-timer|event-queue)|credits\/lease-manager|testing\/.*|console\/view\/script)$/;
+
+/** Timers that a module of `src` looks up when it uses them, as `module: name`: a test's fake timers would stop it. */
+export function findLateTimers(module: string, text: string): string[] {
+  if (IN_BACKGROUND.test(module)) return [];
+  const captured = /^const \{([^}]*)\} = globalThis;$|^import \{([^}]*)\} from "[./]*lib\/timers\.js";$/gm;
+  const known = [...text.matchAll(captured)].map(([line]) => line).join();
+  const used = text.replace(/\/\*[\s\S]*?\*\/|\/\/.*/g, "");
+  return TIMERS.filter((name) => new RegExp(`(?<![.\\w"])${name}[(,]`).test(used.replaceAll(captured, "")))
+    .filter((name) => !known.includes(name))
+    .map((name) => `${module}: ${name}`);
+}

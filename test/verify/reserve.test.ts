@@ -123,6 +123,24 @@ describe.each(BEDS)("reserve: %s", (_, open, credits) => {
     await other.close();
   });
 
+  it("is settled by no verifier of another workspace, and by one of all", async () => {
+    const store = open();
+    const { create, hold, verifier } = await world(store, { credits });
+    const { key } = await create(100);
+    const ids = [(await hold(key, 60)).id, (await hold(key, 0)).id];
+    await verifier.close();
+    const [stranger, own, all] = [{ workspaceId: "ws_other" }, { workspaceId: "ws_default" }, {}].map((options) =>
+      createVerifier(store, { clock: () => NOON, ...options }),
+    ) as [typeof verifier, typeof verifier, typeof verifier];
+    for (const id of ids) {
+      expect(await stranger.settle(id, 0)).toEqual(late("unknown"));
+      expect(await stranger.settle(id.replace("ws_default", "ws_other"), 0)).toEqual(late("unknown"));
+    }
+    expect(await own.settle(ids[0]!, 20)).toEqual({ settled: true, spent: 20 });
+    expect(await all.settle(ids[1]!, 0)).toEqual({ settled: true, spent: 0 });
+    for (const one of [stranger, own, all]) await one.close();
+  });
+
   it("all other checks run in the same call, and a refusal has no handle", async () => {
     const { create, verifier, keyring, creditsOf } = await world(open(), { credits });
     const ratelimits = [{ name: "requests", limit: 1, duration: MINUTE, autoApply: true }];
@@ -204,8 +222,19 @@ describe("reserve", () => {
     for (const spent of [41, -1, 1.5, NaN, 2 ** 53]) await expect(call.commit(spent)).rejects.toThrow(RangeError);
     for (const id of ["", "res_", `res_1.n${"9".repeat(20)}`, "node_1.1", `x${call.id}`, `res_1.s${"k".repeat(2_000)}`])
       expect(await verifier.settle(id, 0)).toEqual(late("unknown"));
-    for (const id of [`res_other.s${keyId}`, "res_1.n7", "res_1.skey_gone"])
+    for (const id of [`res_other.s${keyId}`, "res_1.n7", "res_1.skey_gone", "res_1", "res_1.ws_default"])
       expect(await verifier.settle(id, 0)).toEqual(late("unknown"));
+    // Cut short at any place, and with any part of another handle.
+    const free = await hold(key, 0);
+    for (const { id } of [call, free])
+      for (let length = 0; length < id.length; length++)
+        expect(await verifier.settle(id.slice(0, length), 0)).toEqual(late("unknown"));
+    const [parts, others] = [call.id.split("."), (await hold(key, 1)).id.split(".")];
+    for (const place of [0, 3]) {
+      const mixed = parts.map((part, i) => (i === place ? others[i] : part)).join(".");
+      expect(await verifier.settle(mixed, 0)).toEqual(late("unknown"));
+    }
+    expect(await verifier.settle([parts[0], parts[1], parts[3]].join("."), 0)).toEqual(late("unknown"));
     await expect(verifier.settle(7 as never, 0)).rejects.toThrow(new TypeError("id must be the id of a reservation"));
     // Also where there is nothing to settle.
     for (const spent of [-1, 1.5, NaN])

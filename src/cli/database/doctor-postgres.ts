@@ -7,6 +7,7 @@ import { reconcile } from "../../stores/postgres/reconcile.js";
 import { SCHEMA_VERSION } from "../../stores/postgres/schema.js";
 import { CLOCK_TOLERANCE, type ExamineOptions, fail, type Finding, ok, toFindings, warn } from "./finding.js";
 import { openPool } from "./postgres.js";
+import { setTimeout } from "../../lib/timers.js";
 
 const MIN_SERVER = 14;
 /** Milliseconds until a listener has heard itself, or does not. */

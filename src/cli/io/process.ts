@@ -6,6 +6,7 @@ import { homedir } from "node:os";
 import { main } from "../main.js";
 import { EXIT, failure } from "./failures.js";
 import type { Io, Output } from "./io.js";
+import { setTimeout } from "../../lib/timers.js";
 
 /** The exit code that shells report for Ctrl-C. */
 const INTERRUPTED = 130;

@@ -28,11 +28,7 @@ export interface FairTurns {
 /**
  * @param turnMs milliseconds for which calls are begun in one turn; one callback's in any case
  */
-export function createFairTurns(
-  turnMs: number,
-  atEnd = afterInput() ?? queueMicrotask,
-  clock = () => performance.now(),
-): FairTurns {
+export function createFairTurns(turnMs: number, atEnd = afterInput, clock = () => performance.now()): FairTurns {
   /** By account, in the order of their turns. */
   const queues = new Map<string, Fifo<{ readonly act: () => void; readonly weight: number }>>();
   let weight = 0;

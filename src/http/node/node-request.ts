@@ -3,6 +3,7 @@ import { badRequest } from "../../contracts/errors.js";
 import type { Hold } from "../admission/admission.js";
 import { alreadyRead, ArrivingBody, endedEarly, isShort, noBytes, tooLarge } from "../body.js";
 import type { Incoming, Outgoing } from "../messages.js";
+import { clearTimeout, setTimeout } from "../../lib/timers.js";
 
 /** The part of `http.IncomingMessage` that is used, declared here so that the package's types do not need Node's. */
 export interface NodeRequest {

@@ -71,7 +71,7 @@ export interface PacedReads {
 }
 
 export function createPacedReads(
-  atEnd = afterInput() ?? queueMicrotask,
+  atEnd = afterInput,
   clock = () => performance.now(),
   later: (act: () => void, ms: number) => unknown = startTimer,
 ): PacedReads {

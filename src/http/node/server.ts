@@ -17,6 +17,8 @@ import { type ConnectionError, sendConnectionError, toFault } from "./connection
 import { toFailedRequest } from "../failed-request.js";
 import { CONNECTION_BOUNDS, type ConnectionBounds, createConnections } from "./connections.js";
 import { createRequestHandler } from "./request-handler.js";
+import { clearInterval, clearTimeout, setInterval, setTimeout } from "../../lib/timers.js";
+import { afterInput, nextTurn } from "../../lib/after-input.js";
 
 /** Options of {@link createServer}. Times in milliseconds. */
 export interface ServerOptions extends ServiceOptions {
@@ -224,7 +226,7 @@ async function drain(server: HttpServer, tunnels: Iterable<Duplex>, graceTimeout
     for (const socket of tunnels) socket.destroy();
   }, graceTimeout);
   // Connections become idle as their responses are sent.
-  const sweep = setInterval(() => setImmediate(() => server.closeIdleConnections()), SWEEP_INTERVAL_MS);
+  const sweep = setInterval(() => afterInput(() => server.closeIdleConnections()), SWEEP_INTERVAL_MS);
   await new Promise<void>((resolve) => server.close(() => resolve()));
   clearTimeout(cut);
   clearInterval(sweep);
@@ -236,16 +238,14 @@ async function drain(server: HttpServer, tunnels: Iterable<Duplex>, graceTimeout
  */
 async function linger(server: HttpServer): Promise<void> {
   const { Server: Listener } = await import("node:net");
-  await afterInput();
+  // Once the input so far, including new connections, was read.
+  await nextTurn();
   // Not `server.close()`, which also closes idle connections at once.
   if (server instanceof Listener) Listener.prototype.close.call(server);
   const open = await new Promise<number>((resolve) => server.getConnections((_error, count) => resolve(count ?? 0)));
   if (open > 0) await new Promise((resolve) => setTimeout(resolve, LINGER_MS));
-  await afterInput();
+  await nextTurn();
 }
-
-/** Resolves once the input so far, including new connections, was read. */
-const afterInput = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 /**
  * Node leaves the socket of a CONNECT to the listener: an unhandled error would end the process, and unread it never

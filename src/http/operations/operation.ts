@@ -2,7 +2,7 @@
 import type { Caller } from "../../contracts/caller.js";
 import type { MaybePromise } from "../../contracts/types.js";
 import type { Context } from "../../keyring/context.js";
-import { type Act, contextFor } from "../../keyring/operation.js";
+import { type Act, runCall } from "../../keyring/operation.js";
 import type { LimitContext } from "../../keyring/ratelimits/limit.js";
 import { type JsonSchema, toJsonSchema } from "../../keyring/schemas/json-schema.js";
 import { parse, type Schema } from "../../keyring/schemas/parse.js";
@@ -165,7 +165,8 @@ export function group<C extends Context>(groupName: string, contextIn: (services
         requireAnyGrant(access, caller);
         const request = read(body, services.externalIds);
         await access.allow(services, caller, request);
-        const result = await act(contextFor(contextIn(services), name, caller), request);
+        const call = { context: contextIn(services), operation: name, caller };
+        const result = await runCall(call, (context) => act(context, request));
         return show === undefined || isWhole === true ? result : show(result);
       },
     };

@@ -1,6 +1,14 @@
 /** Maps a key's row to `KeyResponseData`; a property that does not apply is absent. */
 import { KEY_FIELDS, type KeyField } from "../../contracts/key-fields.js";
-import type { BalanceQuery, CountedBalance, IdentityRow, KeyRow, Rows } from "../../contracts/store.js";
+import type {
+  BalanceQuery,
+  CountedBalance,
+  CreditRow,
+  IdentityRow,
+  KeyRow,
+  Rows,
+  WrittenBalance,
+} from "../../contracts/store.js";
 import type { Identity, Refill } from "../../contracts/types.js";
 import { calendarOf, periodOf } from "../../credits/refill-calendar.js";
 import { ownOnly } from "../../lib/check-options.js";
@@ -138,6 +146,20 @@ const MAX_READS = 4;
 
 function isOfCalendar({ remaining, period }: CountedBalance, asked = NaN): boolean {
   return remaining !== null && calendarOf(period) === calendarOf(asked);
+}
+
+/** A row that was written, and its balance as the write left it; `undefined`: the write did not change that. */
+export interface ChangedRow<R> {
+  readonly row: R;
+  readonly balance: WrittenBalance | undefined;
+}
+
+/** @param remaining of a balance that was left as it was: it had just this much, and nothing reserved */
+export function toChangedCredits(
+  { row, balance }: ChangedRow<Partial<CreditRow>>,
+  remaining: number | null,
+): KeyCredits {
+  return toCredits(balance === undefined ? remaining : balance.remaining, row.refill, balance?.reserved);
 }
 
 function toCredits(remaining: number | null, refill: Refill | undefined, reserved = 0): KeyCredits {

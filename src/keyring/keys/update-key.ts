@@ -27,6 +27,7 @@ import { writeRows } from "../write.js";
 import { othersOfAccount, unlink } from "./account-keys.js";
 import { changeCredits, type CreditPatch, refillCursorOf } from "./credit-change.js";
 import { requireOneSource, toLimitRows } from "./new-key.js";
+import type { ChangedRow } from "./key-response.js";
 import { readBalances } from "./read-balances.js";
 
 const { body, nullable, optional } = atom;
@@ -163,17 +164,21 @@ export async function changeBalanceOf(
   return changeCredits(row, patch, now, balance === "invalid" ? unknown : (balance ?? unknown));
 }
 
+/** What is done to the row of a key. Returns the change of the balance, if any; may run again on a fresh row. */
+type Edit = (row: Mutable<KeyRow>) => MaybePromise<CreditChange | undefined>;
+
+/** {@link changeKey}, whose response is empty. */
+export async function writeKey(context: Context, keyId: string, now: number, edit: Edit): Promise<EmptyResponse> {
+  await changeKey(context, keyId, now, edit);
+  return {};
+}
+
 /**
  * Reads a key, lets `edit` change the row, and writes it.
- * @param edit may run again on a fresh row; returns the change of the balance, if any, or a promise of it
+ * @returns the row, and the balance as a change of it left it
  * @throws KeystileError NOT_FOUND · whatever `edit` throws
  */
-export async function writeKey(
-  context: Context,
-  keyId: string,
-  now: number,
-  edit: (row: Mutable<KeyRow>) => MaybePromise<CreditChange | undefined>,
-): Promise<EmptyResponse> {
+export async function changeKey(context: Context, keyId: string, now: number, edit: Edit): Promise<ChangedRow<KeyRow>> {
   return updateWithRetry(context, keyId, async () => {
     const before = await requireKey(context, keyId);
     const row: Mutable<KeyRow> = { ...before, updatedAt: now };
@@ -184,7 +189,8 @@ export async function writeKey(
       for (const other of await othersOfAccount(context, row))
         writes.push({ table: "keys", row: withCreditsOf(row, other) });
     }
-    return (await writeRows(context, writes)) ? {} : undefined;
+    const balances = await writeRows(context, writes);
+    return balances && { row, balance: balances[0] };
   });
 }
 

@@ -21,8 +21,8 @@ export interface OwnerCeiling {
   /**
    * The most credits and the most refill of a new key, and what it gets unless the request asks for less: `remaining`
    * 0…2^53 − 1, a refill of the same days and at most this amount. Each key then has a balance of its own. Absent: keys
-   * draw on the credits of the owner's identity, and are unlimited if it has none; a request may ask for a balance of
-   * its own only in the latter case, and for a refill never.
+   * draw on the credits of the owner's identity, and are unlimited while it has none; no request may ask for a balance,
+   * which would go on beside credits that the owner gets later.
    */
   readonly credits?: { readonly remaining: number; readonly refill?: Refill };
   /** True: keys draw on the credits of the owner's identity, which must have some, and have none of their own. */
@@ -78,10 +78,9 @@ export interface Ceiling {
   apply(request: Bounded, now: number): Bounded;
   /**
    * @param owner as it is when the key is written
-   * @throws KeystileError BAD_REQUEST: a balance beside the owner's credits · CONFLICT: the owner has no credits, and
-   *   its keys are to draw on them
+   * @throws KeystileError CONFLICT: the owner has no credits, and its keys are to draw on them
    */
-  requireSource(owner: IdentityRow, request: Bounded): void;
+  requireSource(owner: IdentityRow): void;
 }
 
 /** @throws TypeError or RangeError naming the option */
@@ -104,11 +103,12 @@ export function createCeiling(given: OwnerCeiling): Ceiling {
         if (!permissions.covers(name)) exceeds(`permissions[${i}]`);
       });
       const { credits: wanted } = request;
-      if (wanted !== undefined && identity) exceeds("credits");
-      // None is unlimited, whatever the owner's identity has.
-      else if (wanted !== undefined && (wanted.remaining ?? Infinity) > (credits?.remaining ?? Number.MAX_SAFE_INTEGER))
-        exceeds("credits.remaining");
-      if (wanted?.refill !== undefined && !isWithin(wanted.refill, credits?.refill)) exceeds("credits.refill");
+      if (wanted !== undefined && credits === undefined) exceeds("credits");
+      else if (wanted !== undefined && credits !== undefined) {
+        // None is unlimited, whatever the owner's identity has.
+        if ((wanted.remaining ?? Infinity) > credits.remaining) exceeds("credits.remaining");
+        if (wanted.refill !== undefined && !isWithin(wanted.refill, credits.refill)) exceeds("credits.refill");
+      }
       const last = expiresIn === undefined ? undefined : now + expiresIn;
       if (expiresIn !== undefined && (request.expiresIn ?? 0) > expiresIn) exceeds("expiresIn");
       if (last !== undefined && (request.expires ?? 0) > last) exceeds("expires");
@@ -130,11 +130,9 @@ export function createCeiling(given: OwnerCeiling): Ceiling {
         ...expiryWithin(request, expiresIn),
       };
     },
-    requireSource({ hasCredits = false }, request) {
+    requireSource({ hasCredits = false }) {
       if (identity && !hasCredits)
         throw new KeystileError("CONFLICT", "the owner has no credits to draw on; give its identity some first");
-      if (hasCredits && credits === undefined && request.credits !== undefined)
-        throw badRequest([{ location: "body.credits", message: "exceeds what the owner may give" }]);
     },
   };
 }

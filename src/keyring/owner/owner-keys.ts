@@ -24,7 +24,7 @@ import { replaceKey, requireRotatable } from "../keys/reroll-key.js";
 import { writeKey } from "../keys/update-key.js";
 import { contextOfKeyring, type Keyring } from "../keyring.js";
 import { fillPage } from "../list-page.js";
-import { contextFor } from "../operation.js";
+import { runCall } from "../operation.js";
 import { ensureIdentities } from "../rbac/resolve-names.js";
 import { notFound, requireApi, setField } from "../rows.js";
 import { readCursor, writeCursor } from "../schemas/cursor.js";
@@ -173,99 +173,102 @@ export function forOwner(keyring: Keyring, externalId: string, options: OwnerOpt
       return { data, pagination: hasMore ? { cursor: writeCursor("keys", last.keyId), hasMore } : { hasMore } };
     },
 
-    async create(body = {}) {
-      const request = parse(schemas.create, body);
-      const now = context.clock();
-      const bounded = ceiling.apply(request, now);
-      const full = {
-        // What the ceiling does not bound is as it was asked for.
-        ...{ ...request, ...bounded, apiId, externalId },
-        ...(prefix !== undefined && { prefix }),
-        ...(meta !== undefined && { meta }),
-      };
-      // Refused before the identity is made.
-      const expires = expiryOf(full, now);
-      await requireApi(context, apiId);
-      const writing = contextFor(context, "createKey");
-      const [identityId = ""] = (await ensureIdentities(writing, [externalId], now)).values();
-      return updateWithRetry(writing, identityId, async () => {
-        // Read before the keys are counted: whoever creates one meanwhile changes its version.
-        const owner = await requireOwner();
-        ceiling.requireSource(owner, request);
-        if ((await countLiving(context, apiId, owner.id, now)) >= ceiling.keys) throw tooMany(ceiling.keys);
-        const { key, row, balance } = await prepareKey(writing, full, expires, now);
-        // A balance that is set in a write has had its first change.
-        const credits = balance && {
-          period: balance.period,
-          remaining: balance.remaining,
-          refill: { amount: balance.amount },
+    create: (body = {}) =>
+      runCall({ context, operation: "createKey" }, async (writing) => {
+        const request = parse(schemas.create, body);
+        const now = context.clock();
+        const bounded = ceiling.apply(request, now);
+        const full = {
+          // What the ceiling does not bound is as it was asked for.
+          ...{ ...request, ...bounded, apiId, externalId },
+          ...(prefix !== undefined && { prefix }),
+          ...(meta !== undefined && { meta }),
         };
-        const created: Write = credits
-          ? { table: "keys", row: { ...row, generation: 1 }, credits }
-          : { table: "keys", row };
-        const writes: Write[] = [{ table: "identities", row: owner }, created];
-        return (await writeRows(writing, writes)) ? { keyId: row.id, key } : undefined;
-      });
-    },
+        // Refused before the identity is made.
+        const expires = expiryOf(full, now);
+        await requireApi(context, apiId);
+        const [identityId = ""] = (await ensureIdentities(writing, [externalId], now)).values();
+        return updateWithRetry(writing, identityId, async () => {
+          // Read before the keys are counted: whoever creates one meanwhile changes its version.
+          const owner = await requireOwner();
+          ceiling.requireSource(owner);
+          if ((await countLiving(context, apiId, owner.id, now)) >= ceiling.keys) throw tooMany(ceiling.keys);
+          const { key, row, balance } = await prepareKey(writing, full, expires, now);
+          // A balance that is set in a write has had its first change.
+          const credits = balance && {
+            period: balance.period,
+            remaining: balance.remaining,
+            refill: { amount: balance.amount },
+          };
+          const created: Write = credits
+            ? { table: "keys", row: { ...row, generation: 1 }, credits }
+            : { table: "keys", row };
+          const writes: Write[] = [{ table: "identities", row: owner }, created];
+          return (await writeRows(writing, writes)) ? { keyId: row.id, key } : undefined;
+        });
+      }),
 
-    async rotate(body) {
-      const { keyId, overlap = 86_400_000 } = parse(schemas.rotate, body);
-      const owner = await requireOwner();
-      const [row] = await context.store.readMany("keys", [keyId]);
-      const old = requireOwned(owner, row?.deleted === true ? undefined : row);
-      const now = context.clock();
-      // Before anything ends.
-      await requireRotatable(context, old, now);
-      const { rerolledFrom } = old;
-      const writing = contextFor(context, "rerollKey");
-      const [before] = rerolledFrom === undefined ? [] : await context.store.readMany("keys", [rerolledFrom]);
-      if (before !== undefined && !before.deleted && isLiving(before, now))
-        await writeKey(writing, before.id, now, (retired) => {
-          retired.expires = Math.max(0, now - 1);
+    rotate: (body) =>
+      runCall({ context, operation: "rerollKey" }, async (writing) => {
+        const { keyId, overlap = 86_400_000 } = parse(schemas.rotate, body);
+        const owner = await requireOwner();
+        const [row] = await context.store.readMany("keys", [keyId]);
+        const old = requireOwned(owner, row?.deleted === true ? undefined : row);
+        const now = context.clock();
+        // Before anything ends.
+        await requireRotatable(context, old, now);
+        const { rerolledFrom } = old;
+        const [before] = rerolledFrom === undefined ? [] : await context.store.readMany("keys", [rerolledFrom]);
+        if (before !== undefined && !before.deleted && isLiving(before, now))
+          await writeKey(writing, before.id, now, (retired) => {
+            retired.expires = Math.max(0, now - 1);
+            return undefined;
+          });
+        return replaceKey(writing, { keyId, expiration: overlap }, (row) => requireOwned(owner, row));
+      }),
+
+    rename: (body) =>
+      runCall({ context, operation: "updateKey" }, async (writing) => {
+        const { keyId, name } = parse(schemas.rename, body);
+        const owner = await requireOwner();
+        return writeKey(writing, keyId, context.clock(), (row) => {
+          requireOwned(owner, row);
+          setField(row, "name", name);
           return undefined;
         });
-      return replaceKey(writing, { keyId, expiration: overlap }, (row) => requireOwned(owner, row));
-    },
+      }),
 
-    async rename(body) {
-      const { keyId, name } = parse(schemas.rename, body);
-      const owner = await requireOwner();
-      return writeKey(contextFor(context, "updateKey"), keyId, context.clock(), (row) => {
-        requireOwned(owner, row);
-        setField(row, "name", name);
-        return undefined;
-      });
-    },
+    revoke: (body) =>
+      runCall({ context, operation: "deleteKey" }, async (writing) => {
+        const { keyId } = parse(schemas.revoke, body);
+        const owner = await requireOwner();
+        return hide(writing, keyId, (row) => void requireOwned(owner, row));
+      }),
 
-    async revoke(body) {
-      const { keyId } = parse(schemas.revoke, body);
-      const owner = await requireOwner();
-      return hide(context, keyId, (row) => void requireOwned(owner, row));
-    },
-
-    async revokeAll() {
-      const owner = await findOwner();
-      let revoked = 0;
-      if (owner === undefined) return { revoked };
-      for (let pass = 0; pass < MAX_PASSES; pass++) {
-        let listed = 0;
-        for await (const rows of pagesOfKeys(context, { apiId, identityId: owner.id })) {
-          listed += rows.length;
-          for (const { id } of rows) {
-            try {
-              await hide(context, id, (row) => void requireOwned(owner, row));
-              revoked++;
-            } catch (error) {
-              // Revoked by another call meanwhile.
-              if (!(error instanceof KeystileError) || error.code !== "NOT_FOUND") throw error;
+    revokeAll: () =>
+      runCall({ context, operation: "deleteKey" }, async (writing) => {
+        const owner = await findOwner();
+        let revoked = 0;
+        if (owner === undefined) return { revoked };
+        for (let pass = 0; pass < MAX_PASSES; pass++) {
+          let listed = 0;
+          for await (const rows of pagesOfKeys(context, { apiId, identityId: owner.id })) {
+            listed += rows.length;
+            for (const { id } of rows) {
+              try {
+                await hide(writing, id, (row) => void requireOwned(owner, row));
+                revoked++;
+              } catch (error) {
+                // Revoked by another call meanwhile.
+                if (!(error instanceof KeystileError) || error.code !== "NOT_FOUND") throw error;
+              }
             }
           }
+          // Keys of a deleted API are listed, although they are gone.
+          if (listed === 0 || (await isApiGone(context, apiId))) return { revoked };
         }
-        // Keys of a deleted API are listed, although they are gone.
-        if (listed === 0 || (await isApiGone(context, apiId))) return { revoked };
-      }
-      throw new KeystileError("STORE_BUSY", "others kept making keys of the owner; revoke all again");
-    },
+        throw new KeystileError("STORE_BUSY", "others kept making keys of the owner; revoke all again");
+      }),
 
     async usage(query = { by: "day" }) {
       const now = context.clock();
@@ -282,7 +285,7 @@ export function forOwner(keyring: Keyring, externalId: string, options: OwnerOpt
 }
 
 function hide(context: Context, keyId: string, check: (row: KeyRow) => void): Promise<EmptyResponse> {
-  return writeKey(contextFor(context, "deleteKey"), keyId, context.clock(), (row) => {
+  return writeKey(context, keyId, context.clock(), (row) => {
     check(row);
     row.deleted = true;
     return undefined;

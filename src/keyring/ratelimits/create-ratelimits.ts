@@ -22,7 +22,7 @@ import { memoryLimiter } from "../../ratelimit/memory/limiter.js";
 import { limiterOfStore } from "../../ratelimit/memory/limiter-of-store.js";
 import { type Audited, type AuditOptions, PROGRAM_AUDIT_OPTIONS, programAudit } from "../audit.js";
 import { type Audit, createKeyedMutex, createTurns, guardNewId } from "../context.js";
-import { contextFor, type Operation, withContext } from "../operation.js";
+import { type Operation, runCall, withContext } from "../operation.js";
 import { parse, type Schema } from "../schemas/parse.js";
 import type { SearchRequestBody } from "../schemas/requests.js";
 import type * as A from "../schemas/responses.js";
@@ -177,6 +177,7 @@ export function ratelimitsContext(
     caller: undefined,
     mutex: createKeyedMutex(),
     turns: createTurns(),
+    progress: { hasWritten: false },
     limiter: withFallback(limiter, { onFailure: onLimiterFailure, nodes, local, timeout: limiterTimeout }),
   };
 }
@@ -188,7 +189,7 @@ function methodsOf(context: LimitContext): Ratelimits {
       if (!isPlainObject(asking)) throw contextError();
       const { caller: given } = checkOptions(asking, CONTEXT, "context");
       const caller = given === undefined ? undefined : strictCaller(given, "context.caller");
-      return act(contextFor(context, name, caller), parse(schema, body));
+      return runCall({ context, operation: name, caller }, async (context) => act(context, parse(schema, body)));
     };
   return {
     limit: method(limit),

@@ -9,7 +9,8 @@ import type { AlertChange, AlertQuery, AlertTake } from "../../contracts/alerts.
 import type { AuditQuery } from "../../contracts/audit.js";
 import { KeystileError } from "../../contracts/errors.js";
 import type { OutcomeFlush, OutcomeQuery } from "../../contracts/outcomes.js";
-import type { Change, KeySearch, ListQuery, Store, Table, Versioned, WriteOutcome } from "../../contracts/store.js";
+import { isCreditWrite } from "../../contracts/row-changes.js";
+import type { Change, KeySearch, ListQuery, Store, Table, Versioned, Write } from "../../contracts/store.js";
 import { integer as integerOption, type OptionChecks } from "../check-options.js";
 import { isFoundWithKeys } from "../../contracts/row-changes.js";
 import { isThenable } from "../thenable.js";
@@ -39,6 +40,7 @@ import {
   rows,
   settlement,
   spend,
+  writtenBalance,
 } from "./rows.js";
 import { isTrusted, trust } from "./trusted.js";
 
@@ -78,7 +80,13 @@ const record = always(optional(keyRecord));
 const rootKey = always(optional(rows.rootKeys));
 const spendResult = always(optional(spend));
 const drawResult = always(optional(draw));
-const outcome = always(oneOf<WriteOutcome>("written", "conflict", "taken"));
+/** Of a write: what it left of each balance that it changed, or why it was not made. */
+const outcome: Guard["reader"] = ([writes]) => {
+  const changed = (writes as readonly Write[]).filter(isCreditWrite);
+  if (changed.length === 0) return oneOf("written", "conflict", "taken");
+  const [refusal, balances] = [oneOf("conflict", "taken"), eachOf(changed, writtenBalance)];
+  return (value) => (typeof value === "string" ? refusal(value) : balances(value));
+};
 
 /** 32 bytes in hexadecimal. */
 const MIN_SECRET = 64;
@@ -159,8 +167,10 @@ function guarded(
   timeout: number,
 ): (...given: unknown[]) => unknown {
   const timeoutError = (): KeystileError => {
-    const outcome = writes === true ? "; whether it was done is unknown" : "";
-    return new KeystileError("STORE_TIMEOUT", `the store did not answer ${name} within ${timeout} ms${outcome}`);
+    const outcomeUnknown = writes === true;
+    const outcome = outcomeUnknown ? "; whether it was done is unknown" : "";
+    const message = `the store did not answer ${name} within ${timeout} ms${outcome}`;
+    return new KeystileError("STORE_TIMEOUT", message, { outcomeUnknown });
   };
   const validate = (result: unknown, given: readonly unknown[]): unknown => {
     try {

@@ -32,6 +32,7 @@ import type {
   Table,
   WildcardRef,
   WorkspaceRow,
+  WrittenBalance,
 } from "../../contracts/store.js";
 import type { Identity, RatelimitResponse, Refill } from "../../contracts/types.js";
 import { MAX_DATE_MS } from "../check-options.js";
@@ -208,6 +209,12 @@ export const flushResult = (cells: number): Reader<FlushResult> =>
     folded: list(integer(0, cells - 1), cells),
     busy: optional(count),
   } satisfies Fields<FlushResult>);
+
+/** A part of the result of `write`. */
+export const writtenBalance = object<WrittenBalance>({
+  remaining: orNull(count),
+  reserved: count,
+} satisfies Fields<WrittenBalance>);
 
 /** A result of `readOutcomes`. */
 export const outcomeRow = object<OutcomeRow>({

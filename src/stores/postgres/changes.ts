@@ -15,6 +15,7 @@ import type { EndListening, Session, Statement } from "./client.js";
 import { toStoreError } from "./errors.js";
 import type { PostgresSettings } from "./options.js";
 import { SCHEMA_VERSION } from "./schema.js";
+import { clearTimeout, setTimeout } from "../../lib/timers.js";
 
 export interface Changes {
   /** Resolves once the store is known to be usable: the first poll. */

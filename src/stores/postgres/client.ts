@@ -8,6 +8,7 @@ import { digestText } from "../../lib/hash.js";
 import { isThenable } from "../../lib/thenable.js";
 import { type Failure, failureOf, toStoreError } from "./errors.js";
 import { createSlots, NoSlot, type Slots } from "./slots.js";
+import { clearTimeout, setTimeout } from "../../lib/timers.js";
 
 /** A row as clients return it. Every column that keystile selects is text or null. */
 export type PostgresRow = Readonly<Record<string, unknown>>;

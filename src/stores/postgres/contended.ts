@@ -4,6 +4,7 @@
  */
 import { isLockTimeout, toStoreError } from "./errors.js";
 import { createGroups, type Grouped } from "./groups.js";
+import { setTimeout } from "../../lib/timers.js";
 
 /** Instead of a result: another session holds what the call needs. Nothing was changed. */
 export const LOCKED = "locked";

@@ -156,7 +156,7 @@ BEGIN
   RETURN a;
 END $f$;
 
--- calls: [[account, cost, period, now, and of a reservation its id and until], …]; returns a list of outcomes, null for
+-- calls: [[account, cost, period, now, and of a reservation its id and until], ...]; returns a list of outcomes, null for
 -- an account that is not there.
 CREATE FUNCTION ${s}.spend_v1(mode text, calls text) RETURNS text LANGUAGE plpgsql AS $f$
 DECLARE
@@ -216,7 +216,7 @@ BEGIN
   RETURN '[' || array_to_string(results, ',') || ']';
 END $f$;
 
--- calls: [[account, holder, spent, cost, step, period, now, until], …]
+-- calls: [[account, holder, spent, cost, step, period, now, until], ...]
 CREATE FUNCTION ${s}.draw_v1(mode text, calls text) RETURNS text LANGUAGE plpgsql AS $f$
 DECLARE
   call record; a ${s}.accounts; lease ${s}.leases; at_number bigint; is_known boolean := false;
@@ -269,7 +269,7 @@ BEGIN
   RETURN '[' || array_to_string(results, ',') || ']';
 END $f$;
 
--- calls: [[account, holder, spent], …]
+-- calls: [[account, holder, spent], ...]
 CREATE FUNCTION ${s}.end_leases_v1(mode text, calls text) RETURNS void LANGUAGE plpgsql AS $f$
 DECLARE
   call record; a ${s}.accounts; lease ${s}.leases; at_number bigint; is_known boolean := false;
@@ -298,7 +298,7 @@ BEGIN
     ON CONFLICT (id) DO UPDATE SET how = excluded.how, until = excluded.until;
 END $f$;
 
--- calls: [[account, id, spent, now], …]; returns a list of outcomes.
+-- calls: [[account, id, spent, now], ...]; returns a list of outcomes.
 CREATE FUNCTION ${s}.settle_reservations_v1(mode text, calls text) RETURNS text LANGUAGE plpgsql AS $f$
 DECLARE
   call record; a ${s}.accounts; lease ${s}.leases; at_number bigint; is_known boolean := false; reason text;

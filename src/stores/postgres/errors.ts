@@ -57,6 +57,10 @@ const STATES: Readonly<Record<string, readonly [KeystileErrorCode, string]>> = {
   KS002: ["NOT_FOUND", "the API of a key to be stored does not exist"],
   KS003: ["CONFLICT", "an API that still has keys cannot be removed"],
   KS009: ["STORE_SCHEMA_NEWER", "the tables were made by a later version of keystile; use that version"],
+  KS011: [
+    "STORE_FAILED",
+    "the encoding of the database is not UTF8, so that it cannot hold every name; use one that was made with CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0",
+  ],
   "25006": [
     "STORE_READ_ONLY",
     "the server takes no writes: it is a read replica, or read-only by its settings; give the address of the primary",

@@ -1,4 +1,6 @@
 /** Groups calls: those of one turn of the event loop are one statement. */
+import { inNextTurn } from "../../lib/after-input.js";
+import { clearTimeout, setTimeout } from "../../lib/timers.js";
 
 /** Adds a call to the next group. @param ms until it rejects, if that is less than the time of every call */
 export type Grouped<I, O> = (item: I, ms?: number) => Promise<O>;
@@ -59,7 +61,7 @@ export function createGroups<I, O>(
     if (isScheduled) return;
     isScheduled = true;
     // After the promises of this turn have run: they may add calls.
-    afterTurn(flush);
+    inNextTurn(flush);
   };
   return (item, ms) =>
     new Promise((resolve, reject) => {
@@ -75,11 +77,4 @@ export function createGroups<I, O>(
       }
       if (!oneAtATime || inFlight === 0) schedule();
     });
-}
-
-/** Looked up at run time: only Node, Bun and Deno have it. */
-function afterTurn(act: () => void): void {
-  const afterInput = Reflect.get(globalThis, "setImmediate") as ((act: () => void) => unknown) | undefined;
-  if (typeof afterInput === "function") afterInput(act);
-  else setTimeout(act, 0);
 }

@@ -20,6 +20,23 @@ const KEY_COLUMNS = `
 /** Tables whose rows are part of what a find returns. */
 const FOUND_WITH_KEYS = ENTITY_TABLES.filter(isFoundWithKeys).map((table) => `'${table}'`);
 
+/** The step that makes `write_v2`, which also says what balances it left. @param s the schema, quoted */
+export const writtenBalances = (s: string): string => `
+CREATE FUNCTION ${s}.write_v2(mode text, writes text, entries text, most bigint) RETURNS text LANGUAGE plpgsql AS $f$
+DECLARE written jsonb := ${s}.write_v1(mode, writes, entries, most)::jsonb; balances jsonb;
+BEGIN
+  IF written ->> 'outcome' <> 'written' OR strpos(writes, '"credits":{') = 0 THEN RETURN written::text; END IF;
+  SELECT jsonb_agg(jsonb_build_object('remaining', CASE WHEN NOT a.unlimited THEN a.remaining END,
+    'reserved', CASE WHEN a.unlimited THEN 0 ELSE a.reserved END) ORDER BY x.i)
+  INTO balances FROM jsonb_array_elements(writes::jsonb) WITH ORDINALITY x(w, i)
+    LEFT JOIN ${s}.keys k ON w ->> 'table' = 'keys' AND k.id = w #>> '{row,id}'
+    LEFT JOIN ${s}.entities e ON e.kind = 'identities' AND e.kind = w ->> 'table' AND e.id = w #>> '{row,id}'
+    JOIN ${s}.accounts a ON a.number = coalesce(e.account, k.account, k.number)
+  WHERE w -> 'credits' IS NOT NULL;
+  RETURN (written || jsonb_build_object('balances', balances))::text;
+END $f$;
+`;
+
 /** The statements that make the functions. @param s the schema, quoted */
 export const rowFunctions = (s: string): string => `
 CREATE FUNCTION ${s}.audit_v1(entries jsonb, most bigint) RETURNS void LANGUAGE plpgsql AS $f$
@@ -150,7 +167,7 @@ EXCEPTION
   WHEN SQLSTATE 'KS001' THEN RETURN '{"outcome":"conflict"}';
 END $f$;
 
--- given: [{i, id, …, and with a balance: remaining, amount, period, generation}, …]; returns the i that were inserted.
+-- given: [{i, id, ..., and with a balance: remaining, amount, period, generation}, ...]; returns the i that were inserted.
 CREATE FUNCTION ${s}.insert_keys_v1(mode text, given text, entry text, most bigint, told text[]) RETURNS text LANGUAGE plpgsql AS $f$
 DECLARE rows jsonb := given::jsonb; done bigint[];
 BEGIN

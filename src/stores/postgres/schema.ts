@@ -1,7 +1,7 @@
 /** The schema of the database: one script that may run any number of times, from any number of nodes at once. */
 import { ABANDONED, MAX_BALANCE } from "../../credits/account.js";
 import { creditFunctions } from "./credits-sql.js";
-import { rowFunctions } from "./rows-sql.js";
+import { rowFunctions, writtenBalances } from "./rows-sql.js";
 import { groupFunctions } from "./groups-sql.js";
 import { outcomeTables, REMOVE_UNNAMED } from "./outcomes-sql.js";
 import { alertTables } from "./alerts.js";
@@ -231,6 +231,11 @@ export const STEPS: readonly (((s: string) => string) | Step)[] = [
   },
   SHARES,
   REMOVE_UNNAMED,
+  {
+    up: writtenBalances,
+    down: (s) => `DROP FUNCTION ${s}.write_v2(text, text, text, bigint);`,
+    refuses: {},
+  },
 ];
 
 /** What {@link setUpScript} makes. A store works with this version alone. */
@@ -238,7 +243,8 @@ export const SCHEMA_VERSION = FIRST_VERSION + STEPS.length;
 
 /**
  * The script that makes the tables, or brings them to this version. One statement, in one transaction, under a lock:
- * any number of nodes may run it at once. Fails with SQLSTATE KS009 where the tables are of a later version.
+ * any number of nodes may run it at once. Fails with SQLSTATE KS009 where the tables are of a later version, and with
+ * KS011 where the encoding of the database is not UTF8. It is ASCII, so that a database of any encoding can read it.
  * @param schema of the tables: 1 to 48 of `a-z`, `0-9` and `_`, not beginning with a digit, as the option of
  *   `postgresStore`; there is no default
  * @throws TypeError: the schema may not have this name
@@ -309,6 +315,10 @@ DECLARE found integer := 0; many bigint; path text := pg_catalog.current_setting
 BEGIN
   PERFORM pg_catalog.set_config('search_path'::text, '${SEARCH_PATH}'::text, true);
   IF pg_is_in_recovery() THEN RAISE EXCEPTION 'the server is a read replica' USING ERRCODE = '25006'; END IF;
+  IF current_setting('server_encoding') <> 'UTF8' THEN
+    RAISE EXCEPTION 'the database has the encoding %, and keystile needs one of ENCODING ''UTF8'' TEMPLATE template0',
+      current_setting('server_encoding') USING ERRCODE = 'KS011';
+  END IF;
   PERFORM pg_advisory_xact_lock(hashtextextended('keystile ' || ${literal}, 7235925));
   IF to_regnamespace(quote_ident(${literal})) IS NULL THEN CREATE SCHEMA ${s}; END IF;
   IF to_regclass('${s}.meta') IS NOT NULL THEN SELECT version INTO found FROM ${s}.meta; END IF;

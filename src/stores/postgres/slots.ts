@@ -3,6 +3,7 @@
  * caller gave up: the server goes on waiting for a lock or a standby when the client has gone, and a node that sent the
  * next statement each time would use up all connections that the server has.
  */
+import { clearTimeout, setTimeout } from "../../lib/timers.js";
 
 /** The slots of one kind of statement. */
 export interface Slots {

@@ -1,7 +1,7 @@
 /** The PostgreSQL store: any number of nodes on one database. Wires the modules beside it. */
 import type { AuditEntry } from "../../contracts/audit.js";
 import { isKeystileError, KeystileError } from "../../contracts/errors.js";
-import type { KeyUse, NewKey, Store, StorePowers, Table, Write, WriteOutcome } from "../../contracts/store.js";
+import type { KeyUse, NewKey, Store, StorePowers, Table, Write, WrittenBalance } from "../../contracts/store.js";
 import { withoutAudit } from "../../lib/guards/powers.js";
 import { trust } from "../../lib/guards/trusted.js";
 import { createAlertStore } from "./alerts.js";
@@ -23,7 +23,8 @@ import { isStorable, jsonForPeople } from "./texts.js";
 export interface PostgresStore extends Store {
   /**
    * Makes the tables, or brings them to the version of this keystile. May run at every start, on any number of nodes at
-   * once; needs the right to create in the database or the schema. `keystile schema postgres` prints the same as SQL.
+   * once; needs the right to create in the database or the schema, and a database whose encoding is UTF8. `keystile
+   * schema postgres` prints the same as SQL.
    * @throws (rejects with) KeystileError STORE_SCHEMA_NEWER, STORE_UNAVAILABLE, STORE_READ_ONLY, STORE_FAILED
    */
   setUp(): Promise<void>;
@@ -42,7 +43,8 @@ const MAX_NOTIFIED_DIGESTS = 16;
 
 /** What a function returns that changes rows. */
 interface Written {
-  readonly outcome: WriteOutcome;
+  readonly outcome: "written" | "conflict" | "taken";
+  readonly balances?: readonly WrittenBalance[] | null;
   readonly xid?: string;
   readonly changes?: readonly string[];
   readonly inserted?: readonly number[];
@@ -89,7 +91,7 @@ export function postgresStore(client: PostgresClient, options: PostgresStoreOpti
   const outcomes = createOutcomes(session, schema, lockMs);
   const alerts = createAlertStore(session, schema, lockMs);
   const change = (call: string): Statement => writing(`${schema}.${call}`, lockMs);
-  const write = change("write_v1($1, $2, $3, $4::text::bigint)");
+  const write = change("write_v2($1, $2, $3, $4::text::bigint)");
   // The APIs are locked against being deleted before the function looks at anything.
   const insert = writing(
     `(CASE WHEN EXISTS (SELECT 1 FROM held WHERE deleted) THEN '{"apiDeleted":true}' ELSE ${schema}.insert_keys_v1(
@@ -235,7 +237,8 @@ export function postgresStore(client: PostgresClient, options: PostgresStoreOpti
           : encodeEntityWrite(one),
       );
       const given = [JSON.stringify(encoded), jsonForPeople(entries)] as const;
-      return (await changing(write, true, durability, ...given, String(auditRows))).outcome;
+      const { outcome, balances } = await changing(write, true, durability, ...given, String(auditRows));
+      return balances ?? outcome;
     }),
 
     subscribe(listener) {

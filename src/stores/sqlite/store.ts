@@ -6,7 +6,9 @@
  */
 import type { AuditEntry } from "../../contracts/audit.js";
 import { KeystileError } from "../../contracts/errors.js";
-import type { ListQuery, Store, StorePowers, Table } from "../../contracts/store.js";
+import { isCreditWrite } from "../../contracts/row-changes.js";
+import type { ListQuery, Store, StorePowers, Table, WrittenBalance } from "../../contracts/store.js";
+import { type Account, writtenBalance } from "../../credits/account.js";
 import { withoutAudit } from "../../lib/guards/powers.js";
 import { trust } from "../../lib/guards/trusted.js";
 import type { SqliteBackup } from "./backup/make-backup.js";
@@ -300,14 +302,22 @@ function wire(connection: Connection, settings: SqliteSettings): WriterStore {
       }
       return inserted;
     },
-    write: (writes, entries = []) =>
-      write(short, () => {
+    async write(writes, entries = []) {
+      const changing = writes.filter(isCreditWrite);
+      let balances: WrittenBalance[] = [];
+      const outcome = await write(short, () => {
         const changes = creditDays.around(writes, entries[0]?.time ?? Date.now(), () =>
           applyWrites(writes, rows, writer),
         );
-        if (typeof changes !== "string") audit.add(entries);
+        if (typeof changes === "string") return changes;
+        audit.add(entries);
+        balances = changing.map(({ table, row }) =>
+          writtenBalance(accounts.readMany(table, [row.id]).get(row.id)?.account as Account),
+        );
         return changes;
-      }),
+      });
+      return outcome === "written" && changing.length > 0 ? balances : outcome;
+    },
 
     subscribe(listener) {
       assertOpen();

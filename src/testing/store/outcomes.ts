@@ -316,7 +316,7 @@ export function outcomesClauses(all: Clause): void {
     const row = identity("a", { hasCredits: true, generation: 1 });
     const credits = { remaining: 10, period: 0, refill: { amount: 0, period: 0 } };
     await store.countOutcomes(flush(1, [cell()], { at: NOON }));
-    expect(await store.write([{ table: "identities", row, credits }], [entryAt(NOON)])).toBe("written");
+    expect(await store.write([{ table: "identities", row, credits }], [entryAt(NOON)])).toHaveLength(1);
     const removal = { table: "identities", remove: row.id, version: 1 } as const;
     expect(await store.write([removal], [entryAt(NOON)])).toBe("written");
     const rows = await store.readCreditDays({ workspaceId: WS, externalId: "a", from: 0, to: NOON + DAY });

@@ -168,10 +168,27 @@ export function writingClauses(clause: Clause): void {
       expect(await change(period)).toBe("conflict");
       expect((await readRow(store, "keys", "key_000001"))?.name).toBeUndefined();
       expect(await readBalance(store, "key_000001", 0, 0)).toMatchObject({ remaining: 19, period: 102, reserved: 0 });
-      expect(await change(102)).toBe("written");
+      expect(await change(102)).toEqual([{ remaining: 19, reserved: 0 }]);
       expect(await readBalance(store, "key_000001", 0, 0)).toMatchObject({ remaining: 19, period: 7, reserved: 0 });
     },
   );
+
+  clause("clause 13: a write that changes balances answers with what it left of each, in order", async (withApi) => {
+    const store = await withApi();
+    const first = { ...keyRow(1), hasCredits: true, generation: 1 };
+    const set = (remaining: number | null) => ({ period: 0, remaining });
+    const customer = identity("user", { hasCredits: true, generation: 1 });
+    const outcome = await store.write([
+      { table: "identities", row: customer, credits: set(7) },
+      { table: "roles", row: role("plain", []) },
+      { table: "keys", row: first, credits: set(5) },
+      { table: "keys", row: keyRow(2), credits: set(null) },
+    ]);
+    expect(outcome).toEqual([7, 5, null].map((remaining) => ({ remaining, reserved: 0 })));
+    const add = { table: "keys", row: { ...first, version: 1 }, credits: { period: 0, add: -9 } } as const;
+    expect(await store.write([add])).toEqual([{ remaining: 0, reserved: 0 }]);
+    expect(await store.write([add])).toBe("conflict");
+  });
 
   clause("clause 13: removal removes, credits included", async (withApi) => {
     const store = await withApi();
@@ -189,9 +206,9 @@ export function writingClauses(clause: Clause): void {
     await insert(store, keyRow(1, { hasCredits: true }), balance(1, { amount: 10, period: 100 }));
     const change = async (credits: object, generation = 0) => {
       const row = (await readRow(store, "keys", "key_000001"))!;
-      expect(await store.write([{ table: "keys", row: { ...row, generation }, credits: credits as never }])).toBe(
-        "written",
-      );
+      expect(
+        await store.write([{ table: "keys", row: { ...row, generation }, credits: credits as never }]),
+      ).toHaveLength(1);
     };
     await change({ period: 102, add: 4 });
     expect((await readBalance(store, "key_000001", 102, 0))?.remaining).toBe(25);
@@ -232,7 +249,9 @@ export function writingClauses(clause: Clause): void {
     expect(await store.write([{ table: "keys", row: share(3, 2) }])).toBe("written");
     expect(await spend(3, 1)).toEqual({ ok: true, remaining: 3 });
     const second = (await readRow(store, "keys", keyRow(2).id))!;
-    expect(await store.write([{ table: "keys", row: second, credits: { period: 0, add: 10 } }])).toBe("written");
+    expect(await store.write([{ table: "keys", row: second, credits: { period: 0, add: 10 } }])).toEqual([
+      { remaining: 13, reserved: 0 },
+    ]);
     expect([await read(2), await read(3)]).toEqual([13, 13]);
     const removals = [2, 3].map((n) => ({ table: "keys" as const, remove: keyRow(n).id }));
     expect(await store.write([{ ...removals[0]!, version: 2 }])).toBe("written");

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
 import type { Caller } from "../../../src/contracts/caller.js";
 import type { Store } from "../../../src/contracts/store.js";
-import { contextFor } from "../../../src/keyring/operation.js";
+import { runCall } from "../../../src/keyring/operation.js";
 import { contextOfKeyring, createKeyring } from "../../../src/keyring/keyring.js";
 import { countKeys } from "../../../src/keyring/keys/count-keys.js";
 import { searchKeys } from "../../../src/keyring/keys/search-keys.js";
@@ -188,7 +188,9 @@ describe.each(STORES)("searchKeys on %s", (_name, open) => {
       mayAny: () => true,
     });
     const seen = async (caller: Caller) => {
-      const { data, pagination } = await searchKeys.act(contextFor(context, "searchKeys", caller), { limit: 100 });
+      const { data, pagination } = await runCall({ context, operation: "searchKeys", caller }, (call) =>
+        searchKeys.act(call, { limit: 100 }),
+      );
       expect(pagination.hasMore).toBe(false);
       return data.map(({ keyId }) => keyId).sort();
     };
@@ -200,7 +202,8 @@ describe.each(STORES)("searchKeys on %s", (_name, open) => {
     expect(await seen(reads(apis[0]!))).toEqual(of(apis[0]!));
     expect(await seen(reads(apis[0]!, apis[2]!))).toEqual(of(apis[0]!, apis[2]!));
     expect(await seen(reads("api_elsewhere"))).toEqual([]);
-    const counted = (...ids: string[]) => countKeys.act(contextFor(context, "countKeys", reads(...ids)), {});
+    const counted = (...ids: string[]) =>
+      runCall({ context, operation: "countKeys", caller: reads(...ids) }, (call) => countKeys.act(call, {}));
     expect(await counted(apis[1]!)).toMatchObject({ total: of(apis[1]!).length });
     expect(await counted("api_elsewhere")).toMatchObject({ total: 0 });
     // Either permission alone shows nothing.

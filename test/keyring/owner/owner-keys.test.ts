@@ -146,12 +146,21 @@ describe.each(Object.entries(STORES))("forOwner on %s", (_, open) => {
     expect((await verifier.verify({ key: next.key, credits: { cost: 7 } })).code).toBe("USAGE_EXCEEDED");
   });
 
-  it("has no balance beside the credits of its identity, unless the ceiling gives one", async () => {
-    const { mine, keyring } = await stage(open(), {});
-    await keyring.createIdentity({ externalId: "auth0|me", credits: { remaining: 10 } });
+  it("has no balance of its own, unless the ceiling gives one, also before its identity has credits", async () => {
+    const { mine, keyring, verifier } = await stage(open(), {});
+    for (const credits of [{ remaining: 2 ** 53 - 1 }, { remaining: 0 }, { remaining: null }])
+      expect(await problems(mine.create({ credits }))).toEqual(["body.credits"]);
+    const first = await mine.create();
+    const { key, keyId } = await mine.rotate({ keyId: first.keyId });
+    expect((await verifier.verify({ key })).credits).toBeUndefined();
+    // The plan comes: keys made and rotated before it draw on it.
+    await keyring.updateIdentityCredits({ identity: "auth0|me", operation: "set", value: 10 });
     expect(await problems(mine.create({ credits: { remaining: 1_000 } }))).toEqual(["body.credits"]);
-    const { keyId } = await mine.create();
     expect((await keyring.getKey({ keyId })).creditsFrom).toBe("identity");
+    expect([await verifier.verify({ key }), await verifier.verify({ key: first.key })]).toMatchObject([
+      { credits: 9 },
+      { credits: 8 },
+    ]);
   });
 
   it("lists newest first, page by page, its own keys of this API alone", async () => {
@@ -387,8 +396,9 @@ describe("forOwner: what exceeds the ceiling", () => {
   it("without a ceiling: ten keys, no permission, any expiry", async () => {
     const { mine, keyring } = await stage(memoryStore(), null);
     expect(await problems(mine.create({ permissions: ["a"] }))).toEqual(["body.permissions[0]"]);
-    const { keyId } = await mine.create({ credits: { remaining: 7 } });
-    expect(await keyring.getKey({ keyId })).toMatchObject({ credits: { remaining: 7 } });
+    expect(await problems(mine.create({ credits: { remaining: 7 } }))).toEqual(["body.credits"]);
+    const { keyId } = await mine.create({ expires: NOON + 10_000 * DAY });
+    expect((await keyring.getKey({ keyId })).creditsFrom).toBe("none");
     for (let i = 1; i < 10; i++) await mine.create();
     expect(await fault(mine.create())).toBe("KEY_LIMIT_REACHED 409");
   });

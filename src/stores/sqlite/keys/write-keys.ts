@@ -1,11 +1,12 @@
 /** Inserts, updates and removes keys. Every function here runs inside the caller's transaction. */
 import { isKeystileError, KeystileError } from "../../../contracts/errors.js";
-import type { CreditChange, CreditRow, IdentityRow, KeyRow, WriteOutcome } from "../../../contracts/store.js";
+import type { CreditChange, CreditRow, IdentityRow, KeyRow } from "../../../contracts/store.js";
 import type { LoggedChange } from "../changes/change-log.js";
 import { type Account, applyChange, isCurrent, type Lease } from "../../../credits/account.js";
 import { changed, type Handle, select } from "../connection/handle.js";
 import { accountOfIdentity, type Accounts, NO_LEASES } from "../credits/account-table.js";
 import type { ReferenceCache } from "../tables/reference-cache.js";
+import type { RowOutcome } from "../tables/run-write.js";
 import { type EncodedKey, encodeKey } from "../../codec/encoded-keys.js";
 import { createHashIndex, entriesOf, entryOfIdentity } from "./hash-index.js";
 import { createKeyedHash, type KeyedHash } from "./keyed-hash.js";
@@ -18,7 +19,7 @@ export interface KeyWriter {
    */
   insert(keys: readonly EncodedKey[]): boolean[];
   /** Inserts (`version` 0) or updates. */
-  store(row: KeyRow, credits: CreditChange | undefined, changes: LoggedChange[]): WriteOutcome;
+  store(row: KeyRow, credits: CreditChange | undefined, changes: LoggedChange[]): RowOutcome;
   remove(id: string, version: number, changes: LoggedChange[]): boolean;
   /** Sets the digest of a key without one. False: it has one, or another key has this digest. */
   adopt(n: number, digest: string, changes: LoggedChange[]): boolean;

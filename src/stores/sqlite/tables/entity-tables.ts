@@ -1,5 +1,6 @@
 /** Reads and writes the nine tables other than keys, which share one layout. */
-import type { ListQuery, NamedTable, RootKeyRow, Rows, WriteOutcome } from "../../../contracts/store.js";
+import type { ListQuery, NamedTable, RootKeyRow, Rows } from "../../../contracts/store.js";
+import type { RowOutcome } from "./run-write.js";
 import {
   decodeEntity,
   encodeEntity,
@@ -30,7 +31,7 @@ export interface EntityTables {
   findRootKey(digest: string): RootKeyRow | undefined;
   list<T extends EntityTable>(table: T, query: ListQuery): Rows[T][];
   /** Inserts (`version` 0) or updates. */
-  store<T extends EntityTable>(table: T, row: Rows[T]): WriteOutcome;
+  store<T extends EntityTable>(table: T, row: Rows[T]): RowOutcome;
   /** False: the row has another version. */
   remove(table: EntityTable, id: string, version: number): boolean;
 }

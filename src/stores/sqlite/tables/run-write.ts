@@ -1,5 +1,4 @@
 /** Runs a transaction that writes rows, and notifies listeners of the changes after the commit. */
-import type { WriteOutcome } from "../../../contracts/store.js";
 import type { ChangeLog, LoggedChange } from "../changes/change-log.js";
 import type { BusyRetry } from "../connection/retry-busy.js";
 import { afterTurn, type Transact } from "../connection/transaction.js";
@@ -7,7 +6,9 @@ import type { AccountSession } from "../credits/account-session.js";
 import type { ReferenceCache } from "./reference-cache.js";
 
 /** Why rows cannot be written (store clause 13). */
-export type Refusal = Exclude<WriteOutcome, "written">;
+export type Refusal = "conflict" | "taken";
+/** What became of one row, or of all. */
+export type RowOutcome = "written" | Refusal;
 
 /**
  * @param work returns its changes, or why it must be rolled back
@@ -17,7 +18,7 @@ export type RunWrite = (
   transact: Transact,
   work: () => readonly LoggedChange[] | Refusal,
   deadline?: number,
-) => Promise<WriteOutcome>;
+) => Promise<RowOutcome>;
 
 export function createWriting(
   { run }: BusyRetry,
@@ -31,8 +32,8 @@ export function createWriting(
     session.forget();
   };
   return async (transact, work, deadline) => {
-    const commit = (): WriteOutcome => {
-      let outcome: WriteOutcome = "written";
+    const commit = (): RowOutcome => {
+      let outcome: RowOutcome = "written";
       const done = transact(() => {
         session.begin();
         const changes = work();

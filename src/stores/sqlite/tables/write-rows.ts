@@ -4,12 +4,12 @@
  */
 import { KeystileError } from "../../../contracts/errors.js";
 import { isFoundWithKeys } from "../../../contracts/row-changes.js";
-import type { Table, Write, WriteOutcome } from "../../../contracts/store.js";
+import type { Table, Write } from "../../../contracts/store.js";
 import type { LoggedChange } from "../changes/change-log.js";
 import { resultName } from "../connection/errors.js";
 import type { KeyWriter } from "../keys/write-keys.js";
 import type { EntityTables } from "./entity-tables.js";
-import type { Refusal } from "./run-write.js";
+import type { Refusal, RowOutcome } from "./run-write.js";
 
 /** @returns the changes, or why the caller must roll back */
 export function applyWrites(writes: readonly Write[], rows: EntityTables, keys: KeyWriter): LoggedChange[] | Refusal {
@@ -21,7 +21,7 @@ export function applyWrites(writes: readonly Write[], rows: EntityTables, keys: 
   return changes;
 }
 
-function apply(write: Write, rows: EntityTables, keys: KeyWriter, changes: LoggedChange[]): WriteOutcome {
+function apply(write: Write, rows: EntityTables, keys: KeyWriter, changes: LoggedChange[]): RowOutcome {
   if ("remove" in write) return remove(write, rows, keys, changes) ? "written" : "conflict";
   if (write.table === "keys") return keys.store(write.row, write.credits, changes);
   const { table, row } = write;

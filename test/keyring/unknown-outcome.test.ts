@@ -1,0 +1,67 @@
+/** A store that fails after a write: no operation may read as if nothing had been changed. */
+import { describe, expect, it } from "vitest";
+import { createKeyring, isKeystileError, KeystileError, memoryStore, type Store } from "../../src/index.js";
+import { sqliteStore } from "../../src/stores/sqlite/index.js";
+import { temporaryPaths } from "../stores/sqlite/support.js";
+import { OPERATIONS, READING, stageOperations } from "./writing-operations.js";
+
+const path = temporaryPaths();
+const WRITES = new Set<string>(["write", "insertKeys"]);
+
+/** A store that is out of reach once so many writes were made. */
+function cutAfter(store: Store, writes: number) {
+  let made = 0;
+  const methods = Object.entries(store).map(([name, method]) => [
+    name,
+    typeof method !== "function" || name === "subscribe"
+      ? method
+      : async (...given: unknown[]) => {
+          if (made >= writes) throw new KeystileError("STORE_UNAVAILABLE", "the database server cannot be reached");
+          const result = await (method as (...given: unknown[]) => unknown)(...given);
+          if (WRITES.has(name) && result !== "conflict" && result !== "taken") made++;
+          return result;
+        },
+  ]);
+  return { store: Object.fromEntries(methods) as Store, made: () => made };
+}
+
+it("every operation of a keyring is looked at", () => {
+  const writing = Object.keys(createKeyring(memoryStore())).filter((name) => !READING.test(name));
+  expect(writing.filter((name) => !Object.hasOwn(OPERATIONS, name))).toEqual([]);
+});
+
+describe.each<[string, () => Store]>([
+  ["memory", memoryStore],
+  ["SQLite", () => sqliteStore(path())],
+])("a store that fails after a write, over %s", (_, open) => {
+  it.each(Object.keys(OPERATIONS))("%s responds, or says outcomeUnknown", async (name) => {
+    for (let writes = 1; ; writes++) {
+      const real = open();
+      const staged = await stageOperations(real);
+      const { store, made } = cutAfter(real, writes);
+      try {
+        await OPERATIONS[name]!(store, staged);
+        // Not one write more: there was nothing left to fail.
+        if (made() < writes) return;
+      } catch (error) {
+        expect(isKeystileError(error) && { code: error.code, outcomeUnknown: error.outcomeUnknown }).toEqual({
+          code: "STORE_UNAVAILABLE",
+          outcomeUnknown: true,
+        });
+      } finally {
+        await real.close();
+      }
+    }
+  });
+
+  it("credits: the balance in the response is that of the write", async () => {
+    const real = open();
+    const { keyId } = await stageOperations(real);
+    const change = { operation: "increment", value: 5 } as const;
+    expect(await createKeyring(cutAfter(real, 1).store).updateCredits({ keyId, ...change })).toEqual({ remaining: 15 });
+    expect(await createKeyring(cutAfter(real, 1).store).updateIdentityCredits({ identity: "ann", ...change })).toEqual({
+      remaining: 15,
+    });
+    await real.close();
+  });
+});
