@@ -22,7 +22,7 @@ export function addDatabaseFlags(command: Command): Command {
 
 export interface DatabaseFlags {
   readonly db: string;
-  readonly output?: "json";
+  readonly output?: "json" | undefined;
 }
 
 /** @throws failure 2 for a folder, for which SQLite's error is unhelpful */
