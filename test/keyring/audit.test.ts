@@ -21,7 +21,7 @@ function countChanges(store: Store) {
     ...store,
     async write(...given) {
       const outcome = await store.write(...given);
-      if (outcome === "written") made.changes++;
+      if (outcome !== "conflict" && outcome !== "taken") made.changes++;
       return outcome;
     },
     async insertKeys(...given) {

@@ -22,7 +22,6 @@ import type {
   Spend,
   Store,
   Write,
-  WriteOutcome,
 } from "../../src/contracts/store.js";
 import { boundaryOf } from "../../src/credits/refill-calendar.js";
 import { Account, assertEquation, MAX } from "./account.js";
@@ -110,7 +109,7 @@ export class Ledger {
       });
     } else if (method === "insertKeys") {
       (given[0] as readonly NewKey[]).forEach((key, i) => (result as boolean[])[i] === true && this.#insert(key));
-    } else if (method === "write" && (result as WriteOutcome) === "written") {
+    } else if (method === "write" && !["conflict", "taken"].includes(result as string)) {
       this.#write(given[0] as readonly Write[]);
     }
   }
