@@ -7,6 +7,8 @@ const APIS = { apiId: "api_docs" };
 export interface Staged {
   readonly keyId: string;
   readonly rootKeyId: string;
+  /** The newest of a chain of two keys of the owner, of which the older one still has an overlap. */
+  readonly rotatedId: string;
 }
 
 const newest = async (mine: ReturnType<typeof forOwner>) => (await mine.list()).data[0]!.keyId;
@@ -32,8 +34,8 @@ export async function stageOperations(store: Store): Promise<Staged> {
   const { rootKeyId } = await keyring.createRootKey({ permissions: ["api.*.verify_key"] });
   // So that the next rotation ends what is left of this one.
   const mine = forOwner(keyring, "ann", APIS);
-  await mine.rotate({ keyId: await newest(mine) });
-  return { keyId, rootKeyId };
+  const { keyId: rotatedId } = await mine.rotate({ keyId: await newest(mine) });
+  return { keyId, rootKeyId, rotatedId };
 }
 
 type Act = (store: Store, staged: Staged) => Promise<unknown>;
@@ -47,9 +49,9 @@ const limits =
     act(createRatelimits(store));
 /** The owner of the two keys. */
 const owner =
-  (act: (mine: ReturnType<typeof forOwner>) => Promise<unknown>): Act =>
-  (store) =>
-    act(forOwner(createKeyring(store), "ann", { ...APIS, ceiling: { permissions: ["*"] } }));
+  (act: (mine: ReturnType<typeof forOwner>, staged: Staged) => Promise<unknown>): Act =>
+  (store, staged) =>
+    act(forOwner(createKeyring(store), "ann", { ...APIS, ceiling: { permissions: ["*"] } }), staged);
 const hashes = Array.from({ length: 3 }, (_, i) => ({ hash: `${i}`.repeat(64), permissions: ["imported"] }));
 
 /** By name; those of a keyring are called as its methods. */
@@ -91,7 +93,7 @@ export const OPERATIONS: Readonly<Record<string, Act>> = {
   "ratelimits.deleteOverride": limits((r) => r.deleteOverride({ namespace: "mail", identifier: "vip" })),
   "ratelimits.limit": limits((r) => r.limit({ namespace: "new", identifier: "x", limit: 1, duration: 1_000 })),
   "forOwner.create": owner((mine) => mine.create({ permissions: ["a"] })),
-  "forOwner.rotate": owner(async (mine) => mine.rotate({ keyId: await newest(mine) })),
+  "forOwner.rotate": owner((mine, { rotatedId }) => mine.rotate({ keyId: rotatedId })),
   "forOwner.rename": owner(async (mine) => mine.rename({ keyId: await newest(mine), name: "a" })),
   "forOwner.revoke": owner(async (mine) => mine.revoke({ keyId: await newest(mine) })),
   "forOwner.revokeAll": owner((mine) => mine.revokeAll()),

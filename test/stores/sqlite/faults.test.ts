@@ -131,7 +131,9 @@ describe("sqliteStore: a statement that fails", () => {
     expect(await other.spendCredits(refs[0]!, 0, 0, 0)).toEqual({ ok: true, remaining: 18 });
     locked = 1;
     const row = (await store.readMany("keys", ["key_000001"]))[0]!;
-    expect(await store.write([{ table: "keys", row, credits: { period: 0, remaining: 500 } }])).toBe("written");
+    expect(await store.write([{ table: "keys", row, credits: { period: 0, remaining: 500 } }])).toEqual([
+      { remaining: 500, reserved: 0 },
+    ]);
     for (const one of [store, other]) {
       expect((await one.readBalances([{ keyId: "key_000001", period: 0 }], 0))[0]?.remaining).toBe(500);
       expect((await one.readBalances([{ keyId: "key_000002", period: 0 }], 0))[0]?.remaining).toBe(18);

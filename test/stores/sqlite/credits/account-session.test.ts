@@ -13,7 +13,7 @@ const idOf = (key: number) => `key_${String(key + 1).padStart(6, "0")}`;
 /** Sets a key's balance, as an administrator would; null: unlimited. */
 async function set(store: SqliteStore, key: number, remaining: number | null): Promise<void> {
   const row = (await store.readMany("keys", [idOf(key)]))[0]!;
-  if ((await store.write([{ table: "keys", row, credits: { period: 0, remaining } }])) !== "written")
+  if (!Array.isArray(await store.write([{ table: "keys", row, credits: { period: 0, remaining } }])))
     throw new Error("the key changed meanwhile");
 }
 
