@@ -9,6 +9,7 @@ import { createKeyring, type Keyring } from "../../src/keyring/keyring.js";
 import { createRatelimits, type Ratelimits } from "../../src/keyring/ratelimits/create-ratelimits.js";
 import { memoryStore } from "../../src/stores/memory.js";
 import { sqliteStore } from "../../src/stores/sqlite/index.js";
+import { createVerifier } from "../../src/verify/verifier.js";
 import { failure, NOON, unaudited } from "./support.js";
 
 const HASH = createHash("sha256").update("an imported key").digest("base64");
@@ -308,6 +309,22 @@ describe("audit trail: entries", () => {
     const { entries } = await during(() => keyring.updateCredits({ keyId: ids.keyId, operation: "set", value: 6 }));
     expect(entries).toMatchObject([{ fields: ["credits"] }]);
     expect(await store.settleCredits(ref, { id: "res_1", spent: 4, now: NOON })).toMatchObject({ settled: false });
+  });
+
+  it("one for such a balance where the store does not know what is leased of it: that is void from then on", async () => {
+    const inner = memoryStore();
+    const store: Store = { ...inner, powers: { ...inner.powers, reserves: false } };
+    const keyring = createKeyring(store);
+    const { apiId } = await keyring.createApi({ name: "docs" });
+    const { key, keyId } = await keyring.createKey({ apiId, credits: { remaining: 100 } });
+    const verifier = createVerifier(store, { credits: { mode: "leased", size: 10, step: 10, firstStep: 10 } });
+    expect((await verifier.verify({ key })).credits).toBe(99);
+    const { credits } = await keyring.getKey({ keyId });
+    expect(credits?.remaining).toBe(90);
+    await keyring.updateCredits({ keyId, operation: "set", value: 90 });
+    await verifier.close();
+    expect((await keyring.getKey({ keyId })).credits?.remaining).toBe(90);
+    await keyring.close();
   });
 
   it("none for what the store refused, and one for the attempt that it took", async () => {

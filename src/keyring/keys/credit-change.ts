@@ -26,13 +26,10 @@ export function changeCredits(
   balance: CountedBalance,
 ): CreditChange | undefined {
   const before = { hasCredits: row.hasCredits, refill: row.refill };
-  // Setting a balance to what it is changes nothing. It would void leases, where some are out.
-  const hasBalance = patch.remaining !== null;
-  const isSame = patch.remaining === balance.remaining && row.hasCredits === hasBalance && balance.reserved === 0;
-  const remaining = isSame ? undefined : patch.remaining;
+  const { remaining } = patch;
   // Unlimited has nothing to refill: the refill is dropped unless the request gives one.
   const refill = patch.refill && { ...patch.refill };
-  setField(row, "refill", hasBalance ? refill : (refill ?? null));
+  setField(row, "refill", remaining === null ? (refill ?? null) : refill);
   if (remaining !== undefined) {
     row.hasCredits = remaining !== null;
     // As in the store, where setting a balance increments its generation: older leases are void.

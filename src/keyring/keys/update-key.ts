@@ -4,7 +4,7 @@
  */
 import { badRequest } from "../../contracts/errors.js";
 import { fieldsThat, KEY_FIELDS } from "../../contracts/key-fields.js";
-import type { CreditChange, KeyRow, Write } from "../../contracts/store.js";
+import type { CountedBalance, CreditChange, KeyRow, Write } from "../../contracts/store.js";
 import type { MaybePromise } from "../../contracts/types.js";
 import { ABANDONED } from "../../credits/account.js";
 import { periodOf } from "../../credits/refill-calendar.js";
@@ -161,7 +161,16 @@ export async function changeBalanceOf(
   const period = periodOf(row.refill, now);
   const [balance] = await readBalances(context.store, [{ ...owner, period }], now);
   const unknown = { remaining: null, period, reserved: 0 };
-  return changeCredits(row, patch, now, balance === "invalid" ? unknown : (balance ?? unknown));
+  const counted = balance === "invalid" ? unknown : (balance ?? unknown);
+  const { remaining, ...others } = patch;
+  const isSame = remaining === counted.remaining && row.hasCredits === (remaining !== null);
+  const changes = isSame && !mayBeLeased(context, counted) ? others : patch;
+  return changeCredits(row, changes, now, counted);
+}
+
+/** Whether setting the balance to what it is voids leases. A store without reserves does not know what is leased. */
+function mayBeLeased({ store: { powers } }: Context, { reserved }: CountedBalance): boolean {
+  return reserved > 0 || (powers.leases && !powers.reserves);
 }
 
 /** What is done to the row of a key. Returns the change of the balance, if any; may run again on a fresh row. */
