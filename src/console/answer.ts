@@ -12,7 +12,7 @@ import type { Incoming, Outgoing } from "../http/messages.js";
 import type { Services } from "../http/operations/operation.js";
 import { forbidden } from "../keyring/rows.js";
 import { digestKey } from "../lib/hash.js";
-import { askAs, lacksPower, mayAsk, permissionsOf } from "./ask.js";
+import { askAs, dryServices, lacksPower, mayAsk, permissionsOf } from "./ask.js";
 import type { ConsoleAnalytics } from "./options.js";
 import { cookieHeader, requireHost, requireSameOrigin, sessionsOf } from "./origin.js";
 import { findPage } from "./pages/find-page.js";
@@ -131,6 +131,7 @@ async function toView(
 ): Promise<View> {
   const { basePath, isReadOnly, servicesOf, seesLimits, analyticsOf, health } = context;
   const ask = askAs(caller, servicesOf, isReadOnly);
+  const preview = askAs(caller, async (id) => dryServices(await servicesOf(id)), isReadOnly);
   const { kind, id = kind, name: signed = id } = await ask("callers.whoami", {});
   // A caller without a session has a proof of its own, which nobody can compute without the secret of this console.
   const who = session ?? JSON.stringify([context.secret, caller.workspaceId, caller.kind, caller.id]);
@@ -145,6 +146,7 @@ async function toView(
     isReadOnly,
     token: await digestKey(`console form ${who}`),
     ask,
+    preview,
     may: (operation) => mayAsk(caller, operation, isReadOnly),
     seesLimits,
     analyticsOf(id) {

@@ -4,7 +4,7 @@ import { isKeystileError, type KeystileError } from "../contracts/errors.js";
 import type { MaybePromise } from "../contracts/types.js";
 import { OPERATIONS } from "../http/operations/index.js";
 import type { Operation, Services } from "../http/operations/operation.js";
-import { toSentError } from "../http/envelope.js";
+import { dryContext } from "../keyring/import/dry-store.js";
 import { forbidden } from "../keyring/rows.js";
 import type { MigrationResults } from "../keyring/schemas/migration-requests.js";
 import type * as A from "../keyring/schemas/responses.js";
@@ -81,6 +81,9 @@ export function askAs(
   };
 }
 
+/** Services whose keyring writes nothing, to ask an import what it would do. @throws KeystileError STORE_POWER_MISSING */
+export const dryServices = (services: Services): Services => ({ ...services, keyring: dryContext(services.keyring) });
+
 /** A part of a page, or nothing where the store cannot tell it, or the caller may not see it. */
 export async function ifAble<T>(asking: Promise<T>): Promise<T | undefined> {
   try {
@@ -94,13 +97,3 @@ export async function ifAble<T>(asking: Promise<T>): Promise<T | undefined> {
 /** Whether the store cannot do what was asked. */
 export const lacksPower = (error: unknown): error is KeystileError =>
   isKeystileError(error) && error.code === "STORE_POWER_MISSING";
-
-/** Why a body would be refused, without doing anything; undefined: it would not. */
-export function checkBody(name: OperationName, body: unknown): ReturnType<typeof toSentError> | undefined {
-  try {
-    operationOf(name).validate(body, "any");
-    return undefined;
-  } catch (error) {
-    return toSentError(error);
-  }
-}

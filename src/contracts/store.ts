@@ -94,7 +94,8 @@
  * 29. `searchKeys` looks at the next `among` keys of these APIs in the order asked for, without those that are deleted:
  *     `newest` is by id downwards, `expires` by that and then by id, without those that never expire. It leaves out
  *     none that `mayMatch`, and may return others. `countKeys` counts each of the next `among` keys of an API once.
- *     Power `search`.
+ *     `findKeyIds` finds the keys for which `insertKeys` would refuse one with this digest or hash, those that are
+ *     deleted or of a deleted API among them; keystile passes at most 10,000. Power `search`.
  * 30. `changeAlerts` raises an alert of a subject unless one is raised, or one ended at `from` or later, and ends the
  *     one that was raised before `from`; it is raised, or has ended, as of `until`. All or nothing; of calls in flight
  *     at once, one raises it, and one ends it. It returns of each whether it changed anything. What was raised is due
@@ -647,6 +648,8 @@ export interface KeySlice {
   /** The last of those; absent: there are no more after them. */
   readonly last?: KeyPosition;
 }
+/** What a key is looked for by, in any workspace: it has this digest, or this hash in canonical form. */
+export type KeyDigests = Pick<KeyRow, "digest" | "foreignDigest">;
 /** A slice of a count of an API's keys, by id. */
 export interface KeyCount {
   readonly workspaceId: string;
@@ -857,6 +860,8 @@ export interface Store {
   searchKeys?(search: KeySearch): MaybePromise<KeySlice>;
   /** A slice of a count (clause 29). Power `search`. */
   countKeys?(count: KeyCount): MaybePromise<KeyCounts>;
+  /** The id of a key with this digest or hash, one result per argument, in order (clause 29). Power `search`. */
+  findKeyIds?(wanted: readonly KeyDigests[]): MaybePromise<(string | undefined)[]>;
 
   /** Raises and ends alerts (clause 30). keystile passes at most 100. Power `alerts`. */
   changeAlerts?(changes: readonly AlertChange[]): MaybePromise<boolean[]>;

@@ -23,7 +23,7 @@ export interface InstrumentStoreOptions {
 
 const METHODS = [
   ...STORE_METHODS,
-  ...(["searchKeys", "countKeys"] as const),
+  ...(["searchKeys", "countKeys", "findKeyIds"] as const),
   ...(["changeAlerts", "listAlerts", "takeAlerts", "settleAlert"] as const),
 ];
 /** Calls that reach no engine, and the one that every verification makes, which mostly reads a number in memory. */

@@ -217,6 +217,10 @@ export function memoryStore(): Store {
     },
     searchKeys: (search) => searchKeys(keyIdsOf(state, search), rows.keys, search),
     countKeys: (count) => countKeys(keyIdsOf(state, count), rows.keys, count),
+    findKeyIds: (wanted) =>
+      wanted.map(
+        ({ digest, foreignDigest }) => unique.get(`digest ${digest}`) ?? unique.get(`foreign ${foreignDigest}`),
+      ),
     insertKeys(keys, entry) {
       for (const { row } of keys) {
         if (rows.apis.get(row.apiId)?.deleted === true)

@@ -596,6 +596,10 @@ describe("console: owners, roles, limits", () => {
     const fields = { migrationId, apiId, keys };
     const dry = await browser.submit("/import", "/import", { ...fields, dry: "on" });
     expect(dry.text).toMatch(/name .*<\/div><\/td><td[^>]*><div>2</s);
+    const tried = JSON.stringify([{ hash: hash("c") }, { hash: hash("c") }, { hash: "short" }]);
+    const trial = await browser.submit("/import", "/import", { ...fields, keys: tried, dry: "on" });
+    expect(trial.text).toContain("1 key would go in, 2 would fail; nothing was stored.");
+    expect(trial.text).toMatch(/ALREADY_EXISTS.*INVALID_HASH/s);
     expect(
       (await browser.submit("/import", "/import", { ...fields, keys: JSON.stringify([{ hash: hash("c") }]) })).text,
     ).toContain("1 key imported, 0 failed.");

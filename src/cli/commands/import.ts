@@ -1,6 +1,7 @@
 /** `keystile import`: imports keys that were hashed elsewhere straight into a database file. */
 import { type Command, Option } from "commander";
 import type { Store } from "../../contracts/store.js";
+import { dryStore } from "../../keyring/import/dry-store.js";
 import { createKeyring, type Keyring } from "../../keyring/keyring.js";
 import {
   addDatabaseFlags,
@@ -31,7 +32,8 @@ Other forms, with --from:
   csv  columns named like the fields, dotted where nested (credits.remaining, meta.plan), under a header; lists with commas
   prefixed-api-key  rows with longTokenHash, shortToken and keyPrefix, and fields as above
 
---dry-run reads all of it, says what would carry over and what would not, and writes nothing.
+--dry-run does all of the import but the write: it says which keys would go in and which would fail, and why, and what of those that
+go in would carry over. No file is made, --failures and --successes included.
 
 Examples:
   $ keystile import --db keys.db --migration-id mig_… --api-id api_… --keys @old-keys.ndjson --failures failed.ndjson
@@ -92,11 +94,13 @@ async function act(io: Io, flags: Flags, format: Format, source: KeySource, carr
     flags,
     isJson: output === "json",
   };
-  if (flags.dryRun) return dryRun(job, format, carryover);
-  return withStore(db, async (store) => {
+  return withStore(db, async (given) => {
+    const store = flags.dryRun ? dryStore(given) : given;
     const keyring = createKeyring(store, { actor: COMMAND_LINE });
     await ensureMigration(store, keyring, migrationId, format);
-    const exitCode = await runImport({ ...job, target: createTarget(keyring, frame) });
+    const target = createTarget(keyring, frame);
+    if (flags.dryRun) return dryRun({ ...job, target }, format, carryover);
+    const exitCode = await runImport({ ...job, target });
     await noteLost(io, carryover);
     return exitCode;
   });

@@ -1,42 +1,33 @@
-/** `--dry-run`: reads and validates all keys of an import and writes nothing; and what of their fields carries over. */
-import { readHash } from "../../keyring/import/imported-hash.js";
-import { createAlgorithms } from "../../lib/migration-hashes.js";
-import { EXIT, type ExitCode } from "../io/failures.js";
+/** `--dry-run`: an import into a target that writes nothing; and what of the fields of its keys carries over. */
+import { EXIT, type ExitCode, failure } from "../io/failures.js";
 import type { Io } from "../io/io.js";
 import { count, note, oneLine, pretty } from "../io/text.js";
-import { type Batch, toBatches } from "./batches.js";
+import { toBatches } from "./batches.js";
 import type { Carryover, Format } from "./formats.js";
 import { openReport } from "./report.js";
-import type { Job } from "./run.js";
+import { type Job, listenForStop, sendRows } from "./run.js";
 
-const INVALID_HASH = { reason: "INVALID_HASH", message: "the hash is not one of the algorithm" };
-
-/** @returns 0, or 1 if a key would fail */
-export async function dryRun(
-  { io, frame, source, flags, isJson }: Omit<Job, "target">,
-  format: Format,
-  carryover: Carryover,
-): Promise<ExitCode> {
-  const report = await openReport(io, {}, source.unit, []);
+/** @param job whose target writes nothing @returns 0, or 1 if a key would fail */
+export async function dryRun(job: Job, { columns }: Format, carryover: Carryover): Promise<ExitCode> {
+  const { io, source } = job;
+  const report = await openReport(io, {}, source, []);
   const totals = { ready: 0, failed: 0 };
-  for await (const batch of toBatches(frame, source, flags.batchSize, true)) {
-    const failed = wrongHashes(batch, format);
-    totals.ready += batch.rows.length - failed.length;
-    totals.failed += failed.length + batch.invalid.length;
-    await report.add(batch, { migrated: [], failed });
+  const stop = listenForStop(io);
+  try {
+    for await (const batch of toBatches(job.frame, source, job.flags.batchSize, true)) {
+      const { migrated, failed } = await sendRows(job, batch, stop);
+      totals.ready += migrated.length;
+      totals.failed += failed.length + batch.invalid.length;
+      await report.add(batch, { migrated, failed });
+      if (stop.isWished()) throw failure(EXIT.no, "stopped; nothing was written");
+    }
+  } finally {
+    stop.end();
+    await report.end();
   }
-  await report.end();
-  if (isJson) await io.stdout.write(`${pretty({ ...totals, ...toCounts(carryover) })}\n`);
-  else await io.stdout.write(toText(totals, carryover, format));
+  if (job.isJson) await io.stdout.write(`${pretty({ ...totals, ...toCounts(carryover) })}\n`);
+  else await io.stdout.write(toText(totals, carryover, columns));
   return totals.failed === 0 ? EXIT.done : EXIT.no;
-}
-
-function wrongHashes({ rows }: Batch, { algorithm }: Format) {
-  if (algorithm === undefined) return [];
-  const algorithms = createAlgorithms();
-  return rows.flatMap(({ key: { hash } }) =>
-    readHash(algorithms, algorithm, hash) === undefined ? [{ hash, ...INVALID_HASH }] : [],
-  );
 }
 
 const toCounts = ({ carried, lost }: Carryover) => ({
@@ -44,7 +35,11 @@ const toCounts = ({ carried, lost }: Carryover) => ({
   lost: Object.fromEntries(lost),
 });
 
-function toText(totals: { ready: number; failed: number }, { carried, lost }: Carryover, { columns }: Format): string {
+function toText(
+  totals: { ready: number; failed: number },
+  { carried, lost }: Carryover,
+  columns: Format["columns"],
+): string {
   const fields = [...carried].map(([field, keys]): [string, number] => [
     columns[field] === undefined ? field : `${columns[field]} → ${field}`,
     keys,

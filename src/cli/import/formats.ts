@@ -71,7 +71,7 @@ function ofColumns(row: ForeignRow, onUnknown: (name: string) => void): object {
   return key;
 }
 
-/** What carried over, counted while rows are read. */
+/** What carried over of the rows that went in. */
 export interface Carryover {
   /** Keys by field. */
   readonly carried: Map<string, number>;
@@ -79,22 +79,38 @@ export interface Carryover {
   readonly lost: Map<string, number>;
 }
 
-/** The rows of a source as keys of an import. @param carryover is counted up with each row */
+/** The rows of a source as keys of an import. @param carryover is counted up with each row that goes in */
 export function inFormat(source: KeySource, format: Format, carryover: Carryover, now: () => number): KeySource {
+  const undecided = new Map<number, Noted>();
   return {
     ...source,
     async *read() {
-      for await (const row of source.read()) yield toRow(row, format, carryover, now());
+      for await (const row of source.read()) yield toRow(row, format, undecided, now());
+    },
+    settle(number, wentIn) {
+      const { fields, lost } = undecided.get(number) ?? NOTHING;
+      undecided.delete(number);
+      if (!wentIn) return;
+      for (const field of fields) add(carryover.carried, field);
+      for (const column of lost) add(carryover.lost, column);
     },
   };
 }
 
-function toRow(row: SourceRow, format: Format, { carried, lost }: Carryover, now: number): SourceRow {
-  const { value } = row;
+/** What is counted of a row if it goes in. */
+interface Noted {
+  readonly fields: readonly string[];
+  readonly lost: readonly string[];
+}
+const NOTHING: Noted = { fields: [], lost: [] };
+
+function toRow(row: SourceRow, format: Format, undecided: Map<number, Noted>, now: number): SourceRow {
+  const { number, value } = row;
   if (typeof value !== "object" || value === null || Array.isArray(value)) return row;
-  const key = format.toKey(value as ForeignRow, (column, why) => add(lost, `${column}: ${why}`), now);
+  const lost: string[] = [];
+  const key = format.toKey(value as ForeignRow, (column, why) => lost.push(`${column}: ${why}`), now);
   const fields = Object.entries(key).filter(([, field]) => field !== undefined);
-  for (const [field] of fields) add(carried, field);
+  undecided.set(number, { fields: fields.map(([name]) => name), lost });
   return { ...row, value: Object.fromEntries(fields) };
 }
 

@@ -18,6 +18,8 @@ export interface KeySource {
   readonly read: () => AsyncIterable<SourceRow>;
   /** How many there are, if they can be read twice: reads all of them. */
   readonly count?: () => Promise<number>;
+  /** Is told of each row, by its number, whether it went in. */
+  readonly settle?: (number: number, wentIn: boolean) => void;
 }
 
 /** Keys that are in memory. */

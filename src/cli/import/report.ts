@@ -60,13 +60,14 @@ export interface ReportFlags {
 
 /**
  * Opens the files of an import.
+ * @param source of the rows: it is told what became of them
  * @param others files that must not be written
  * @throws failure 2 if a file cannot be written
  */
 export async function openReport(
   io: Io,
   flags: ReportFlags,
-  unit: KeySource["unit"],
+  { unit, settle }: KeySource,
   others: readonly OtherFile[],
 ): Promise<Report> {
   const { failures, successes } = flags;
@@ -88,6 +89,8 @@ export async function openReport(
       const found = failedOf(batch, outcome);
       const said = found.map(({ number, ...rest }) => ({ [unit]: number, ...rest }));
       await writeLines(failed, said);
+      const wrong = new Set(found.map(({ number }) => number));
+      for (const { number } of [...batch.rows, ...batch.invalid]) settle?.(number, !wrong.has(number));
       for (const { number, reason, message } of found) {
         reasons.set(reason, (reasons.get(reason) ?? 0) + 1);
         if (noted.length < MAX_NOTED) noted.push(`${unit} ${count(number)}: ${reason}: ${message}`);

@@ -75,7 +75,7 @@ export async function runImport(job: Job): Promise<ExitCode> {
     const second = await batches.next();
     if (first.done === true) return EXIT.done;
     const total = await countAll(job, second.done === true ? first.value : undefined);
-    report = await openReport(io, flags, source.unit, othersOf(job));
+    report = await openReport(io, flags, source, othersOf(job));
     const isShort = second.done === true && first.value.rows.length <= MAX_PRINTED && first.value.invalid.length === 0;
     if (isShort && flags.successes === undefined) return await sendShort(job, first.value, report, stop);
     const all = second.done === true ? [first.value] : [first.value, second.value];
@@ -152,8 +152,7 @@ async function sendAll(job: Job, batches: AsyncIterable<Batch>, { total, report,
 }
 
 async function sendOne(job: Job, batch: Batch, totals: Totals, { report, stop }: Run): Promise<void> {
-  const none: Sent = { migrated: [], failed: [], isUncertain: false };
-  const sent = batch.rows.length === 0 ? none : await job.target.send(batch, stop);
+  const sent = await sendRows(job, batch, stop);
   if (sent.requestId !== undefined) {
     totals.requests++;
     if (totals.requestId === undefined) await beginOutput(job, sent.requestId);
@@ -164,6 +163,13 @@ async function sendOne(job: Job, batch: Batch, totals: Totals, { report, stop }:
   totals.failed += sent.failed.length + batch.invalid.length;
   totals.isUncertain ||= sent.isUncertain && sent.failed.length > 0;
   await report.add(batch, sent);
+}
+
+const NONE: Sent = { migrated: [], failed: [], isUncertain: false };
+
+/** Sends the keys of a batch, if it has any. */
+export async function sendRows({ target }: Job, batch: Batch, stop: Stop): Promise<Sent> {
+  return batch.rows.length === 0 ? NONE : target.send(batch, stop);
 }
 
 /** A terminal gets the line of {@link summarise} alone. */
@@ -217,7 +223,8 @@ async function summarise(
 const plural = (number: number, one: string, many = `${one}s`): string =>
   `${count(number)} ${number === 1 ? one : many}`;
 
-function listenForStop(io: Io): Stop & { readonly end: () => void } {
+/** Whether Ctrl-C was pressed: the batch under way is finished then. */
+export function listenForStop(io: Io): Stop & { readonly end: () => void } {
   let isWished = false;
   let requestStop: () => void = () => undefined;
   const wished = new Promise<void>((resolve) => {

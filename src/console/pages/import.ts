@@ -1,7 +1,6 @@
 /** Import of keys that were hashed elsewhere, as many as a form holds: first a dry run, with counts by reason. */
-import { badRequest } from "../../contracts/errors.js";
+import { badRequest, isKeystileError, type KeystileError, type ValidationProblem } from "../../contracts/errors.js";
 import type { Json } from "../../contracts/types.js";
-import { checkBody } from "../ask.js";
 import { count, number } from "../view/format.js";
 import { type Field, form } from "../view/form.js";
 import { html, type Html, type Part } from "../view/html.js";
@@ -34,30 +33,36 @@ async function act(view: View): Promise<Done> {
     keys: readKeys(sent.get("keys") ?? ""),
   };
   const back = html`<p class="ks-below"><a href="${view.path("/import")}">Back to the import</a></p>`;
-  if (sent.has("dry")) return { title: "Dry run", body: html`${checked(body)}${back}` };
-  const { migrated, failed } = await view.ask("keys.migrateKeys", body);
+  const isDry = sent.has("dry");
+  const results = await (isDry ? view.preview : view.ask)("keys.migrateKeys", body).catch(asInvalid);
+  if (isKeystileError(results)) {
+    if (!isDry) throw results;
+    const lead = `${count(body.keys.length, "key was", "keys were")} read. Not all have the right form, so that none would go in.`;
+    return { title: "Dry run", body: html`${reasons(results.errors.map(problemOf), lead, "")}${back}` };
+  }
+  const { migrated, failed } = results;
   const rows = failed.map(({ hash, reason, message }): Part[] => [code(hash), reason, message]);
   const list = table("Failed", ["Hash", "Reason", "What is wrong"], rows, "");
+  const [went, fail] = isDry ? ["would go in", "would fail; nothing was stored"] : ["imported", "failed"];
   return {
-    title: "Imported",
+    title: isDry ? "Dry run" : "Imported",
     body: html`${reasons(
       failed.map(({ reason }) => reason),
-      `${count(migrated.length, "key")} imported, ${number(failed.length)} failed.`,
-      "None failed.",
+      `${count(migrated.length, "key")} ${went}, ${number(failed.length)} ${fail}.`,
+      isDry ? "None would fail." : "None failed.",
     )}
-      ${failed.length > 0 && html`<details class="ks-below"><summary>Which failed</summary>${list}</details>`}${back}`,
+      ${failed.length > 0 && html`<details class="ks-below"><summary>Which ${isDry ? "would fail" : "failed"}</summary>${list}</details>`}${back}`,
   };
 }
 
-/** What would be refused, counted by reason. */
-function checked(body: { readonly keys: readonly Json[] }): Html {
-  const problems = checkBody("keys.migrateKeys", body)?.errors ?? [];
-  const all = problems.map(({ location, message }) =>
-    `${location.replace(/^body\.?(keys\[\d+\]\.?)?/, "")} ${message}`.trim(),
-  );
-  const lead = `${count(body.keys.length, "key was", "keys were")} read. Nothing was stored.`;
-  return reasons(all, lead, "Every key has the right form.");
+/** Keys of the wrong form, which refuse a request as a whole; anything else is a fault of the page. */
+function asInvalid(error: unknown): KeystileError {
+  if (isKeystileError(error) && error.code === "BAD_REQUEST") return error;
+  throw error;
 }
+
+const problemOf = ({ location, message }: ValidationProblem): string =>
+  `${location.replace(/^body\.?(keys\[\d+\]\.?)?/, "")} ${message}`.trim();
 
 /** Reasons with how often each was given. */
 function reasons(all: readonly string[], lead: string, none: string): Html {

@@ -32,6 +32,8 @@ export interface View {
   readonly token: string;
   /** Calls an operation as the caller. */
   readonly ask: Ask;
+  /** The same, on a store that writes nothing. */
+  readonly preview: Ask;
   /** Whether the caller may do this anywhere at all; on a console that only reads, nothing that changes. */
   may(operation: OperationName): boolean;
   /** Whether the console knows how far rate limits are used. */

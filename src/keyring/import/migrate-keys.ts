@@ -2,7 +2,7 @@
 import { badRequest } from "../../contracts/errors.js";
 import type { StandardSchema } from "../../contracts/standard-schema.js";
 import type { MigrationRow } from "../../contracts/store.js";
-import { callable, type Check, checkOptions, integer } from "../../lib/check-options.js";
+import { callable, type Check, checkOptions, flag, integer } from "../../lib/check-options.js";
 import { validateMeta } from "../../lib/meta-schema.js";
 import { type Context, pause } from "../context.js";
 import { requireApi, requireNamed } from "../rows.js";
@@ -16,6 +16,7 @@ import type {
 } from "../schemas/migration-requests.js";
 import type { V2KeysMigrateKeysResponseData } from "../schemas/responses.js";
 import { boundNew } from "./bound-new.js";
+import { dryContext } from "./dry-store.js";
 import { explainAlgorithm } from "./imported-hash.js";
 import { type Import, type ImportFrame, readFrame, readImport } from "./import-batches.js";
 import { createImportNames, type KnownNames } from "./name-cache.js";
@@ -31,6 +32,7 @@ const OPTIONS = {
   batchSize: integer(1, 10_000),
   onProgress: callable,
   onBatch: callable,
+  dryRun: flag,
 } satisfies Record<keyof MigrateKeysOptions, Check>;
 
 /**
@@ -47,7 +49,10 @@ const OPTIONS = {
  * While an asynchronous store writes one batch, the next one, and no more, is read and validated: with `sqliteStore`'s
  * writer thread both run in parallel. It is stored after the results of the batch before were taken, and its errors are
  * thrown then.
- * @throws KeystileError BAD_REQUEST · NOT_FOUND: no such migration or API, or the API was deleted meanwhile, and the
+ *
+ * With `dryRun` all of this is done but the write: the results are those that the import would have, without ids of
+ * keys, and nothing is stored, created or told to the audit trail.
+ * @throws KeystileError BAD_REQUEST · STORE_POWER_MISSING: a dry run on a store that cannot search · NOT_FOUND: no such migration or API, or the API was deleted meanwhile, and the
  *   keys from that batch on are not stored · TypeError, RangeError naming an option · whatever the iterable,
  *   `onProgress` or `onBatch` throws
  */
@@ -69,11 +74,13 @@ export interface ImportOptions extends MigrateKeysOptions {
 
 /** {@link migrateKeys} of a body whose other fields were read. */
 export async function importKeys(
-  context: Context,
+  given: Context,
   frame: ImportFrame,
   options: ImportOptions,
 ): Promise<V2KeysMigrateKeysResponseData> {
   const { batchSize = DEFAULT_BATCH, maxNewPermissions, specifiedFieldsOnly = false, onProgress, onBatch } = options;
+  const { dryRun = false } = options;
+  const context = dryRun ? dryContext(given) : given;
   let invalid: FailedKey[] = [];
   const { migrationId, apiId, keys, batches } = await readImport(frame, batchSize, context.turns.next, {
     extraFields: !specifiedFieldsOnly,
@@ -102,9 +109,10 @@ export async function importKeys(
     for (let batch = await reading.next(); batch !== undefined; batch = await reading.next()) {
       const stored = await storeBatch(context, destination, batch, onWaiting);
       const { yielded } = stored;
-      const { migrated, failed } = stored.results;
+      const { failed } = stored.results;
+      const migrated = dryRun ? stored.results.migrated.map(withoutId) : stored.results.migrated;
       // Those of the batch that was read ahead may be among them.
-      const results = invalid.length === 0 ? stored.results : { migrated, failed: [...failed, ...invalid] };
+      const results = { migrated, failed: invalid.length === 0 ? failed : [...failed, ...invalid] };
       invalid = [];
       totals.migrated += results.migrated.length;
       totals.failed += results.failed.length;
@@ -122,6 +130,8 @@ export async function importKeys(
   }
   return { migrated, failed, totals };
 }
+
+const withoutId = ({ hash }: MigratedKey): MigratedKey => ({ hash, keyId: "" });
 
 /** Without the algorithm no hash can be validated: the request fails, not each of its keys. */
 async function findUsable(context: Context, migrationId: string): Promise<MigrationRow> {

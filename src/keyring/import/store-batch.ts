@@ -19,7 +19,7 @@ const NONE: readonly never[] = Object.freeze([]);
 const NO_IDS: ReadonlySet<string> = new Set();
 
 const MESSAGES: Readonly<Record<StoreFailure, string>> = {
-  INVALID_HASH: "the hash is not one of the migration's algorithm",
+  INVALID_HASH: "the hash is not one of the migration's algorithm, in hex, base64 or base64url",
   ALREADY_EXISTS: "this hash exists already, in the store or earlier in this import",
   UNKNOWN_ROLE: "a role of this key does not exist",
   UNKNOWN_PERMISSION: "a permission of this key, given by its id, does not exist",

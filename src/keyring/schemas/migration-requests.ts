@@ -36,6 +36,11 @@ export interface MigrateKeysOptions {
   readonly onProgress?: (totals: MigrationTotals) => unknown;
   /** Receives each batch's results, which the response then omits; awaited. */
   readonly onBatch?: (results: MigrationResults) => MaybePromise<void>;
+  /**
+   * Only say what would become of each key, default false: nothing is stored, created or recorded. Remembers some 100
+   * bytes of each key that would go in, to find repeats. STORE_POWER_MISSING where the store cannot search.
+   */
+  readonly dryRun?: boolean;
 }
 /** How many keys have been imported and have failed so far. */
 export interface MigrationTotals {
@@ -53,7 +58,7 @@ export interface MigrationResults {
 export interface MigratedKey {
   /** As given. */
   readonly hash: string;
-  /** `key_` and 22 characters. */
+  /** `key_` and 22 characters; empty in a dry run. */
   readonly keyId: string;
 }
 /** A key that was not imported; the others are unaffected. */

@@ -120,6 +120,7 @@ const METHODS = {
   pollChanges: { reader: nothing },
   searchKeys: { reader: ([search]) => keySlice((search as KeySearch).limit) },
   countKeys: { reader: always(keyCounts) },
+  findKeyIds: { reader: ([wanted]) => eachOf(wanted, optional(text(1))) },
   changeAlerts: { reader: ([changes]) => eachOf(changes as readonly AlertChange[], flag), writes: true },
   listAlerts: { reader: ([query]) => list(alertRow, (query as AlertQuery).limit) },
   takeAlerts: { reader: ([take]) => list(alertRow, (take as AlertTake).limit), writes: true },

@@ -1,8 +1,9 @@
 /** Reads keys. Finds of one turn are one statement, of one row each; what they refer to is at hand. */
 import { isKeystileError, KeystileError } from "../../contracts/errors.js";
-import type { KeyRecord, KeyRow, ListQuery, NewKey } from "../../contracts/store.js";
+import type { KeyDigests, KeyRecord, KeyRow, ListQuery, NewKey } from "../../contracts/store.js";
 import { ownProperty } from "../../lib/check-options.js";
 import { encodeKey } from "../codec/encoded-keys.js";
+import { idsByDigests } from "../codec/ids-by-digests.js";
 import { decodeFullKey, decodeIdentity, type FullKeyRaw } from "../codec/key-codec.js";
 import { toRecordWith } from "../key-record.js";
 import type { Session, Statement } from "./client.js";
@@ -16,6 +17,7 @@ export interface Keys {
   findForeignKey(migrationId: string, foreignDigest: string): Promise<KeyRecord | undefined>;
   readMany(ids: readonly string[]): Promise<(KeyRow | undefined)[]>;
   list(query: ListQuery): Promise<KeyRow[]>;
+  findKeyIds(wanted: readonly KeyDigests[]): Promise<(string | undefined)[]>;
   rowsOf(texts: readonly KeyText[]): Promise<KeyRow[]>;
 }
 
@@ -42,6 +44,15 @@ export function createKeys(session: Session, references: References, schema: str
   const byDigests = among("k.digest");
   const byForeign = read("WHERE k.foreign_digest = $1");
   const byIds = among("k.id");
+  const holders: Statement = {
+    isRead: true,
+    text: ["digest", "foreign_digest"]
+      .map((column, i) => {
+        const texts = `pg_catalog.jsonb_array_elements_text($${i + 1}::text::jsonb)`;
+        return `SELECT id, digest, foreign_digest AS "foreignDigest" FROM ${schema}.keys WHERE ${column} IN (SELECT ${texts})`;
+      })
+      .join(" UNION ALL "),
+  };
   const lists = {
     api: read(
       "WHERE k.api_id = $4 AND k.workspace_id = $1 AND k.id > $2 AND NOT k.deleted ORDER BY k.id LIMIT $3::text::bigint",
@@ -122,6 +133,12 @@ export function createKeys(session: Session, references: References, schema: str
       const rows = await rowsOf((await session.run(byIds, JSON.stringify(asked))) as readonly object[] as KeyText[]);
       const found = new Map(rows.map((row) => [row.id, row]));
       return ids.map((id) => structuredClone(found.get(id)));
+    },
+    async findKeyIds(wanted) {
+      const textsOf = (name: keyof KeyDigests) =>
+        JSON.stringify(wanted.flatMap(({ [name]: text }) => (text !== undefined && isStorable(text) ? [text] : [])));
+      const found = await session.run(holders, textsOf("digest"), textsOf("foreignDigest"));
+      return idsByDigests(found as readonly object[] as Parameters<typeof idsByDigests>[0], wanted);
     },
     async list({ workspaceId, apiId, identityId, after = "", limit }) {
       if (![workspaceId, apiId ?? "", identityId ?? "", after].every(isStorable)) return [];

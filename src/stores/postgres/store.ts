@@ -200,6 +200,7 @@ export function postgresStore(client: PostgresClient, options: PostgresStoreOpti
     ) as Store["list"],
     searchKeys: asking(search.searchKeys),
     countKeys: asking(search.countKeys),
+    findKeyIds: asking(keys.findKeyIds),
     changeAlerts: asking(alerts.changeAlerts),
     listAlerts: asking(alerts.listAlerts),
     takeAlerts: asking(alerts.takeAlerts),

@@ -279,6 +279,7 @@ function wire(connection: Connection, settings: SqliteSettings): WriterStore {
     ) as Store["list"],
     searchKeys: reading(search.searchKeys),
     countKeys: reading(search.countKeys),
+    findKeyIds: reading(reader.findKeyIds),
     listAlerts: reading(alerts.listAlerts),
     changeAlerts(changes) {
       assertOpen();

@@ -144,6 +144,22 @@ export function searchingClauses(all: Clause): void {
     for (const id of idsOf(own)) expect(ids.includes(id), id).toBe(true);
   });
 
+  clause("clause 29: the key with a digest or a hash is found, also if it or its API is deleted", async (open) => {
+    const store = await open();
+    await fill(store);
+    const { digest: _, ...row } = keyRow(50, { foreignDigest: "hash-50", migrationId: "mig_1", apiId: "api_3" });
+    await store.insertKeys([{ row }]);
+    await store.write([{ table: "apis", row: api({ id: "api_3", version: 1, deleted: true }) }]);
+    const wanted = [
+      ...[{ digest: "digest-10" }, { digest: "digest-12", foreignDigest: "gone" }, { foreignDigest: "hash-50" }],
+      ...[{ digest: "hash-50" }, { foreignDigest: "digest-12" }, { digest: "digest-10" }, {}],
+    ];
+    const [ten, twelve, fifty] = [10, 12, 50].map((n) => keyRow(n).id);
+    const found = await store.findKeyIds!(wanted);
+    expect(found).toEqual([ten, twelve, fifty, undefined, undefined, ten, undefined]);
+    expect(await store.findKeyIds!([])).toEqual([]);
+  });
+
   clause("clause 29: a count has each key of an API once, in slices of any size", async (open) => {
     const store = await open();
     await fill(store);

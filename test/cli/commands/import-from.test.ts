@@ -161,10 +161,10 @@ describe("import --from better-auth", () => {
     expect([code, stderr]).toEqual([1, expect.stringContaining("row 6: INVALID_HASH: ")]);
     expect(stdout).toMatch(/^4 keys would go in, 2 would fail; nothing was written\n/);
     expect(stdout).toMatch(
-      / 6 {2}key → hash\n[^]* 1 {2}metadata → meta\n[^]* does not carry over\n[^]* 6 {2}requestCount: /,
+      / 4 {2}key → hash\n[^]* 1 {2}metadata → meta\n[^]* does not carry over\n[^]* 4 {2}requestCount: /,
     );
     const asJson = JSON.parse((await file.import(...argv, "--output", "json")).stdout) as object;
-    expect(asJson).toMatchObject({ ready: 4, failed: 2, carried: { hash: 6, credits: 3 } });
+    expect(asJson).toMatchObject({ ready: 4, failed: 2, carried: { hash: 4, credits: 3 } });
     expect([readdirSync(FOLDER), readFileSync(db, "latin1"), readFileSync(source, "latin1")]).toEqual(before);
     for (const { key } of ROWS) expect(stdout + stderr).not.toContain(key);
   });
@@ -249,8 +249,38 @@ describe("import --dry-run", () => {
     const argv = ["--migration-id", "old", "--keys", keys];
     const dry = await file.import(...argv, "--dry-run", "--output", "json");
     const { stdout } = await file.import(...argv);
-    expect(JSON.parse(dry.stdout)).toMatchObject({ ready: 1, failed: 2, carried: { hash: 3 } });
+    expect(JSON.parse(dry.stdout)).toMatchObject({ ready: 1, failed: 2, carried: { hash: 1 } });
     expect(JSON.parse(stdout)).toEqual({ migrated: 1, failed: 2 });
+  });
+
+  it("fails the rows that the import fails, for the same reasons, and creates nothing", async () => {
+    const { open, ...file } = await database();
+    const there = [{ hash: hashOf("there") }];
+    const rows = [
+      ...[{ hash: hashOf("a"), permissions: ["new"] }, { hash: hashOf("a") }, { hash: keyOf(1) }],
+      ...[{ hash: `\\x${hashOf("b")}` }, { hash: "$2b$12$salted" }, { hash: hashOf("c"), roles: ["nobody"] }, ...there],
+    ];
+    const argv = (...more: string[]) => ["--migration-id", "old", "--keys", JSON.stringify(rows), ...more];
+    expect((await file.import(...argv("--dry-run"))).code).toBe(1);
+    await file.create("sha256", "old");
+    await file.import("--migration-id", "old", "--keys", JSON.stringify(there));
+    const dry = await file.import(...argv("--dry-run"));
+    expect([dry.code, dry.stdout]).toEqual([1, expect.stringMatching(/^1 keys would go in, 6 would fail;/)]);
+    await open(async (keyring) => {
+      expect((await keyring.searchKeys()).data).toHaveLength(1);
+      expect((await keyring.listPermissions()).data).toEqual([]);
+      expect((await keyring.listAudit()).data.map(({ operation }) => operation)).not.toContain("createPermission");
+    });
+    const { stderr } = await file.import(...argv());
+    const failures = (text: string) => text.split("\n").filter((line) => /item \d|failed as/.test(line));
+    expect(failures(dry.stderr)).toEqual(failures(stderr));
+    expect(failures(stderr).length).toBeGreaterThan(5);
+  });
+
+  it("makes no migration, though the import would", async () => {
+    const { open, ...file } = await database();
+    await file.import(...FROM, "--source", betterAuthFile(ROWS), "--dry-run");
+    await open(async (keyring) => expect((await keyring.listAudit()).data[0]?.operation).toBe("createApi"));
   });
 });
 

@@ -2,8 +2,9 @@
  * Reads keys: by digest, by id, and lists. A find reads one row; the rows it refers to come from the reference cache.
  */
 import { KeystileError } from "../../../contracts/errors.js";
-import type { ApiRow, KeyRecord, KeyRow, ListQuery } from "../../../contracts/store.js";
+import type { ApiRow, KeyDigests, KeyRecord, KeyRow, ListQuery } from "../../../contracts/store.js";
 import { decodeFullKey, decodeIdentity, decodeKey, type FullKeyRaw, type KeyRaw } from "../../codec/key-codec.js";
+import { idsByDigests } from "../../codec/ids-by-digests.js";
 import { toRecordWith } from "../../key-record.js";
 import { type Handle, type Select, select, type SqliteValue } from "../connection/handle.js";
 import type { ReferenceCache } from "../tables/reference-cache.js";
@@ -16,6 +17,7 @@ export interface KeyReader {
   findForeignKey(migrationId: string, foreignDigest: string): KeyRecord | undefined;
   readMany(ids: readonly string[]): (KeyRow | undefined)[];
   list(query: ListQuery): KeyRow[];
+  findKeyIds(wanted: readonly KeyDigests[]): (string | undefined)[];
   /** Of a row with the columns of {@link FULL}. */
   toRow(raw: FullKeyRaw): KeyRow;
 }
@@ -43,6 +45,11 @@ export function createKeyReader(handle: Handle, references: ReferenceCache): Key
     handle,
     `SELECT ${FULL_COLUMNS} FROM json_each(?) j CROSS JOIN keystile_keys k ON k.id = j.value
      LEFT JOIN keystile_identities i ON i.number = k.identity`,
+  );
+  const holders = select<KeyDigests & { readonly id: string }>(
+    handle,
+    `SELECT k.id, k.digest, k.foreign_digest AS foreignDigest FROM json_each(?) j
+     CROSS JOIN keystile_key_lookup p ON p.hash = j.value CROSS JOIN keystile_keys k ON k.number = p.key_number`,
   );
   const lists = new Map<string, Select<FullKeyRaw>>();
   const hash = createKeyedHash(handle);
@@ -104,6 +111,11 @@ export function createKeyReader(handle: Handle, references: ReferenceCache): Key
       });
     },
     toRow,
+    findKeyIds(wanted) {
+      const texts = wanted.flatMap(({ digest, foreignDigest }) => [digest ?? [], foreignDigest ?? []].flat());
+      const found = holders.all(JSON.stringify([...new Set(texts)].map(hash)));
+      return idsByDigests(found, wanted);
+    },
     list(query) {
       const { sql, parameters } = listOf(query);
       const statement = lists.get(sql) ?? select<FullKeyRaw>(handle, sql);

@@ -113,6 +113,7 @@ export function withWriter<S extends Store>(
     list: reader.list,
     searchKeys: reader.searchKeys!,
     countKeys: reader.countKeys!,
+    findKeyIds: reader.findKeyIds!,
     listAlerts: reader.listAlerts!,
     subscribe: reader.subscribe,
     pollChanges: reader.pollChanges,

@@ -1,0 +1,49 @@
+/**
+ * A store that reads another and writes nothing, for dry runs of imports.
+ *
+ * Why a store and not a branch in the import: the import itself runs, up to the write, so that a dry run cannot find
+ * anything else than the run would.
+ */
+import type { KeyRow, MigrationRow, Store, Table } from "../../contracts/store.js";
+import { lacking } from "../../lib/guards/powers.js";
+import { trust } from "../../lib/guards/trusted.js";
+import type { Context } from "../context.js";
+
+/**
+ * Says of every key whether it would go in, and of every write that it was made. Keeps what a hash takes for each key
+ * that would go in, some 100 bytes, to find those that repeat it; and the migrations, which imports read back.
+ * @throws KeystileError STORE_POWER_MISSING: the store cannot search keys by their hashes
+ */
+export function dryStore(store: Store): Store {
+  if (store.powers.search !== true || store.findKeyIds === undefined) throw lacking("search", "a dry run");
+  const { findKeyIds } = store;
+  const migrations = new Map<string, MigrationRow>();
+  const taken = new Set<string>();
+  // Of an imported key the digest, if it has one, is the hash.
+  const take = ({ foreignDigest = "" }: KeyRow): boolean => !taken.has(foreignDigest) && !!taken.add(foreignDigest);
+  const reading: Pick<Store, "readMany"> = {
+    async readMany(table: Table, ids: readonly string[]) {
+      const rows = await store.readMany(table, ids);
+      return table === "migrations" ? rows.map((row, i) => row ?? migrations.get(ids[i] as string)) : rows;
+    },
+  } as Pick<Store, "readMany">;
+  return trust({
+    ...store,
+    ...reading,
+    powers: { ...store.powers, audit: false },
+    async insertKeys(keys) {
+      const found = await findKeyIds(keys.map(({ row }) => row));
+      return keys.map(({ row }, i) => found[i] === undefined && take(row));
+    },
+    write(writes) {
+      for (const one of writes) if (one.table === "migrations" && "row" in one) migrations.set(one.row.id, one.row);
+      return "written";
+    },
+  });
+}
+
+/** The same operations, on a {@link dryStore} and without an audit trail. @throws KeystileError as that */
+export function dryContext<C extends Context>(context: C): C {
+  const store = dryStore(context.unaudited);
+  return { ...context, store, unaudited: store, audit: { ...context.audit, queue: undefined } };
+}
