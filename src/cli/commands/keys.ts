@@ -1,6 +1,7 @@
 /** `keystile keys list|get|create|disable|revoke`, on the database file. */
 import { type Command, Option } from "commander";
 import type { KeyResponseData } from "../../keyring/schemas/responses.js";
+import { type KeyState, keyState } from "../../lib/key-state.js";
 import { addDatabaseFlags, type DatabaseFlags, withKeyringFor } from "../database/database.js";
 import type { FlagAliases } from "../io/failures.js";
 import { wrapped } from "../io/help.js";
@@ -23,7 +24,7 @@ interface ListKeysFlags extends DatabaseFlags, ListFlags {
   readonly apiId?: string;
   readonly externalId?: string;
   readonly search?: string;
-  readonly state?: "active" | "disabled" | "expired" | "exhausted";
+  readonly state?: KeyState;
   readonly order: "made" | "expires" | "lastUsed" | "credits";
 }
 interface CreateFlags extends DatabaseFlags {
@@ -119,19 +120,13 @@ async function list(io: Io, { db, output, limit, ...wanted }: ListKeysFlags): Pr
     KEY: ({ keyId }) => keyId,
     API: ({ apiId }) => apiId,
     START: ({ start }) => `${start}…`,
-    STATE: (key) => stateOf(key, now),
+    STATE: (key) => keyState({ ...key, remaining: (key.credits ?? key.ownerCredits)?.remaining }, now),
     OWNER: ({ identity }) => identity?.externalId ?? "-",
     NAME: ({ name }) => name ?? "-",
   };
   await withKeyringFor(db, FLAG_ALIASES, (keyring) =>
     writeList(io, { output, limit }, (page) => keyring.searchKeys({ ...wanted, ...page }), columns),
   );
-}
-
-function stateOf({ enabled, expires, credits }: KeyResponseData, now: number): string {
-  if (!enabled) return "disabled";
-  if (expires !== undefined && now > expires) return "expired";
-  return credits?.remaining === 0 ? "exhausted" : "active";
 }
 
 async function create(io: Io, flags: CreateFlags): Promise<void> {

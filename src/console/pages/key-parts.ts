@@ -3,6 +3,7 @@ import { KeystileError } from "../../contracts/errors.js";
 import type { RatelimitResponse } from "../../contracts/types.js";
 import { untilRefilled } from "../../credits/refill-calendar.js";
 import type { KeyCredits, KeyResponseData } from "../../keyring/schemas/responses.js";
+import { keyState } from "../../lib/key-state.js";
 import { number, time, window } from "../view/format.js";
 import { confirmField, type Field, form, type Options, requireConfirmed } from "../view/form.js";
 import { html, type Html, type Part } from "../view/html.js";
@@ -37,11 +38,20 @@ export async function apiField(view: View): Promise<Field> {
 }
 
 /** The state of a key, or root key, by its own fields: what `verify` says of it besides is on its page. */
-export function stateOf({ enabled, expires, credits }: Partial<KeyResponseData>, now: number): Html {
-  if (!enabled) return badge("bad", "Disabled");
-  if (expires !== undefined && now > expires) return badge("bad", "Expired");
-  return credits?.remaining === 0 ? badge("warn", "No credits") : badge("good", "Active");
+export function stateOf(key: Pick<KeyResponseData, "enabled"> & Partial<KeyResponseData>, now: number): Html {
+  const { credits, ownerCredits = credits } = key;
+  const [tone, called] = BADGES[keyState({ ...key, remaining: ownerCredits?.remaining }, now)];
+  return badge(tone, called);
 }
+
+const BADGES = {
+  active: ["good", "Active"],
+  disabled: ["bad", "Disabled"],
+  expired: ["bad", "Expired"],
+  exhausted: ["warn", "No credits"],
+} as const;
+/** What the list of keys can be filtered by. */
+export const STATES: Options = Object.entries(BADGES).map(([state, [, called]]) => [state, called]);
 
 /** The name of a key and below it its start, or the start alone. */
 export function keyLink(view: View, { keyId, name: called, start }: KeyResponseData): Html {
@@ -54,8 +64,9 @@ export const ownerLink = (view: View, { identity }: KeyResponseData): Part =>
   identity === undefined ? muted("none") : link(view.path(toOwner(identity.externalId)), name(identity.externalId));
 
 /** What is left, in a table. */
-export function creditsLeft({ credits, creditsFrom }: KeyResponseData): Part {
-  if (credits === undefined) return muted(creditsFrom === "identity" ? "owner's" : "unlimited");
+export function creditsLeft({ credits, ownerCredits }: KeyResponseData): Part {
+  if (typeof ownerCredits?.remaining === "number") return html`${number(ownerCredits.remaining)} ${muted("owner's")}`;
+  if (credits === undefined) return muted("unlimited");
   return credits.remaining === null ? muted("unlimited") : number(credits.remaining);
 }
 

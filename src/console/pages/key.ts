@@ -75,7 +75,7 @@ function aboutKey(view: View, key: KeyResponseData, apis: ReadonlyMap<string, st
 function credits(view: View, key: KeyResponseData): Html {
   const change = view.may("keys.updateCredits") && creditForm(view, toKey(key.keyId), key.credits?.remaining);
   if (key.credits === undefined)
-    return html`<p>${key.creditsFrom === "identity" ? html`Those of its owner, ${ownerLink(view, key)}.` : muted("Unlimited.")}</p>${change}`;
+    return html`<p>${key.creditsFrom === "identity" ? html`Those of its owner, ${ownerLink(view, key)}.</p>${key.ownerCredits && balance(key.ownerCredits, view.now)}<p>` : muted("Unlimited.")}</p>${change}`;
   return html`${balance(key.credits, view.now)}${change}`;
 }
 

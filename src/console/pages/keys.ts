@@ -10,17 +10,10 @@ import { asked, type List, listed, searched, searchField } from "../view/lists.j
 import { code } from "../view/parts.js";
 import type { Content, Done, Page, View } from "../view/view.js";
 import { changesOf, CREDIT_FIELDS, creditsOf, fieldsOf } from "./key-fields.js";
-import { apiField, apiOptions, creditsLeft, keyLink, ownerLink, stateOf, toKey } from "./key-parts.js";
+import { apiField, apiOptions, creditsLeft, keyLink, ownerLink, stateOf, STATES, toKey } from "./key-parts.js";
 import { secret } from "./key.js";
 
 const PAGE = 50;
-const STATES: Options = [
-  ["", "Any"],
-  ["active", "Active"],
-  ["disabled", "Disabled"],
-  ["expired", "Expired"],
-  ["exhausted", "No credits"],
-];
 const ORDERS: Options = [
   ["", "Newest"],
   ["expires", "Expiring soonest"],
@@ -38,7 +31,7 @@ async function list(view: View): Promise<Content> {
   const fields = [
     searchField(view, "Name, start, id or owner"),
     field("apiId", "API", [["", "All"], ...(await apiOptions(view))]),
-    field("state", "State", STATES),
+    field("state", "State", [["", "Any"], ...STATES]),
     field("externalId", "Owner"),
     field("order", "Order", ORDERS),
   ];

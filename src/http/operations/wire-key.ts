@@ -20,7 +20,7 @@ import {
 } from "./responses.js";
 
 /** A key as the specification has it: a field that only the library has joins those that are left out. */
-export type WireKey = Omit<KeyResponseData, "apiId" | "creditsFrom" | "rerolledFrom" | "rerolledTo">;
+export type WireKey = Omit<KeyResponseData, "apiId" | "creditsFrom" | "ownerCredits" | "rerolledFrom" | "rerolledTo">;
 
 const requiredOfKey = {
   keyId: longId,
@@ -45,12 +45,15 @@ const optionalOfKey = {
 /** A key as administration sees it. */
 export const key = object<WireKey>(requiredOfKey, optionalOfKey);
 
+const reservable = { ...credits, properties: { ...credits.properties, reserved: integer(0) } };
+
 /** A key as operations show it that the specification does not have. */
 export const wholeKey = object<KeyResponseData>(
   { ...requiredOfKey, apiId: text, creditsFrom: { type: "string", enum: ["key", "identity", "none"] } },
   {
     ...optionalOfKey,
-    credits: { ...credits, properties: { ...credits.properties, reserved: integer(0) } },
+    credits: reservable,
+    ownerCredits: reservable,
     rerolledFrom: text,
     rerolledTo: text,
   },
@@ -66,6 +69,6 @@ export function toWireCredits({ reserved, ...credits }: KeyCredits): WireCredits
 }
 
 export function toWireKey(key: KeyResponseData): WireKey {
-  const { apiId: _, rerolledFrom: __, rerolledTo: ___, creditsFrom: ____, ...wire } = key;
+  const { apiId: _, rerolledFrom: __, rerolledTo: ___, creditsFrom: ____, ownerCredits: _____, ...wire } = key;
   return wire.credits === undefined ? wire : { ...wire, credits: toWireCredits(wire.credits) };
 }

@@ -1,11 +1,11 @@
 /** Which keys a search is for, and how those rank that have no index. */
 import type { IdentityRow, KeyHints, KeyPosition, KeyRow } from "../../contracts/store.js";
-import { creditsSource } from "../../lib/credits-source.js";
+import { keyState } from "../../lib/key-state.js";
 import type { Context, Reading } from "../context.js";
 import { readRows } from "../rows.js";
 import { createSearch } from "../search.js";
 import type { SearchKeysRequestBody } from "../schemas/requests.js";
-import { readCredits } from "./key-response.js";
+import { drawnCredits, readCredits } from "./key-response.js";
 
 /** A key with what it is ranked by. */
 export interface Ranked {
@@ -42,22 +42,15 @@ export interface Matcher {
   ): Ranking;
 }
 
-/** @param request of a search; the time is that of the call */
-export function createMatcher(context: Context, request: SearchKeysRequestBody): Matcher {
-  const now = context.clock();
+/** @param now when the search was asked for, Unix time in milliseconds */
+export function createMatcher(context: Context, request: SearchKeysRequestBody, now: number): Matcher {
   const { state, expiresBefore, creditsBelow } = request;
   const hints = hintsOf(request, now);
-  const isExpired = ({ expires }: KeyRow): boolean => expires !== undefined && now > expires;
   /** As far as the row says: whether credits are left is looked at next. */
   const mayHave = (row: KeyRow): boolean => {
     if (expiresBefore !== undefined && !(row.expires !== undefined && row.expires < expiresBefore)) return false;
-    if (state === undefined) return true;
-    if (!row.enabled) return state === "disabled";
-    return isExpired(row) ? state === "expired" : state === "active" || state === "exhausted";
-  };
-  const hasCredits = (remaining: number | null): boolean => {
-    if (creditsBelow !== undefined && !(remaining !== null && remaining < creditsBelow)) return false;
-    return state === "exhausted" ? remaining === 0 : state !== "active" || remaining !== 0;
+    const known = keyState({ ...row, remaining: null }, now);
+    return state === undefined || known === state || (known === "active" && state === "exhausted");
   };
   const looksAtCredits = creditsBelow !== undefined || state === "active" || state === "exhausted";
   return {
@@ -67,7 +60,11 @@ export function createMatcher(context: Context, request: SearchKeysRequestBody):
       const found = rows.filter((row) => mayHave(row) && search?.matches(row) !== false);
       if (!looksAtCredits || found.length === 0) return found;
       const balances = await balancesOf(context, found, now);
-      return found.filter((_, i) => hasCredits(balances[i] as number | null));
+      return found.filter((row, i) => {
+        const remaining = balances[i] ?? null;
+        if (creditsBelow !== undefined && !(remaining !== null && remaining < creditsBelow)) return false;
+        return state === undefined || keyState({ ...row, remaining }, now) === state;
+      });
     },
     startOf: (order) =>
       order === "expires" && hints.expiresFrom !== undefined ? { id: "", expires: hints.expiresFrom } : undefined,
@@ -158,13 +155,6 @@ export async function balancesOf(
   const ids = rows.flatMap(({ identityId }) => identityId ?? []);
   await readRows(context, "identities", ids, identities);
   const own = await readCredits(context, "keys", rows, now);
-  const shared = new Map<string, number | null>();
-  const drawnOn = [...identities.values()].filter(({ hasCredits }) => hasCredits === true);
-  const credits = await readCredits(context, "identities", drawnOn, now);
-  drawnOn.forEach(({ id }: IdentityRow, i) => shared.set(id, credits[i]?.remaining ?? null));
-  return rows.map((row, i) => {
-    const source = creditsSource(row, row.identityId === undefined ? undefined : identities.get(row.identityId));
-    if (source === "key") return own[i]?.remaining ?? null;
-    return source === "identity" ? (shared.get(row.identityId as string) ?? null) : null;
-  });
+  const drawn = await drawnCredits(context, rows, own, identities, now);
+  return drawn.map((credits) => credits?.remaining ?? null);
 }

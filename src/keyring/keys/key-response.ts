@@ -53,6 +53,7 @@ export async function toKeyResponses(
   const roles = await read("roles", (row) => row.roles);
   const identities = await read("identities", ({ identityId }) => (identityId === undefined ? [] : [identityId]));
   const credits = await readCredits(context, "keys", keys, now);
+  const drawn = await drawnCredits(context, keys, credits, identities, now);
   const responses: KeyResponseData[] = [];
   let shown = 0;
   for (const [i, row] of keys.entries()) {
@@ -64,6 +65,7 @@ export async function toKeyResponses(
     if (row.hasCredits || row.refill !== undefined) data.credits = credits[i] as KeyCredits;
     const identity = row.identityId === undefined ? undefined : identities.get(row.identityId);
     data.creditsFrom = creditsSource(row, identity);
+    if (data.creditsFrom === "identity") data.ownerCredits = drawn[i] as KeyCredits;
     if (identity !== undefined) data.identity = toIdentityResponse(identity);
     if (row.ratelimits.length > 0) data.ratelimits = row.ratelimits.map(toRatelimitResponse);
     responses.push(data);
@@ -73,6 +75,33 @@ export async function toKeyResponses(
     await context.turns.next();
   }
   return responses;
+}
+
+/**
+ * The credits that each key takes, its own or those of its identity; `undefined`: unlimited.
+ * @param own credits of the keys, as {@link readCredits} returns them
+ * @param identities of the keys
+ */
+export async function drawnCredits(
+  context: Reading,
+  rows: readonly KeyRow[],
+  own: readonly KeyCredits[],
+  identities: ReadonlyMap<string, IdentityRow>,
+  now: number,
+): Promise<readonly (KeyCredits | undefined)[]> {
+  const drawnOn = new Map<string, IdentityRow>();
+  const sources = rows.map((row) => {
+    const identity = row.identityId === undefined ? undefined : identities.get(row.identityId);
+    const source = creditsSource(row, identity);
+    if (source === "identity" && identity !== undefined) drawnOn.set(identity.id, identity);
+    return source;
+  });
+  const shared = await readCredits(context, "identities", [...drawnOn.values()], now);
+  const byOwner = new Map([...drawnOn.keys()].map((id, i) => [id, shared[i]]));
+  return rows.map((row, i) => {
+    if (sources[i] === "key") return own[i];
+    return sources[i] === "identity" ? byOwner.get(row.identityId as string) : undefined;
+  });
 }
 
 /** Fields that are returned as they are stored. */

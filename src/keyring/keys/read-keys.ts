@@ -54,14 +54,13 @@ export const getKeys = operation(
 );
 
 /** How keys are shown in a page. */
-export function keyListing(context: Context): Listing<"keys", KeyResponseData> {
-  const now = context.clock();
+export function keyListing(context: Context, now = context.clock()): Listing<"keys", KeyResponseData> {
   const known: KnownRows = { permissions: new Map(), roles: new Map(), identities: new Map() };
   return { table: "keys", refersTo, toResponses: (rows) => toKeyResponses(context, rows, now, known) };
 }
 
 /**
- * Keys of an API, by id; an externalId without an identity returns an empty page. At most seven calls of the store for
+ * Keys of an API, by id; an externalId without an identity returns an empty page. At most eight calls of the store for
  * a page of any length that names up to a thousand permissions, roles and identities, and at most four more for each
  * further thousand.
  * @throws KeystileError NOT_FOUND: no such API

@@ -69,11 +69,12 @@ export const searchKeys = operation(
       const apiIds = await readableApis(context, request.apiId);
       const phases = await phasesOf(context, request);
       if (apiIds.length === 0 || phases === undefined) return { data: [], pagination: { hasMore: false, searched: 0 } };
-      const walk: Walk = { context, matcher: createMatcher(context, request), apiIds, phases, limit };
+      const now = context.clock();
+      const walk: Walk = { context, matcher: createMatcher(context, request, now), apiIds, phases, limit };
       const found = await (order === "made" || order === "expires"
         ? walkInOrder(walk, order, cursor)
         : walkAll(walk, order, cursor));
-      const data = await fillPage(context, keyListing(context), found.rows);
+      const data = await fillPage(context, keyListing(context, now), found.rows);
       const { searched } = found;
       const last = found.rows[data.length - 1];
       const next = data.length < found.rows.length && last !== undefined ? found.cursorAt(last) : found.next;

@@ -1,6 +1,7 @@
 /** Request bodies of the administrative operations. Types only: the operations have their schemas. Contract 2.3, 8. */
 import type { KeyRow } from "../../contracts/store.js";
 import type { JsonObject, KeyCreditsData, RatelimitRequest, Refill } from "../../contracts/types.js";
+import type { KeyState } from "../../lib/key-state.js";
 import type { CLEARABLE, SETTABLE } from "./key-names.js";
 
 /** Body of `createApi`. */
@@ -111,7 +112,7 @@ export interface SearchKeysRequestBody extends ListRequestBody {
    */
   readonly search?: string;
   /** By its `enabled`, its `expires` and the credits that it draws on: the first that applies, or none of these. */
-  readonly state?: "active" | "disabled" | "expired" | "exhausted";
+  readonly state?: KeyState;
   /** Only keys that expire before this, Unix time in milliseconds. */
   readonly expiresBefore?: number;
   /** Only keys that draw on a balance below this, their own or that of their identity; at least 1. */

@@ -106,7 +106,7 @@ export interface KeyCredits extends WireCredits {
 
 /**
  * A key as the library shows it; a property that does not apply is not there. HTTP shows all but `apiId`,
- * `creditsFrom`, `rerolledFrom`, `rerolledTo` and `credits.reserved`.
+ * `creditsFrom`, `ownerCredits`, `rerolledFrom`, `rerolledTo` and `credits.reserved`.
  */
 export interface KeyResponseData extends ShownKeyFields {
   /** `key_` and 22 characters of `[a-zA-Z0-9]`. */
@@ -121,6 +121,8 @@ export interface KeyResponseData extends ShownKeyFields {
   readonly credits?: KeyCredits;
   /** Whose credits it takes: its own, those of its identity, or nobody's, so that they are unlimited. */
   readonly creditsFrom: CreditsSource;
+  /** Those of its identity, if it takes its credits from there. */
+  readonly ownerCredits?: KeyCredits;
   /** The entity that it belongs to, with the limits that it shares. */
   readonly identity?: Identity;
   /** Its own; those of its identity are in `identity`. */
