@@ -84,6 +84,10 @@ async function results({ keyring, apiId }: World, keys: readonly unknown[], opti
   return { rows, totals };
 }
 
+/** The first, which is right, nine times of ten: a row with one mistake hides no other. */
+const mostly = <T>(right: T, ...others: T[]) =>
+  fc.oneof({ weight: 9, arbitrary: fc.constant(right) }, { weight: 1, arbitrary: fc.constantFrom(...others) });
+
 /** Rows of a file, as careless as files are. */
 const rowsOf = ({ identityId, made }: World) => {
   const text = fc.constantFrom("a", "b", "c", "there", "deleted");
@@ -97,11 +101,11 @@ const rowsOf = ({ identityId, made }: World) => {
     fc.record(
       {
         hash: fc.oneof({ weight: 9, arbitrary: hash }, { weight: 1, arbitrary: fc.constant(7) }),
-        name: fc.constantFrom("one", "", null),
-        roles: fc.constantFrom(["admin"], ["unknown"], ["admin", "unknown"], []),
-        permissions: fc.constantFrom(["a.read"], ["perm_1111111111111111111111"], ["new.one", "new.two"]),
-        externalId: fc.constantFrom("owner", "somebody new", identityId),
-        expires: fc.constantFrom(4_000_000_000_000, "soon"),
+        name: mostly<string | null>("one", "", null),
+        roles: mostly(["admin"], ["unknown"], ["admin", "unknown"], []),
+        permissions: mostly(["a.read"], ["perm_1111111111111111111111"], ["new.one", "new.two"]),
+        externalId: mostly("owner", "somebody new", identityId),
+        expires: mostly<unknown>(4_000_000_000_000, "soon"),
       },
       { requiredKeys: ["hash"] },
     ),
