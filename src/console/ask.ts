@@ -81,7 +81,7 @@ export function askAs(
   };
 }
 
-/** Services whose keyring writes nothing, to ask an import what it would do. @throws KeystileError STORE_POWER_MISSING */
+/** Services whose keyring writes nothing, for dry runs of imports. @throws KeystileError STORE_POWER_MISSING */
 export const dryServices = (services: Services): Services => ({ ...services, keyring: dryContext(services.keyring) });
 
 /** A part of a page, or nothing where the store cannot tell it, or the caller may not see it. */

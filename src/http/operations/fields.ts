@@ -81,6 +81,7 @@ const FIELDS: Readonly<Record<string, Field>> = {
   name: { text: "For people.", sample: "first key" },
   namespace: { text: "Id or name of the namespace.", sample: "emails" },
   operation: { text: "`set`, `increment` or `decrement`.", sample: "set" },
+  ownerCredits: { text: "Credits of its identity, if it draws on them." },
   order: {
     text: "`made`: newest first; `expires`: soonest; `lastUsed`: latest; `credits`: fewest.",
     sample: "expires",

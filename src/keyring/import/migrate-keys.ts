@@ -52,9 +52,9 @@ const OPTIONS = {
  *
  * With `dryRun` all of this is done but the write: the results are those that the import would have, without ids of
  * keys, and nothing is stored, created or told to the audit trail.
- * @throws KeystileError BAD_REQUEST · STORE_POWER_MISSING: a dry run on a store that cannot search · NOT_FOUND: no such migration or API, or the API was deleted meanwhile, and the
- *   keys from that batch on are not stored · TypeError, RangeError naming an option · whatever the iterable,
- *   `onProgress` or `onBatch` throws
+ * @throws KeystileError BAD_REQUEST · STORE_POWER_MISSING: a dry run on a store that cannot search · NOT_FOUND: no such
+ *   migration or API, or the API was deleted meanwhile, and the keys from that batch on are not stored · TypeError,
+ *   RangeError naming an option · whatever the iterable, `onProgress` or `onBatch` throws
  */
 export async function migrateKeys(
   context: Context,

@@ -65,8 +65,10 @@ async function contents(keyring: Keyring, store: Store) {
 
 type World = Awaited<ReturnType<typeof filled>>;
 
+/** By batch; what reading refuses, apart: the batch that is read ahead may be told of with the one before. */
 async function results({ keyring, apiId }: World, keys: readonly unknown[], options: MigrateKeysOptions) {
   const rows: unknown[] = [];
+  const invalid: unknown[] = [];
   const reading = (async function* () {
     yield* keys as readonly ImportedKeyData[];
   })();
@@ -74,14 +76,14 @@ async function results({ keyring, apiId }: World, keys: readonly unknown[], opti
     { migrationId: "old", apiId, keys: reading },
     {
       ...options,
-      onBatch: ({ migrated, failed }) =>
-        void rows.push(
-          migrated.map(({ hash }) => hash),
-          failed,
-        ),
+      onBatch({ migrated, failed }) {
+        const isInvalid = ({ reason }: (typeof failed)[number]) => reason === "INVALID_KEY";
+        invalid.push(...failed.filter(isInvalid));
+        rows.push([migrated.map(({ hash }) => hash), failed.filter((one) => !isInvalid(one))]);
+      },
     },
   );
-  return { rows, totals };
+  return { rows, invalid, totals };
 }
 
 /** The first, which is right, nine times of ten: a row with one mistake hides no other. */

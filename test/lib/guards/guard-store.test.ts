@@ -74,6 +74,7 @@ async function calls(): Promise<readonly (readonly [name: string, given: readonl
   return [
     ["findKey", [digest], record],
     ["findKeys", [[digest, digest]], [record, record]],
+    ["findKeyIds", [[{ digest }, { digest }]], [keyId, keyId]],
     ["findForeignKey", ["old", digest], record],
     ["findRootKey", [digest], root],
     ["adoptDigest", [keyId, digest], true],
