@@ -124,7 +124,9 @@ describe("createAdmission: what is held ends with its request", () => {
     expect(ended).toEqual(["a"]);
     all.makeSpace();
     expect([all.held(), ended]).toEqual([3 * 8_192, ["a", "first"]]);
-    // What was ended is not counted twice, and what it waits for later is refused.
+    // What was ended is not counted any more, whoever its caller turns out to be.
+    first.belongsTo("another");
+    expect(all.held()).toBe(3 * 8_192);
     first.release();
     last.release();
     expect(all.held()).toBe(2 * 8_192);
@@ -149,13 +151,13 @@ describe("createAdmission: what is held ends with its request", () => {
 
   it("a workspace that holds next to nothing is served at once, whatever others hold", async () => {
     const all = createAdmission({ ...ADMISSION_BOUNDS, wait: 60_000 });
-    for (let i = 0; i < 30; i++) {
-      const hold = all.arrive(`Bearer ${i}`);
-      hold.belongsTo(`${i}`);
-      // What does not fit waits for ever.
-      Promise.resolve(hold.growValues(44 * MIB)).catch(() => {});
-      Promise.resolve(hold.growBody(MIB)).catch(() => {});
-    }
+    // So many that they take the whole budget, if they may. What does not fit waits for ever.
+    for (const amount of [44 * MIB, MIB, 16_384])
+      for (let i = 0; i < 70; i++) {
+        const hold = all.arrive(`Bearer ${amount} ${i}`);
+        hold.belongsTo(`${amount} ${i}`);
+        Promise.resolve(hold.growValues(amount)).catch(() => {});
+      }
     for (let i = 0; i < 100; i++) {
       const small = all.arrive("Bearer small");
       small.belongsTo("small");
