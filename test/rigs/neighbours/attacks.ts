@@ -160,13 +160,15 @@ const one =
 
 /** At one address so many file descriptors are left to a process of 20,000. */
 const IDLE = 18_000;
+/** So many at least that a neighbour whose calls all wait has no more than a sixteenth of them. */
+const MIN_CONNECTIONS = 1_600;
 const idle = {
   connections: IDLE,
   requests: 0,
   depth: 1,
   isReading: true,
   isHolding: true,
-  options: (scale) => ({ maxConnections: Math.round(4_096 * scale) }),
+  options: (scale) => ({ maxConnections: Math.max(MIN_CONNECTIONS, Math.round(4_096 * scale)) }),
   requestsOf: () => [],
 } as const satisfies Attack;
 
