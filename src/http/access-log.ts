@@ -15,6 +15,8 @@ export interface Trace {
   /** Id of the caller's root key; undefined: another caller, or none. */
   rootKeyId: string | undefined;
   keyId: string | undefined;
+  /** What the contract accepts although it is hardly meant, such as a time in seconds. */
+  warning: string | undefined;
   /** Extra response headers: alternating names and values. */
   headers: readonly string[];
 }
@@ -38,7 +40,7 @@ const METHODS: ReadonlySet<string> = new Set([
  * @param ms milliseconds from request to response
  */
 export function toLine(
-  { requestId, method, operation, status, code, workspaceId, rootKeyId, keyId }: Trace,
+  { requestId, method, operation, status, code, workspaceId, rootKeyId, keyId, warning }: Trace,
   now: number,
   ms: number,
 ): string {
@@ -53,5 +55,6 @@ export function toLine(
     ...(workspaceId !== undefined && { workspaceId }),
     ...(rootKeyId !== undefined && { rootKeyId }),
     ...(keyId !== undefined && { keyId }),
+    ...(warning !== undefined && { warning }),
   });
 }

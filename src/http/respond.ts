@@ -10,6 +10,7 @@ import { isKeystileError, type KeystileErrorCode } from "../contracts/errors.js"
 import type { MaybePromise } from "../contracts/types.js";
 import { forbidden } from "../keyring/rows.js";
 import { newId } from "../lib/hash.js";
+import { explainSeconds } from "../lib/seconds.js";
 import type { Trace } from "./access-log.js";
 import type { Hold } from "./admission/admission.js";
 import { checkContentType, isShortJson, readLongJson, readShortJson } from "./body.js";
@@ -55,6 +56,7 @@ export async function respond(context: ServiceContext, incoming: Incoming, hold:
     workspaceId: undefined,
     rootKeyId: undefined,
     keyId: undefined,
+    warning: undefined,
     headers: NONE,
   };
   let outgoing: Outgoing;
@@ -124,6 +126,7 @@ async function perform(
   const isShort = isShortJson(bytes);
   if (buffered === undefined && isShort) await hold.turn(false);
   const body = isShort ? readShortJson(bytes) : await hold.parse(() => readLongJson(bytes, operation.bodyShape, hold));
+  trace.warning = warningOf(body);
   // A body may take long to arrive and to be parsed: what was withdrawn from the caller meanwhile must not act.
   if (buffered === undefined) admitted = await admit(context, incoming, trace, hold);
   const { clientAddress, header } = incoming;
@@ -166,6 +169,14 @@ async function admit(
   if (caller.kind === "rootKey") trace.rootKeyId = caller.id;
   const services = servicesOf(caller.workspaceId);
   return { caller, services: services instanceof Promise ? await services : services };
+}
+
+/** An `expires` in seconds, which the contract takes: the key is EXPIRED at once. Of an import, that of its first key. */
+function warningOf(body: unknown): string | undefined {
+  const { expires, keys } = (body ?? {}) as { readonly expires?: unknown; readonly keys?: unknown };
+  const first: unknown = Array.isArray(keys) ? keys[0] : undefined;
+  const fault = explainSeconds(expires ?? (first as { readonly expires?: unknown } | null | undefined)?.expires);
+  return fault && `expires ${fault.message}`;
 }
 
 /** Records the outcome of a verification and the key id, for log and metrics. */

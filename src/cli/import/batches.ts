@@ -2,6 +2,8 @@
 import { badRequest } from "../../contracts/errors.js";
 import type { V2KeysMigrateKeyData } from "../../contracts/types.js";
 import { readFrame, readImport } from "../../keyring/import/import-batches.js";
+import type { ImportedKeyData } from "../../keyring/schemas/migration-requests.js";
+import { explainSeconds } from "../../lib/seconds.js";
 import type { KeySource } from "./key-source.js";
 import type { SourceRow } from "./values.js";
 import { pause } from "../../keyring/context.js";
@@ -76,13 +78,25 @@ export async function* toBatches(
   });
   const head = `{"migrationId":${JSON.stringify(request.migrationId)},"apiId":${JSON.stringify(request.apiId)},"keys":[`;
   for await (const validated of request.batches) {
-    const rows = validated.map((key, i): Row => ({ number: numbers[i] ?? 0, key }));
-    const read = { rows, invalid };
+    const all = validated.map((key, i): Row => ({ number: numbers[i] ?? 0, key }));
+    // The service takes them, as the contract has it, and says so in its log.
+    const late = extraFields ? all.flatMap(inSeconds) : [];
+    const rows = late.length === 0 ? all : all.filter(({ number }) => !late.some((row) => row.number === number));
+    const read = { rows, invalid: [...invalid, ...late] };
     [numbers, invalid] = [[], []];
     yield* cut(read, head);
   }
   if (last === undefined)
     throw badRequest([{ location: "body.keys", message: "must be an array of at least 1 item, or lines" }]);
+}
+
+/** A row with a time in seconds, which would make its key EXPIRED at once. */
+function inSeconds({ number, key }: Row): InvalidRow[] {
+  const { expires, createdAt } = key as ImportedKeyData;
+  return Object.entries({ expires, createdAt }).flatMap(([name, time]) => {
+    const fault = explainSeconds(time);
+    return fault === undefined ? [] : [{ number, value: key, message: `${name} ${fault.message}; ${fault.fix}` }];
+  });
 }
 
 /** The place is told by its line. */

@@ -1,6 +1,7 @@
 /** Parsers of flag values. */
 import { InvalidArgumentError } from "commander";
 import { absolute } from "../../http/options.js";
+import { explainSeconds } from "../../lib/seconds.js";
 import { isAddressOrRange } from "../../lib/ip-ranges.js";
 import { isSchemaName, SCHEMA_NAMES } from "../../stores/postgres/schema.js";
 
@@ -76,6 +77,8 @@ export function toTime(text: string): number {
   // Date.parse would turn 30 February into 2 March.
   const isDay = day !== undefined && isDayOfCalendar(day);
   const time = /^\d+$/.test(text) ? Number(text) : isDay ? Date.parse(text) : NaN;
+  const fault = explainSeconds(time);
+  if (fault !== undefined) throw new InvalidArgumentError(`${fault.message}; ${fault.fix}`);
   if (Number.isSafeInteger(time)) return time;
   throw new InvalidArgumentError("must be Unix milliseconds or a date such as 2027-01-31T00:00:00Z");
 }

@@ -5,7 +5,7 @@ import { getKey, getKeys, listKeys, whoami } from "../../keyring/keys/read-keys.
 import { replaceKey, rerollKey } from "../../keyring/keys/reroll-key.js";
 import { searchKeys } from "../../keyring/keys/search-keys.js";
 import { updateCredits } from "../../keyring/keys/update-credits.js";
-import { changedKey, deleteKey, updateKey } from "../../keyring/keys/update-key.js";
+import { deleteKey, specifiedChange, updateKey } from "../../keyring/keys/update-key.js";
 import type { GetKeysResponseData, V2KeysCreateKeyResponseData } from "../../keyring/schemas/responses.js";
 import { onKey, onKeyspace, onKeyText } from "./access.js";
 import { naming, onReplacedKey, requireGivable } from "./delegation.js";
@@ -46,7 +46,7 @@ export const keyOperations = [
   define(searchKeys, foundKeys),
   define(countKeys, countedKeys),
   define(
-    { ...updateKey, reading: byExternalIds(changedKey) },
+    { ...updateKey, reading: byExternalIds(specifiedChange) },
     {
       summary: "Changes a key: an absent field keeps, null clears, a given list replaces.",
       answer: empty,

@@ -32,18 +32,20 @@ import { readBalances } from "./read-balances.js";
 
 const { body, nullable, optional } = atom;
 
-/** Changes of a key, with an external id of this form. */
-export const changedKey = (externalId: Schema<string>) =>
-  body<V2KeysUpdateKeyRequestBody>()({
-    keyId: atom.id,
-    ...changedKeyFields,
-    externalId: optional(nullable(externalId)),
-    roles: optional(atom.roleNames(0)),
-    permissions: optional(atom.slugs(0)),
-    credits: optional(nullable(changedCredits)),
-    creditsFrom: optional(creditsFrom),
-    ratelimits: optional(ratelimits),
-  });
+const changes = (externalId: Schema<string>) => ({
+  keyId: atom.id,
+  ...changedKeyFields,
+  externalId: optional(nullable(externalId)),
+  roles: optional(atom.roleNames(0)),
+  permissions: optional(atom.slugs(0)),
+  credits: optional(nullable(changedCredits)),
+  creditsFrom: optional(creditsFrom),
+  ratelimits: optional(ratelimits),
+});
+
+/** Changes of a key over HTTP, with an external id of this form; a time may be past. */
+export const specifiedChange = (externalId: Schema<string>) =>
+  body<V2KeysUpdateKeyRequestBody>()({ ...changes(externalId), expires: optional(nullable(atom.specifiedTime)) });
 
 /**
  * Changes a key. Permissions and the identity are created when they do not exist. A key that moves draws on the credits
@@ -51,33 +53,37 @@ export const changedKey = (externalId: Schema<string>) =>
  * @throws KeystileError BAD_REQUEST, also for a later end of a key that was rerolled · NOT_FOUND: no such key, or a
  *   role that does not exist
  */
-export const updateKey = operation("updateKey", changedKey(atom.anyExternalId), async (context, request) => {
-  const now = context.clock();
-  requireOneSource(request);
-  await requireMeta(context, request.meta);
-  const { keyId, roles, permissions, externalId } = request;
-  const has = await requireKey(context, keyId);
-  const roleIds = roles && (await requireIds(context, ROLES, roles));
-  // Here too, before names are created.
-  requireNoLaterEnd(has, request.expires);
-  const externalIds = typeof externalId === "string" ? [externalId] : [];
-  const { permissionIds: ids, identityIds } = await ensureNames(context, permissions ?? [], externalIds, now);
-  const permissionIds = permissions && idsOf(permissions, ids);
-  if (permissionIds !== undefined) await requireShowable(context, permissionIds);
-  if (roleIds !== undefined || permissionIds !== undefined)
-    await requireVerifiable(context, roleIds ?? has.roles, permissionIds ?? has.permissions);
-  return writeKey(context, keyId, now, (row) => {
-    requireNoLaterEnd(row, request.expires);
-    for (const name of SETTABLE) setField(row, name, request[name]);
-    for (const name of CLEARABLE) setField(row, name, request[name] === null ? whenCleared(name) : request[name]);
-    setField(row, "identityId", typeof externalId === "string" ? identityIds.get(externalId) : externalId);
-    setField(row, "roles", roleIds);
-    setField(row, "permissions", permissionIds);
-    if (request.ratelimits !== undefined)
-      row.ratelimits = toLimitRows(context, request.ratelimits, now, row.ratelimits);
-    return changeSource(context, row, request, now);
-  });
-});
+export const updateKey = operation(
+  "updateKey",
+  body<V2KeysUpdateKeyRequestBody>()(changes(atom.anyExternalId)),
+  async (context, request) => {
+    const now = context.clock();
+    requireOneSource(request);
+    await requireMeta(context, request.meta);
+    const { keyId, roles, permissions, externalId } = request;
+    const has = await requireKey(context, keyId);
+    const roleIds = roles && (await requireIds(context, ROLES, roles));
+    // Here too, before names are created.
+    requireNoLaterEnd(has, request.expires);
+    const externalIds = typeof externalId === "string" ? [externalId] : [];
+    const { permissionIds: ids, identityIds } = await ensureNames(context, permissions ?? [], externalIds, now);
+    const permissionIds = permissions && idsOf(permissions, ids);
+    if (permissionIds !== undefined) await requireShowable(context, permissionIds);
+    if (roleIds !== undefined || permissionIds !== undefined)
+      await requireVerifiable(context, roleIds ?? has.roles, permissionIds ?? has.permissions);
+    return writeKey(context, keyId, now, (row) => {
+      requireNoLaterEnd(row, request.expires);
+      for (const name of SETTABLE) setField(row, name, request[name]);
+      for (const name of CLEARABLE) setField(row, name, request[name] === null ? whenCleared(name) : request[name]);
+      setField(row, "identityId", typeof externalId === "string" ? identityIds.get(externalId) : externalId);
+      setField(row, "roles", roleIds);
+      setField(row, "permissions", permissionIds);
+      if (request.ratelimits !== undefined)
+        row.ratelimits = toLimitRows(context, request.ratelimits, now, row.ratelimits);
+      return changeSource(context, row, request, now);
+    });
+  },
+);
 
 /** A key that was rerolled ends with its overlap, or sooner. @param wanted null: never */
 function requireNoLaterEnd({ rerolledTo, expires = Infinity }: KeyRow, wanted: number | null | undefined): void {

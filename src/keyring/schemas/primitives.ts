@@ -4,6 +4,7 @@ import type { Json, JsonObject } from "../../contracts/types.js";
 import { ownOnly } from "../../lib/check-options.js";
 import { hasLength, isObject, Refusal } from "../../lib/copy-json.js";
 import { isAddressOrRange } from "../../lib/ip-ranges.js";
+import { explainSeconds } from "../../lib/seconds.js";
 import { described } from "./json-schema.js";
 import { type Differing, type Exact, isUnknownProperty, type Schema, withFix } from "./parse.js";
 
@@ -179,8 +180,10 @@ export const slugGiven = token(/^[a-zA-Z0-9_:\-.*/]+$/, 1, 128, "a-z, A-Z, 0-9, 
 export const roleId = token(/^[a-zA-Z0-9_-]+$/, 3, MAX_NAME, "a-z, A-Z, 0-9, _ and -");
 export const roleName = text(1, 128);
 export const description = label(0, 512);
-/** Unix time, milliseconds. A time in seconds is accepted, and means a date in 1970. */
-export const time = integer(0, MAX_TIME);
+/** Unix time, milliseconds, as the contract has it: one in seconds is accepted, and means a date in 1970. */
+export const specifiedTime = integer(0, MAX_TIME);
+/** Unix time, milliseconds; one in seconds is refused. */
+export const time = checked(specifiedTime, explainSeconds);
 /** Milliseconds from now. */
 export const period = integer(1, MAX_TIME);
 export const boolean = described(

@@ -173,8 +173,8 @@ describe("createKey: a new key", () => {
     expect((await failure(create({ expires: 1_700_000_000 }))).errors).toEqual([
       {
         location: "body.expires",
-        message: "is past; it looks like seconds",
-        fix: "give milliseconds, such as Date.now() + 86_400_000",
+        message: "must be in milliseconds, not seconds",
+        fix: "did you mean 1700000000000?",
       },
     ]);
   });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { failure, fault, limit, world } from "../support.js";
+import { failure, fault, limit, NOON, world } from "../support.js";
 
 const FULL = {
   name: "one",
@@ -40,7 +40,14 @@ describe("updateKey: an absent field keeps, null clears, a list replaces", () =>
     };
     await step({ name: "two" }, { name: "two" });
     await step({ meta: { plan: "free" } }, { meta: { plan: "free" } });
-    await step({ expires: 5 }, { expires: 5 });
+    expect((await failure(keyring.updateKey({ keyId, expires: 1_700_000_000 }))).errors).toEqual([
+      {
+        location: "body.expires",
+        message: "must be in milliseconds, not seconds",
+        fix: "did you mean 1700000000000?",
+      },
+    ]);
+    await step({ expires: NOON - 5 }, { expires: NOON - 5 });
     await step({ enabled: false }, { enabled: false });
     await step({ permissions: ["c", "a", "c"] }, { permissions: ["a", "c"] });
     await step({ roles: ["writer"] }, { roles: ["writer"] });
