@@ -171,12 +171,14 @@ async function admit(
   return { caller, services: services instanceof Promise ? await services : services };
 }
 
-/** An `expires` in seconds, which the contract takes: the key is EXPIRED at once. Of an import, that of its first key. */
+/** An `expires` in seconds, which the contract takes: the key is EXPIRED at once. */
 function warningOf(body: unknown): string | undefined {
-  const { expires, keys } = (body ?? {}) as { readonly expires?: unknown; readonly keys?: unknown };
-  const first: unknown = Array.isArray(keys) ? keys[0] : undefined;
-  const fault = explainSeconds(expires ?? (first as { readonly expires?: unknown } | null | undefined)?.expires);
-  return fault && `expires ${fault.message}`;
+  const { keys } = (body ?? {}) as { readonly keys?: unknown };
+  for (const key of [body, ...(Array.isArray(keys) ? (keys as unknown[]) : [])]) {
+    const fault = explainSeconds((key as { readonly expires?: unknown } | null | undefined)?.expires);
+    if (fault !== undefined) return `expires ${fault.message}`;
+  }
+  return undefined;
 }
 
 /** Records the outcome of a verification and the key id, for log and metrics. */

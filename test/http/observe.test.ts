@@ -49,6 +49,19 @@ describe.each(HOSTS)("log lines and metrics on the %s host", (host) => {
     ]);
   });
 
+  it("a line warns of a time in seconds, which the contract takes", async () => {
+    const lines: string[] = [];
+    const { call, create, close } = await world({ host, log: (line) => lines.push(line) });
+    const { keyId } = await create();
+    expect((await call("keys.updateKey", { keyId, expires: 1_900_000_000 })).status).toBe(200);
+    expect((await call("keys.updateKey", { keyId, expires: 1_900_000_000_000 })).status).toBe(200);
+    await close();
+    expect(lines.slice(-2).map((line) => JSON.parse(line).warning)).toEqual([
+      "expires must be in milliseconds, not seconds",
+      undefined,
+    ]);
+  });
+
   it("counts of the limiter of namespaces are shown if it is the service's own, and not those of an unused one", async () => {
     const own = await world({ host, metrics: true });
     expect((await own.send("/metrics")).text).toContain(

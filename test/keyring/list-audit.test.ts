@@ -12,7 +12,7 @@ const STORES: readonly (readonly [string, () => Store])[] = [
 describe.each(STORES)("listAudit on %s", (_name, open) => {
   async function world() {
     const store = open();
-    let now = 1_000;
+    let now = Date.UTC(2026, 0, 1);
     const keyring = createKeyring(store, { clock: () => (now += 1_000), actor: "ann" });
     const { apiId } = await keyring.createApi({ name: "documents" });
     const { keyId } = await keyring.createKey({ apiId });

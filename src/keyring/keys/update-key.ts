@@ -168,10 +168,10 @@ export async function changeBalanceOf(
   const [balance] = await readBalances(context.store, [{ ...owner, period }], now);
   const unknown = { remaining: null, period, reserved: 0 };
   const counted = balance === "invalid" ? unknown : (balance ?? unknown);
-  const { remaining, ...others } = patch;
+  const { remaining, refill = remaining === null ? null : undefined } = patch;
   const isSame = remaining === counted.remaining && row.hasCredits === (remaining !== null);
-  const changes = isSame && !mayBeLeased(context, counted) ? others : patch;
-  return changeCredits(row, changes, now, counted);
+  const onlyRefill: CreditPatch = refill === undefined ? {} : { refill };
+  return changeCredits(row, isSame && !mayBeLeased(context, counted) ? onlyRefill : patch, now, counted);
 }
 
 /** Whether setting the balance to what it is voids leases. A store without reserves does not know what is leased. */

@@ -55,6 +55,22 @@ describe("import into a database file", () => {
     expect(valid).toBe(true);
   });
 
+  it("fails the rows that have a time in seconds, and says the same in milliseconds", async () => {
+    const { keys, ...file } = await database();
+    const [late, early] = [1_900_000_000, 1_500_000_000];
+    const rows = [{ hash: hashOf(1) }, { hash: hashOf(2), expires: late }, { hash: hashOf(3), createdAt: early }];
+    const { code, stdout, stderr } = await file.import(rows);
+    expect([code, JSON.parse(stdout)]).toEqual([1, { migrated: 1, failed: 2 }]);
+    for (const [line, name, time] of [
+      [2, "expires", late],
+      [3, "createdAt", early],
+    ] as const)
+      expect(stderr).toContain(
+        `line ${line}: INVALID_KEY: ${name} must be in milliseconds, not seconds; did you mean ${time}000?`,
+      );
+    expect((await keys()).data).toHaveLength(1);
+  });
+
   it("puts what fails aside with its line and the very reason, and lists what went in", async () => {
     const file = await database();
     const [failures, successes] = [join(FOLDER, "failed"), join(FOLDER, "taken")];

@@ -68,6 +68,7 @@ describe("parsers", () => {
       Date.UTC(2027, 0, 31),
       Date.UTC(2027, 0, 31),
     ]);
+    expect(() => toTime("1800000000")).toThrow("must be in milliseconds, not seconds; did you mean 1800000000000?");
     for (const text of ["soon", "", "1.5", "-1", "99999999999999999999", "2027-13-01"])
       expect(() => toTime(text), text).toThrow();
   });
