@@ -10,9 +10,8 @@ import { toSentError } from "../http/envelope.js";
 import type { Hold } from "../http/admission/admission.js";
 import type { Incoming, Outgoing } from "../http/messages.js";
 import type { Services } from "../http/operations/operation.js";
-import { forbidden } from "../keyring/rows.js";
 import { digestKey } from "../lib/hash.js";
-import { askAs, dryServices, lacksPower, mayAsk, permissionsOf } from "./ask.js";
+import { askAs, dryServices, lacksPower, mayAsk, refusal } from "./ask.js";
 import type { ConsoleAnalytics } from "./options.js";
 import { cookieHeader, requireHost, requireSameOrigin, sessionsOf } from "./origin.js";
 import { findPage } from "./pages/find-page.js";
@@ -158,11 +157,11 @@ async function toView(
 }
 
 /** The page of a path. @throws KeystileError NOT_FOUND · CALLER_FORBIDDEN */
-function pageFor({ here, may }: View): { readonly page: Page; readonly id: string } {
+function pageFor({ here, may, isReadOnly }: View): { readonly page: Page; readonly id: string } {
   const found = findPage(here);
   if (found === undefined) throw new KeystileError("NOT_FOUND", "there is no such page");
   const { needs } = found.page;
-  if (needs !== undefined && !may(needs)) throw forbidden(permissionsOf(needs));
+  if (needs !== undefined && !may(needs)) throw refusal(needs, isReadOnly);
   return found;
 }
 
@@ -185,7 +184,7 @@ async function send(
   const { page: found, id } = pageFor(view);
   const { act } = found;
   if (view.isReadOnly && found.isRead !== true)
-    throw new KeystileError("CALLER_FORBIDDEN", "this console changes nothing");
+    throw new KeystileError("CALLER_FORBIDDEN", "this console only reads: nothing can be changed in it");
   if (act === undefined) throw new KeystileError("METHOD_NOT_ALLOWED", "this page has no form");
   try {
     const done = await context.sent.once(`${view.token} ${form.get(ONCE)}`, () => act(view, id));

@@ -1,6 +1,6 @@
 /** Calls operations of the service in process, as a caller: with the rights, the rules and the audit trail of HTTP. */
 import type { Caller } from "../contracts/caller.js";
-import { isKeystileError, type KeystileError } from "../contracts/errors.js";
+import { isKeystileError, KeystileError } from "../contracts/errors.js";
 import type { MaybePromise } from "../contracts/types.js";
 import { OPERATIONS } from "../http/operations/index.js";
 import type { Operation, Services } from "../http/operations/operation.js";
@@ -67,6 +67,13 @@ export function mayAsk(caller: Caller, name: OperationName, isReadOnly: boolean)
   return (!isReadOnly || READS.test(name)) && operationOf(name).mayAny(caller);
 }
 
+/** Why a caller may not do this, whom {@link mayAsk} refused. */
+export function refusal(name: OperationName, isReadOnly: boolean): KeystileError {
+  return isReadOnly && !READS.test(name)
+    ? new KeystileError("CALLER_FORBIDDEN", "this console only reads: nothing can be changed in it")
+    : forbidden(operationOf(name).permissions);
+}
+
 /** Operations as a caller, in its workspace. */
 export function askAs(
   caller: Caller,
@@ -74,8 +81,8 @@ export function askAs(
   isReadOnly: boolean,
 ): Ask {
   return async (name, body) => {
-    const { permissions, perform } = operationOf(name);
-    if (!mayAsk(caller, name, isReadOnly)) throw forbidden(permissions);
+    const { perform } = operationOf(name);
+    if (!mayAsk(caller, name, isReadOnly)) throw refusal(name, isReadOnly);
     const services = await servicesOf(caller.workspaceId);
     return (await perform(services, { caller, body, header: () => undefined, isWhole: true })) as Answers[typeof name];
   };

@@ -2,6 +2,7 @@
 import type { Store } from "../contracts/store.js";
 import { drop } from "./callbacks.js";
 import { PLAIN_NAME } from "./problems.js";
+import { assertRuntime } from "./runtime.js";
 
 /** Validates one option; `path` is its name in the error message. */
 export type Check = (value: unknown, path: string) => void;
@@ -207,5 +208,10 @@ export const STORE_METHODS = Object.keys({
   close: true,
 } satisfies Record<StoreMethod, true>) as readonly StoreMethod[];
 
-/** @throws TypeError if the value cannot be a store; names the missing method */
-export const checkStore = (store: unknown): void => methods(...STORE_METHODS)(store, "store");
+/** @throws TypeError if the value cannot be a store, which says what makes one, or names the missing method */
+export function checkStore(store: unknown): void {
+  assertRuntime();
+  if (typeof store !== "object" || store === null)
+    throw new TypeError("store must be a store: sqliteStore(path), postgresStore(options) and memoryStore() make one");
+  methods(...STORE_METHODS)(store, "store");
+}

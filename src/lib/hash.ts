@@ -86,7 +86,7 @@ const CHECKSUM_LENGTH = 6;
  * A new key: `<prefix>_<random><checksum>`. The random part is `byteLength` random bytes in Base58. The checksum is the
  * CRC-32 of everything before it in six Base58 characters, so that secret scanners recognise a key; verification
  * ignores it.
- * @param prefix 1–16 characters of `[a-zA-Z0-9_]`, or none
+ * @param prefix 1–16 characters of `[a-zA-Z0-9_]`, or none; of a `_` at its end there is one in the key
  * @param byteLength 16…255 random bytes (128…2040 bits)
  * @returns the key, to be shown once, and `start`: its prefix and first four random characters, for people
  */
@@ -94,10 +94,15 @@ export function newKey(
   prefix: string | undefined,
   byteLength: number,
 ): { readonly key: string; readonly start: string } {
-  const head = prefix === undefined ? "" : `${prefix}_`;
+  const head = headOf(prefix);
   const random = base58(randomBytes(byteLength));
   const body = head + random;
   return { key: body + checksum(body), start: head + random.slice(0, SHOWN) };
+}
+
+/** What a key with this prefix begins with. */
+export function headOf(prefix: string | undefined): string {
+  return prefix === undefined ? "" : `${prefix.replace(/([^_])_+$/, "$1")}_`;
 }
 
 /** Ends `start` of an imported key whose text no verification has shown yet, after what the import said of it. */

@@ -199,7 +199,7 @@ describe.skipIf(noPostgres !== undefined)("the command line with PostgreSQL", ()
   it("prints a script that makes the tables, and doctor finds what it is about", { timeout: 60_000 }, async () => {
     const address = await server.newDatabase();
     expect((await ran("doctor", "--store", address)).stdout).toContain(
-      "there are no tables; run: keystile schema postgres",
+      "there are no tables; run: npx keystile schema postgres",
     );
     const { stdout: script } = await ran("schema", "postgres");
     const pool = new pg.Pool({ connectionString: address });

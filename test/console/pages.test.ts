@@ -680,6 +680,7 @@ describe("console: callers", () => {
         once: one.path,
       });
       expect([one.path, sent.status]).toEqual([one.path, 403]);
+      expect(sent.text).toContain("this console only reads");
     }
     const found = await only.submit("/keys/find", "/keys/find", { key: seeded.texts["Mobile app"] ?? "" });
     expect([found.status, found.headers.get("location")]).toEqual([303, `${path}?notice=found`]);

@@ -461,7 +461,7 @@ describe("options", () => {
   it("a store without a method, and parts that are none, are named", () => {
     expect(() => createHandler({} as never)).toThrow(/store lacks the method findKey/);
     for (const none of [undefined, null, 5, "keys.db"])
-      expect(() => createHandler(none as never)).toThrow(/store must be an object/);
+      expect(() => createHandler(none as never)).toThrow(/store must be a store/);
     const store = memoryStore();
     expect(() => createHandler({ store, verifier: {}, keyring: createKeyring(store) } as never)).toThrow(
       /verifier lacks the method verify/,

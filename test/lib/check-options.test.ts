@@ -5,15 +5,36 @@ import { createRatelimits } from "../../src/keyring/ratelimits/create-ratelimits
 import { checkOptions, group, integer, methods, oneOf } from "../../src/lib/check-options.js";
 import { createGuard } from "../../src/middleware/guard.js";
 import { memoryStore } from "../../src/stores/memory.js";
+import { sqliteStore } from "../../src/stores/sqlite/index.js";
 import { createVerifier } from "../../src/verify/verifier.js";
 
 describe("createVerifier options", () => {
   it("A199: a store that is none is a TypeError that names what it lacks", () => {
-    expect(() => createVerifier(undefined as never)).toThrow(/store must be an object/);
     expect(() => createVerifier(null as never)).toThrow(TypeError);
     expect(() => createVerifier({ ...memoryStore(), spendCredits: undefined } as never)).toThrow(
       /store lacks the method spendCredits\(\)/,
     );
+  });
+
+  it.each(["postgres://user:word@host/db", "keys.db", undefined, 7])(
+    "a path or an address in place of a store: the error names what makes a store, and does not repeat it: %s",
+    (given) => {
+      const message = "store must be a store: sqliteStore(path), postgresStore(options) and memoryStore() make one";
+      for (const make of [createVerifier, createKeyring] as readonly ((store: never) => unknown)[])
+        expect(() => make(given as never)).toThrow(new TypeError(message));
+    },
+  );
+
+  it("a runtime older than keystile takes is a TypeError that says which it takes", () => {
+    const { isWellFormed } = String.prototype;
+    const message = /takes Node 20\.12 or later/;
+    Object.assign(String.prototype, { isWellFormed: undefined });
+    try {
+      for (const make of [() => sqliteStore(":memory:"), () => createKeyring({} as never)])
+        expect(make).toThrow(message);
+    } finally {
+      Object.defineProperty(String.prototype, "isWellFormed", { value: isWellFormed, enumerable: false });
+    }
   });
 
   it.each([

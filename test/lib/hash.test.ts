@@ -55,6 +55,24 @@ describe("newKey", () => {
     expect(keys.size).toBe(500);
   });
 
+  it("has one _ after a prefix that ends with some; a prefix of nothing else stays", () => {
+    for (const [prefix, head] of [
+      ["sk_live", "sk_live_"],
+      ["sk_live_", "sk_live_"],
+      ["sk__", "sk_"],
+      ["_a", "_a_"],
+      ["__", "___"],
+    ] as const) {
+      const { key, start } = newKey(prefix, 16);
+      expect([key.length, key.startsWith(head), start]).toEqual([
+        head.length + 28,
+        true,
+        key.slice(0, head.length + 4),
+      ]);
+      expect(hasKeyChecksum(key)).toBe(true);
+    }
+  });
+
   it("needs no prefix and takes any length that the operations allow", () => {
     expect(newKey(undefined, 16).key).toMatch(/^[1-9A-HJ-NP-Za-km-z]{28}$/);
     expect(newKey("p", 255).key.length).toBeLessThanOrEqual(512);

@@ -62,7 +62,7 @@ export function addBackupCommands(program: Command, io: Io, result: CommandResul
       );
       if (broken === 0) return;
       result.exitCode = EXIT.no;
-      await note(io, `${count(broken)} accounts do not add up; run: keystile doctor --reconcile --db ${db}`);
+      await note(io, `${count(broken)} accounts do not add up; run: npx keystile doctor --reconcile --db ${db}`);
     });
 
   addDatabaseFlags(program.command("restore"))

@@ -1,6 +1,7 @@
 /** `keystile schema`: the script that makes the tables, and the way back to those of an earlier keystile. */
 import { type Command, Option } from "commander";
 import { downgradeScript, SCHEMA_VERSION, setUpScript } from "../../stores/postgres/schema.js";
+import { EARLIEST_VERSION } from "../../stores/sqlite/connection/schema.js";
 import { downgradeFile } from "../../stores/sqlite/backup/downgrade.js";
 import { assertDatabase } from "../database/database.js";
 import { schemaOption } from "../database/postgres.js";
@@ -19,7 +20,7 @@ would lose or misread rows.
 
 Examples:
   $ keystile schema postgres | psql postgres://admin@db/app
-  $ keystile schema sqlite --db keys.db --to 12`;
+  $ keystile schema sqlite --db keys.db --to ${EARLIEST_VERSION}`;
 
 export function addSchemaCommand(program: Command, io: Io): void {
   program

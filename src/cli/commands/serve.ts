@@ -224,7 +224,7 @@ async function run(io: Io, served: Served, server: Server, flags: ServeFlags): P
       io,
       served.file === undefined
         ? "no root key is in the store: nobody is let in; make one with createRootKey of the library"
-        : `no root key is in the file: nobody is let in; run: keystile root-keys create --db ${flags.db} --all`,
+        : `no root key is in the file: nobody is let in; run: npx keystile root-keys create --db ${flags.db} --all`,
     );
   }
   if (!/^(localhost|127\..*|::1)$/.test(flags.host)) {

@@ -30,10 +30,13 @@ export function assertNoFolder(db: string): void {
   if (existsSync(db) && statSync(db).isDirectory()) throw usage(`--db: ${db}: is a folder; name a file in it`);
 }
 
-/** @throws failure 2 if the file does not exist: only `serve` creates one */
+/** @throws failure 2 if the file does not exist: of the commands only `serve` creates one */
 export function assertDatabase(db: string): void {
   assertNoFolder(db);
-  if (!existsSync(db)) throw usage(`--db: ${db}: there is no such file; \`keystile serve --db ${db}\` makes one`);
+  if (!existsSync(db))
+    throw usage(
+      `--db: ${db}: there is no such file; \`npx keystile serve --db ${db}\` makes one, as does sqliteStore() in a program`,
+    );
 }
 
 /** Every file that belongs to an existing database, also those that are not there now. */

@@ -200,7 +200,7 @@ function examineRootKeys(handle: Handle): Finding[] {
   return [
     found > 0
       ? ok("root keys", count(found))
-      : warn("root keys", "none: the service lets nobody in; see `keystile root-keys create`"),
+      : warn("root keys", "none: the service lets nobody in; see `npx keystile root-keys create`"),
   ];
 }
 

@@ -72,11 +72,15 @@ function examineRole({ isReplica }: PostgresStatus): Finding {
 }
 
 function examineTables({ schemaVersion }: PostgresStatus): Finding {
-  if (schemaVersion === undefined) return fail("schema", "there are no tables; run: keystile schema postgres | psql …");
+  if (schemaVersion === undefined)
+    return fail("schema", "there are no tables; run: npx keystile schema postgres | psql …");
   if (schemaVersion > SCHEMA_VERSION)
     return fail("schema", `version ${schemaVersion}, of a later keystile; this one knows ${SCHEMA_VERSION}`);
   return schemaVersion < SCHEMA_VERSION
-    ? warn("schema", `version ${schemaVersion}; to make it ${SCHEMA_VERSION}, run: keystile schema postgres | psql …`)
+    ? warn(
+        "schema",
+        `version ${schemaVersion}; to make it ${SCHEMA_VERSION}, run: npx keystile schema postgres | psql …`,
+      )
     : ok("schema", `version ${schemaVersion}`);
 }
 

@@ -36,7 +36,7 @@ export const FORMATS: Readonly<Record<string, Format>> = {
     columns: {},
     toKey: (row) =>
       ofColumns(row, (name) => {
-        throw usage(`--keys: ${name}: is no field of an import; see keystile import --help`);
+        throw usage(`--keys: ${name}: is no field of an import; see npx keystile import --help`);
       }),
   },
   "prefixed-api-key": {

@@ -94,7 +94,7 @@ const FIELDS: Readonly<Record<string, Field>> = {
   permission: { text: "Slug or id of the permission.", sample: "documents.read" },
   permissionId: { text: "The id of the permission.", sample: "perm_6Rt9cL3y" },
   permissions: { text: "Permissions by slug; `documents.*` covers all below it.", sample: "documents.read" },
-  prefix: { text: "Goes before the random part of the key.", sample: "sk" },
+  prefix: { text: "Goes before the random part of the key, with one `_` between.", sample: "sk" },
   ratelimits: { text: "Rate limits by name." },
   "ratelimits.name": { text: "What requests and verifications call the limit.", sample: "requests" },
   recoverable: { text: "Only false: the text of a key is never kept." },

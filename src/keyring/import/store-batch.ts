@@ -1,6 +1,6 @@
 /** Stores one batch of an import: every key is imported or fails by itself, with a reason. */
 import type { MigrationRow, NewKey } from "../../contracts/store.js";
-import { UNKNOWN_START } from "../../lib/hash.js";
+import { headOf, UNKNOWN_START } from "../../lib/hash.js";
 import type { Context } from "../context.js";
 import { buildKey } from "../keys/new-key.js";
 import { type Ids, mayBecomeSlug, readReservedIds } from "../rbac/resolve-names.js";
@@ -240,7 +240,7 @@ function toNewKey(context: Context, to: Destination, { key, hash }: Candidate, n
       id: context.newId("key", now),
       workspaceId: context.workspaceId,
       apiId: to.apiId,
-      start: `${key.start ?? (key.prefix === undefined ? "" : `${key.prefix}_`)}${UNKNOWN_START}`,
+      start: `${key.start ?? headOf(key.prefix)}${UNKNOWN_START}`,
       createdAt: now,
       permissions: names.permissionIds(key.permissions),
       roles: names.roleIds(key.roles),

@@ -49,7 +49,7 @@ export type ChangedKeyFields = Partial<Pick<KeyRow, (typeof SETTABLE)[number]>> 
 export interface V2KeysCreateKeyRequestBody extends GivenKeyFields {
   /** 3–255 characters of `[a-zA-Z0-9_]`. */
   readonly apiId: string;
-  /** 1–16 characters of `[a-zA-Z0-9_]` before the random part. */
+  /** 1–16 characters of `[a-zA-Z0-9_]` before the random part, with one `_` between: `sk` and `sk_` are the same. */
   readonly prefix?: string;
   /** Random bytes, 16–255, default 16. */
   readonly byteLength?: number;

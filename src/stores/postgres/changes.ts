@@ -117,7 +117,7 @@ export function createChanges(session: Session, settings: PostgresSettings, s: s
     if (row === undefined)
       throw new KeystileError(
         "STORE_INVALID",
-        "the tables are empty; run `keystile schema postgres | psql …`, or `await store.setUp()`, once",
+        "the tables are empty; run `npx keystile schema postgres | psql …`, or `await store.setUp()`, once",
       );
     const text = row as Record<
       "snapshot" | "replica" | "started" | "lifetime" | "version" | "store_id" | "standbys" | "pruned" | "changes",
@@ -334,7 +334,7 @@ function assertUsable(
   if (Number(version) < SCHEMA_VERSION)
     throw new KeystileError(
       "STORE_INVALID",
-      "the tables are of an earlier version; run `keystile schema postgres | psql …`, or `await store.setUp()`, once",
+      "the tables are of an earlier version; run `npx keystile schema postgres | psql …`, or `await store.setUp()`, once",
     );
   if (durability === "replicated" && standbys === "")
     throw new KeystileError(

@@ -73,11 +73,11 @@ const STATES: Readonly<Record<string, readonly [KeystileErrorCode, string]>> = {
   "42501": ["STORE_FAILED", "the role of the connection lacks a right; docs/postgres.md lists what it needs"],
   "42": [
     "STORE_INVALID",
-    "the tables are not there, or not as keystile made them; run `keystile schema postgres | psql …`, or `await store.setUp()`, once",
+    "the tables are not there, or not as keystile made them; run `npx keystile schema postgres | psql …`, or `await store.setUp()`, once",
   ],
   "3F": [
     "STORE_INVALID",
-    "the schema is not there; run `keystile schema postgres | psql …`, or `await store.setUp()`, once",
+    "the schema is not there; run `npx keystile schema postgres | psql …`, or `await store.setUp()`, once",
   ],
   "28": ["STORE_FAILED", "the server refused the credentials of the connection"],
   "3D": ["STORE_FAILED", "the database is not there"],

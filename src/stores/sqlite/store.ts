@@ -19,7 +19,7 @@ import { createSharedReads } from "./changes/read-transactions.js";
 import { assertFile, assertFits } from "./connection/check-path.js";
 import { type CounterSet, createCounters } from "./connection/counters.js";
 import type { DriverName } from "./connection/driver.js";
-import { toStoreError } from "./connection/errors.js";
+import { toOpenError, toStoreError } from "./connection/errors.js";
 import { createGuardedWork } from "./connection/guarded-work.js";
 import { isInFile, type SqliteHandle } from "./connection/handle.js";
 import { createHealth, type SqliteHealth } from "./connection/health.js";
@@ -119,7 +119,7 @@ export function sqliteStore(file: string | SqliteHandle, options: SqliteStoreOpt
       throw cause;
     }
   } catch (cause) {
-    throw toStoreError(cause);
+    throw typeof file === "string" ? toOpenError(cause, file) : toStoreError(cause);
   }
 }
 
@@ -142,7 +142,7 @@ export function writerStore(path: string, options: SqliteStoreOptions, driver: D
     const settings = readOptions(options, true);
     return wire(connect(path, settings, driver), settings);
   } catch (cause) {
-    throw toStoreError(cause);
+    throw toOpenError(cause, path);
   }
 }
 

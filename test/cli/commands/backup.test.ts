@@ -46,6 +46,18 @@ describe("keystile schema sqlite", () => {
     expect((await run(["doctor", "--db", db])).code).toBe(0);
   });
 
+  it("the examples of its help run", async () => {
+    const { db } = await database();
+    const { stdout } = await run(["schema", "--help"]);
+    const examples = [...stdout.matchAll(/^ {2}\$ keystile (.*?)(?: \|.*)?$/gm)].map(([, text = ""]) => text);
+    expect(examples).toHaveLength(2);
+    for (const example of examples)
+      expect(await run(example.split(" ").map((word) => (word === "keys.db" ? db : word))), example).toMatchObject({
+        code: 0,
+        stderr: "",
+      });
+  });
+
   it("needs a file and a version; postgres refuses what it has no way back to", async () => {
     const { db } = await database();
     for (const flags of [
@@ -138,7 +150,7 @@ describe("keystile backup and restore", () => {
     handle.close();
     const to = path();
     const { code, stderr } = await run(["backup", "--db", db, "--to", to]);
-    expect([code, stderr]).toEqual([1, `1 accounts do not add up; run: keystile doctor --reconcile --db ${db}\n`]);
+    expect([code, stderr]).toEqual([1, `1 accounts do not add up; run: npx keystile doctor --reconcile --db ${db}\n`]);
     expect((await run(["restore", "--from", to, "--db", path()])).code).toBe(3);
   });
 });

@@ -196,7 +196,9 @@ describe("a file that is not there", () => {
     const db = join(FOLDER, "absent.db");
     const { code, stderr } = await run([...argv, "--db", db]);
     expect([code, existsSync(db)]).toEqual([2, false]);
-    expect(stderr).toContain("there is no such file");
+    expect(stderr).toContain(
+      `there is no such file; \`npx keystile serve --db ${db}\` makes one, as does sqliteStore() in a program`,
+    );
   });
 
   it.each([

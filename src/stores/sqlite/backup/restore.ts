@@ -32,7 +32,7 @@ export interface RestoreOptions {
 export interface Restored {
   readonly bytes: number;
   readonly accounts: number;
-  /** Leases that the backup still had, and the credits in them, now forfeited. 0 for what `keystile backup` made. */
+  /** Leases that the backup still had, and the credits in them, now forfeited. 0 for what `npx keystile backup` made. */
   readonly leases: number;
   readonly forfeited: number;
   /** Paths of the files that were there before, under their new names. */
@@ -88,7 +88,7 @@ function assertAlone(backup: string): void {
     throw new KeystileError(
       "STORE_INVALID",
       "beside the backup lies a -wal, -shm or -journal: a program has it open or was killed while it had; take a backup " +
-        "of it with `keystile backup`, and restore that",
+        "of it with `npx keystile backup`, and restore that",
     );
 }
 
@@ -100,7 +100,7 @@ function proveCopy(driver: Driver, copy: string, onProgress: RestoreOptions["onP
       throw new KeystileError(
         "STORE_INVALID",
         "this is a database in use, or a copy of its file, and no backup: what was in its -wal may be missing. Make a " +
-          "backup with `keystile backup`",
+          "backup with `npx keystile backup`",
       );
     assertTables(handle);
     onProgress("proving", 0);

@@ -55,7 +55,7 @@ export function createBackup(
       throw new KeystileError(
         "STORE_POWER_MISSING",
         isShared
-          ? "the database was opened by its owner; open its path with sqliteStore(path) for a backup, or run `keystile backup`"
+          ? "the database was opened by its owner; open its path with sqliteStore(path) for a backup, or run `npx keystile backup`"
           : "a database in memory has no file to back up",
       );
     const { file } = select<{ file: string }>(

@@ -1,9 +1,11 @@
 /** Checks the `file` argument, a path or a handle, before anything is opened. */
+import { assertRuntime } from "../../../lib/runtime.js";
 import type { SqliteStoreOptions } from "../options.js";
 import { assertNamedRows, type SqliteHandle } from "./handle.js";
 
 /** @throws TypeError: neither a path that the driver opens unchanged, nor a handle whose rows can be read */
 export function assertFile(file: unknown): void {
+  assertRuntime();
   if (typeof file === "string") return assertPath(file);
   const { prepare, exec } = (file ?? {}) as Partial<SqliteHandle>;
   if (typeof prepare !== "function" || typeof exec !== "function") throw new TypeError(INVALID_FILE);

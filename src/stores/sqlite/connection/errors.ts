@@ -32,7 +32,10 @@ const MEANINGS: Readonly<Record<string, readonly [code: KeystileErrorCode, detai
     "the database file reads as damaged; keystile doctor examines it: if it finds damage too, restore a backup",
   ],
   NOTADB: ["STORE_INVALID", "the file is not an SQLite database"],
-  CANTOPEN: ["STORE_FAILED", "the database file cannot be opened; check that its folder exists and may be written"],
+  CANTOPEN: [
+    "STORE_FAILED",
+    "the database file cannot be opened; check that its folder exists, and that this user may read and write both",
+  ],
 };
 
 /**
@@ -87,6 +90,13 @@ export function toStoreError(cause: unknown): Error {
     return new KeystileError("STORE_INVALID", "the file has a row that cannot be read; restore it from a backup");
   const [code, detail] = MEANINGS[resultName(cause) ?? ""] ?? meaningOf(cause);
   return new KeystileError(code, detail, { cause });
+}
+
+/** The same for a file that does not open: the detail begins with its path, unless the driver is at fault. */
+export function toOpenError(cause: unknown, path: string): Error {
+  const error = toStoreError(cause);
+  if (!isKeystileError(error) || error.code.startsWith("DRIVER_")) return error;
+  return new KeystileError(error.code, `${path}: ${error.detail}`, { cause });
 }
 
 function meaningOf(cause: unknown): readonly [KeystileErrorCode, string] {

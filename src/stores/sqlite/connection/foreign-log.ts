@@ -26,7 +26,7 @@ export function assertOwnLog(path: string): void {
     "STORE_INVALID",
     "beside the database file lies a write-ahead log (-wal) of another file, as after a backup was copied over a " +
       "database: opening it would mix the two; nothing was changed. Move the files that end in -wal and -shm away, or " +
-      "put the backup in place with `keystile restore`",
+      "put the backup in place with `npx keystile restore`",
   );
 }
 

@@ -151,6 +151,9 @@ export const STEPS: readonly (string | Step)[] = [
 /** The schema version that this code reads and writes. */
 export const SCHEMA_VERSION = FIRST_VERSION + STEPS.length;
 
+/** The lowest version that there is a way back to. */
+export const EARLIEST_VERSION = FIRST_VERSION + STEPS.findLastIndex((step) => typeof step === "string") + 1;
+
 /** The schema version of the file; 0: it has no tables of keystile. */
 export function schemaVersion(handle: Handle): number {
   const schemaTable = select(

@@ -11,7 +11,7 @@
 import { KeystileError } from "../../../contracts/errors.js";
 import { type FileWatch, prepareFile, watchFile } from "../connection/database-file.js";
 import { loadDriver, openFile } from "../connection/driver.js";
-import { toStoreError } from "../connection/errors.js";
+import { toOpenError } from "../connection/errors.js";
 import { assertOwnLog } from "../connection/foreign-log.js";
 import { type Handle, readPragma, select } from "../connection/handle.js";
 import { createTransact, retryWhileBusy, type Transact } from "../connection/transaction.js";
@@ -96,9 +96,7 @@ export function openLimits(path: string, wait: number): LimitsFile {
   try {
     return connect(path, wait);
   } catch (cause) {
-    const error = toStoreError(cause);
-    if (!(error instanceof KeystileError) || error.code.startsWith("DRIVER_")) throw error;
-    throw new KeystileError(error.code, `the file of the rate limits beside the database: ${error.detail}`, { cause });
+    throw toOpenError(cause, `the file of the rate limits beside the database, ${path}`);
   }
 }
 

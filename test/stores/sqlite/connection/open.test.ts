@@ -185,6 +185,21 @@ describe("sqliteStore: opening", () => {
     expect(existsSync(place)).toBe(false);
   });
 
+  it("an error of opening names the file", () => {
+    const place = path();
+    const empty = path();
+    writeFileSync(empty, "");
+    const text = path();
+    writeFileSync(text, "no database ".repeat(100));
+    for (const [file, message] of [
+      [place, "there is no database file at this path"],
+      [empty, "the database file is shorter"],
+      [text, "the file is not an SQLite database"],
+      [dirname(place), "the database file cannot be opened; check that its folder exists, and that this user may read"],
+    ] as const)
+      expect(() => sqliteStore(file, { mustExist: true }), file).toThrow(`${file}: ${message}`);
+  });
+
   it("a folder that does not exist, or a path that is a folder, is a typed error", async () => {
     const place = path();
     expect(await codeOf(() => sqliteStore(join(place, "deeper.db")))).toBe("STORE_FAILED");
