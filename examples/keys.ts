@@ -11,7 +11,7 @@ const reader = await keyring.createKey({ apiId, permissions: ["documents.*"], ra
 const stranger = await keyring.createKey({ apiId });
 
 /** Tells how to call the guarded route. */
-export function tell(url: string): void {
-  console.log(`may read: curl -i -H "Authorization: Bearer ${reader.key}" ${url}`);
-  console.log(`may not:  curl -i -H "Authorization: Bearer ${stranger.key}" ${url}`);
+export function tell(url: string, { command = "curl -i", rest = "" } = {}): void {
+  console.log(`may read: ${command} -H "Authorization: Bearer ${reader.key}" ${rest}${url}`);
+  console.log(`may not:  ${command} -H "Authorization: Bearer ${stranger.key}" ${rest}${url}`);
 }

@@ -22,7 +22,10 @@ const inDocs = readdirSync(join(ROOT, "docs")).filter((name) => name.endsWith(".
 const PAGES = ["README.md", ...inDocs.map((name) => `docs/${name}`)];
 /** Pieces of programs that are run or counted elsewhere. */
 const PIECES: Readonly<Record<string, readonly string[]>> = {
-  "docs/middleware.md": ["express", "hono", "fastify", "web", "nest", "trpc"],
+  "docs/middleware.md": [
+    ...["express", "hono", "fastify", "web", "nest", "trpc"],
+    ...["elysia", "h3", "koa", "mcp", "websocket"],
+  ],
 };
 
 describe("docs: examples", () => {

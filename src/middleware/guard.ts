@@ -2,6 +2,7 @@
  * The guard that every framework's middleware is a shell of: from a request to pass, skip or refuse. Fails closed: the
  * only way to pass is a result that says VALID.
  */
+import { compileQuery, createGrants } from "../access/permission-query.js";
 import { isKeystileError } from "../contracts/errors.js";
 import type {
   JsonObject,
@@ -12,11 +13,19 @@ import type {
 } from "../contracts/types.js";
 import { drop, fireAndForget, settled } from "../lib/callbacks.js";
 import { callable, type Check, checkOptions, flag, methods, narrowing, text } from "../lib/check-options.js";
+import {
+  createPermissionCheck,
+  type PermissionCheck,
+  TELL_PERMISSIONS,
+  type TellingContext,
+} from "../verify/permission-check.js";
+import type { VerifyContext } from "../verify/call.js";
 import { DEFAULT_HEADERS, type Presented, readHeaders, toKey } from "../verify/credential.js";
 import type { Verifier } from "../verify/verifier.js";
-import { type Headers, ratelimitFields } from "./ratelimit-fields.js";
+import { type HeaderFields, ratelimitFields } from "./ratelimit-fields.js";
 import { createRefusal, type Refusal, type RefusalBody, type RefusalOptions, renderProblem } from "./refusal.js";
 import {
+  checkRequirement,
   headerNamesOrFunction,
   isFixed,
   type KeyRequirement,
@@ -47,7 +56,18 @@ export type RegisteredMeta = Keystile.Register extends { meta: infer Meta } ? Me
 export type KeyVerifier<Meta = unknown> = Pick<Verifier<Meta>, "verify">;
 
 /** The result of a verification that passed. */
-export type VerifiedKey<Meta = RegisteredMeta> = ValidResult<Meta>;
+export interface VerifiedKey<Meta = RegisteredMeta> extends ValidResult<Meta> {
+  /**
+   * Whether the permissions that the key had when it was verified satisfy a permission query, with wildcards as in a
+   * verification. Takes no tokens and no credits, and reads no store. Not enumerable: a copy of the key lacks it.
+   * @param query such as `documents.write OR admin`, 1–1_000 code points
+   * @throws KeystileError PERMISSIONS_QUERY_SYNTAX; BAD_REQUEST for what is not text, or is too long. TypeError if the
+   *   guard has a verifier of your own that neither passes on its context nor lists the key's permissions
+   * @example
+   * if (!verifiedKey(req).can("documents.write OR admin")) return res.sendStatus(403);
+   */
+  readonly can: (query: string) => boolean;
+}
 
 /**
  * The verified key of a guarded request: of Express, Fastify and Nest `verifiedKey(req)`, of Hono `verifiedKey(c.var)`,
@@ -98,33 +118,46 @@ export type HeaderMap = Readonly<Record<string, string | readonly string[] | und
 export interface IncomingRequest<Request> {
   /** What functions of the options get. */
   readonly request: Request;
-  /** The object that stands for the request: guards that are given the same one take from a key once. */
+  /**
+   * The object that stands for the request: guards of one verifier that are given the same object take from a key only
+   * what earlier ones have not. Give a new object to charge again, such as for each message of a socket.
+   */
   readonly memory: object;
-  /** A header's value by its name in lower case; several values are joined by commas. */
+  /** A header's value by its name in lower case; several values are joined by commas. See {@link headersOf}. */
   readonly header: (name: string) => string | readonly string[] | null | undefined;
+  /** The client's address, unless the option `clientAddress` finds it; a key with an allow-list is refused without. */
   readonly clientAddress?: string | undefined;
 }
 
-/** What becomes of a request. */
+/**
+ * What becomes of a request.
+ * - `pass`: hand `apiKey` to the handler, and set `headers` on its response, by {@link setHeaders}.
+ * - `skip`: it has a Bearer JWT and no key, and the option `skipJwt` is set. **Nobody was authenticated.**
+ * - `refuse`: respond as {@link Refused} says.
+ */
 export type Decision =
-  | { readonly outcome: "pass"; readonly apiKey: VerifiedKey; readonly headers: Headers }
+  | { readonly outcome: "pass"; readonly apiKey: VerifiedKey; readonly headers: HeaderFields }
   | { readonly outcome: "skip" }
   | Refused;
 
 /** A request that is refused. */
 export interface Refused {
   readonly outcome: "refuse";
+  /** Why, as code, status and text. */
   readonly refusal: Refusal;
+  /** The body, and its `Content-Type`. */
   readonly rendered: RefusalBody;
-  readonly headers: Headers;
+  /** Those of the refusal, and `Vary`; without `Content-Type`. */
+  readonly headers: HeaderFields;
 }
 
 /** A guard; made by {@link createGuard}. */
 export interface Guard<Request> {
   /**
-   * Decides about a request. Never rejects.
+   * Decides about a request, and takes what it costs if it passes. Never rejects: what goes wrong is a refusal, and its
+   * reason goes to `onError`.
    * @param inner returns the requirements of the route, which are merged with those of the guard before anything is
-   *   taken; if it throws, the request is refused with a 500
+   *   taken; if it throws, or returns one that is not valid, the request is refused with a 500
    */
   check(incoming: IncomingRequest<Request>, inner?: () => readonly KeyRequirement<Request>[]): Promise<Decision>;
 }
@@ -152,8 +185,24 @@ export const GUARD_OPTIONS = {
 } as const satisfies Record<keyof ApiKeyOptions<unknown>, Check>;
 
 /**
- * Makes a guard.
- * @throws TypeError or RangeError that names the option, also for a permission query that does not parse
+ * Makes a guard, which reads a request's key, verifies it, and says what becomes of the request. For frameworks and
+ * protocols that have no entry point of their own: `check` a request, set the headers of the decision, and go on or
+ * respond. A request passes only if its verification returned VALID.
+ *
+ * A decision that refuses has one of these codes, each with its status:
+ * - 401 `KEY_MISSING`, `KEY_INVALID`; with `reveal` also `NOT_FOUND`, `DISABLED`, `EXPIRED`
+ * - 403 `FORBIDDEN`, `INSUFFICIENT_PERMISSIONS`
+ * - 429 `RATE_LIMITED`, `USAGE_EXCEEDED`, which the option `usageExceeded` can make a 402
+ * - 500 `INTERNAL`: a mistake of the program, such as an option's function that threw
+ * - 503 `UNAVAILABLE`: the store or the limiter failed, or the verifier was closed
+ * @param verifier made by `createVerifier(store)`
+ * @param given `apiId`, `permissions` and `ratelimits` narrow what passes: leave them out, or give a value
+ * @throws TypeError or RangeError that names the option: an unknown name, a value that is not valid, a permission query
+ *   that does not parse, `undefined` for one that narrows
+ * @example
+ * const guard = createGuard<IncomingMessage>(verifier, { apiId, permissions: "documents.read" });
+ * const decision = await guard.check({ request, memory: request, header: headersOf(request.headers) });
+ * if (decision.outcome === "pass") serve(request, decision.apiKey);
  */
 export function createGuard<Request>(verifier: KeyVerifier, given: ApiKeyOptions<Request> = {}): Guard<Request> {
   methods("verify")(verifier, "verifier");
@@ -167,11 +216,11 @@ export function createGuard<Request>(verifier: KeyVerifier, given: ApiKeyOptions
   const names = typeof keyFrom === "function" ? undefined : keyFrom.map((name) => name.toLowerCase());
 
   /** A shared cache must not give one caller's response to another. */
-  const varying: Headers = names === undefined ? {} : { Vary: names.join(", ") };
+  const varying: HeaderFields = names === undefined ? {} : { Vary: names.join(", ") };
 
   const report = (error: unknown, request: Request): void => fireAndForget(() => onError(error, request));
 
-  const headersFor = (refusal: Refusal): Headers => ({ ...varying, ...refusal.headers });
+  const headersFor = (refusal: Refusal): HeaderFields => ({ ...varying, ...refusal.headers });
 
   const refuse = (refusal: Refusal, request: Request): Decision => {
     try {
@@ -215,8 +264,13 @@ export function createGuard<Request>(verifier: KeyVerifier, given: ApiKeyOptions
   ): Promise<Decision> => {
     const { request, memory } = incoming;
     let result: VerificationResult<unknown>;
+    const told: { can?: PermissionCheck } = {};
     try {
-      result = await verifier.verify(body, scope);
+      const context: VerifyContext & TellingContext = {
+        ...scope,
+        [TELL_PERMISSIONS]: (check) => void (told.can = check),
+      };
+      result = await verifier.verify(body, context);
     } catch (error) {
       // Each time with fewer limits.
       const less = withoutRemovedLimits(body, requirement, error);
@@ -230,7 +284,8 @@ export function createGuard<Request>(verifier: KeyVerifier, given: ApiKeyOptions
       return refuse(createRefusal(result.code, options, result, requirement.permissions), request);
     remember(memory, verifier, body, result);
     const limits = ratelimitFields(result.ratelimits, options.legacyHeaders === true, Date.now);
-    return { outcome: "pass", apiKey: result, headers: { ...varying, "Cache-Control": PRIVATE, ...limits } };
+    const apiKey = withCheck(result, told.can ?? checkOfList(result));
+    return { outcome: "pass", apiKey, headers: { ...varying, "Cache-Control": PRIVATE, ...limits } };
   };
 
   return Object.freeze({
@@ -243,7 +298,7 @@ export function createGuard<Request>(verifier: KeyVerifier, given: ApiKeyOptions
         if (presented === undefined && skipped) return { outcome: "skip" } as const;
         if (presented == null)
           return refuse(createRefusal(presented === null ? "KEY_INVALID" : "KEY_MISSING", options), request);
-        const more = inner?.() ?? NONE;
+        const more = inner?.().map((given) => checkRequirement(given, "requirement")) ?? NONE;
         const requirement =
           more.length === 0 && fixed !== undefined ? fixed : await resolve([options, ...more], request);
         return await checkKey(incoming, presented, requirement);
@@ -272,8 +327,21 @@ function resolve<Request>(
   return requirements.every(isFixed) ? mergeRequirements(requirements) : resolveRequirements(requirements, request);
 }
 
-function isVerified(result: VerificationResult<unknown>): result is VerifiedKey {
+function isVerified(result: VerificationResult<unknown>): result is ValidResult<RegisteredMeta> {
   return result.valid && result.code === "VALID" && typeof result.keyId === "string";
+}
+
+/** A copy, since the result is the verifier's. */
+function withCheck(result: ValidResult<RegisteredMeta>, can: PermissionCheck): VerifiedKey {
+  return Object.defineProperty({ ...result, can }, "can", { enumerable: false });
+}
+
+/** For results of a verifier that did not tell the key's permissions. */
+function checkOfList({ permissions }: ValidResult<unknown>): PermissionCheck {
+  if (permissions !== undefined) return createPermissionCheck(compileQuery, createGrants(permissions));
+  return () => {
+    throw new TypeError("the verifier of this guard must pass on its context, or list the key's permissions");
+  };
 }
 
 /** The header reader of an object such as Node's `request.headers`. Own properties only. */
@@ -286,15 +354,17 @@ const PRIVATE = "private";
 /**
  * Sets the headers of a decision on a response: `Vary` besides what it has, and `Cache-Control: private` only where it
  * has none.
+ * @param get the value of a header that was set before; none: `null`, `undefined` or an empty text
+ * @param set replaces a header
  */
 export function setHeaders(
-  headers: Headers,
+  headers: HeaderFields,
   get: (name: string) => unknown,
   set: (name: string, value: string) => unknown,
 ): void {
   for (const [name, value] of Object.entries(headers)) {
     const there = name === "Vary" || value === PRIVATE ? get(name) : undefined;
-    if (there == null) set(name, value);
+    if (there == null || there === "") set(name, value);
     else if (name === "Vary") set(name, varyingToo((there as string | string[]).toString(), value));
   }
 }

@@ -5,7 +5,7 @@
 import type { VerifyKeyRatelimitData } from "../contracts/types.js";
 
 /** Header names and values. */
-export type Headers = Readonly<Record<string, string>>;
+export type HeaderFields = Readonly<Record<string, string>>;
 
 /**
  * @param limits as in a result; of several with one name the last counts, since a name may stand in a field once
@@ -16,7 +16,7 @@ export function ratelimitFields(
   limits: readonly VerifyKeyRatelimitData[] | undefined,
   legacy: boolean,
   now: () => number,
-): Headers {
+): HeaderFields {
   if (limits === undefined || limits.length === 0) return {};
   const byName = new Map(limits.map((limit) => [limit.name, limit]));
   let [policies, states] = ["", ""];
@@ -29,7 +29,7 @@ export function ratelimitFields(
   return legacy ? { ...fields, ...legacyFields(limits, now()) } : fields;
 }
 
-function legacyFields(limits: readonly VerifyKeyRatelimitData[], now: number): Headers {
+function legacyFields(limits: readonly VerifyKeyRatelimitData[], now: number): HeaderFields {
   const [tightest] = limits.toSorted(
     (a, b) => Number(b.exceeded) - Number(a.exceeded) || a.remaining - b.remaining || b.reset - a.reset,
   );

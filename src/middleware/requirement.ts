@@ -83,9 +83,15 @@ const MERGES: { readonly [N in Name]-?: (values: readonly NonNullable<Fixed<N>>[
     ]),
 };
 
-/** @throws TypeError or RangeError that names the option */
+/** Requirements that {@link checkRequirement} returned: it validates none of them again. */
+const checked = new WeakSet<object>();
+
+/** A frozen copy. @throws TypeError or RangeError that names the option */
 export function checkRequirement<Request>(given: KeyRequirement<Request>, path: string): KeyRequirement<Request> {
-  return Object.freeze(checkOptions(given, REQUIREMENT_OPTIONS, path));
+  if (checked.has(given)) return given;
+  const requirement = Object.freeze(checkOptions(given, REQUIREMENT_OPTIONS, path));
+  checked.add(requirement);
+  return requirement;
 }
 
 /**

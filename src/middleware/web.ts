@@ -1,15 +1,19 @@
 /**
  * The entry point `keystile/web`: a wrapper around `(Request) => Response`, as route handlers of Next, Bun, Deno,
- * workers, SvelteKit and Astro are.
+ * workers, SvelteKit and Astro are, and the guard itself, for frameworks that have no entry point of their own.
  * @module keystile/web
  */
 import type { JsonObject } from "../contracts/types.js";
 import { type ApiKeyOptions, createGuard, type KeyVerifier, setHeaders, type VerifiedKey } from "./guard.js";
-import type { Headers as FieldValues } from "./ratelimit-fields.js";
+import type { HeaderFields } from "./ratelimit-fields.js";
 import { toResponse } from "./refusal-response.js";
 import { forget, isRemembered } from "./session.js";
 
+export { createGuard, headersOf, setHeaders } from "./guard.js";
+export type { Decision, Guard, HeaderMap, IncomingRequest, Refused } from "./guard.js";
 export type * from "./public-types.js";
+export type { HeaderFields } from "./ratelimit-fields.js";
+export { toResponse } from "./refusal-response.js";
 
 /**
  * A handler behind a guard.
@@ -70,7 +74,7 @@ export function apiKey<Rest extends readonly unknown[]>(
  * Sets them on the response itself, since a copy makes a stream of its body, which takes 90 µs with @hono/node-server.
  * A response that came from `fetch` can't be changed: of that one a copy has them. Of an upgrade there is no copy.
  */
-function withHeaders(response: Response, headers: FieldValues): Response {
+function withHeaders(response: Response, headers: HeaderFields): Response {
   if (response.status < 200) return response;
   try {
     return onto(response, headers);
@@ -79,7 +83,7 @@ function withHeaders(response: Response, headers: FieldValues): Response {
   }
 }
 
-function onto(response: Response, headers: FieldValues): Response {
+function onto(response: Response, headers: HeaderFields): Response {
   setHeaders(
     headers,
     (name) => response.headers.get(name),

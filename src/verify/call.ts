@@ -14,6 +14,7 @@ import type { Idempotency, IdempotentCall } from "./idempotency.js";
 import type { KeyUsage } from "./key-usage.js";
 import type { OutcomeEvent } from "./outcome-events.js";
 import type { OutcomeCounter } from "./outcome-flush.js";
+import { type PermissionCheck, TELL_PERMISSIONS, type TellingContext } from "./permission-check.js";
 import type { MetaRead } from "./read-meta.js";
 import { readRequest, readRequestWithoutKey, type VerificationRequest, withKey } from "./request.js";
 
@@ -86,6 +87,8 @@ export interface Verification extends Lookup {
   readonly clientAddress: string | undefined;
   /** As it was given; undefined: the call is not to be repeated. */
   readonly idempotencyKey: unknown;
+  /** Is told how to ask for more permissions of the key; `undefined`: nobody wants to. */
+  readonly tellPermissions: ((check: PermissionCheck) => void) | undefined;
   /** When it began, on a clock that only measures; 0 where nobody listens. */
   readonly began: number;
   /** The key's metadata as the result shows it. */
@@ -148,10 +151,11 @@ const VERIFYING: CallKind = Object.freeze({});
 export function beginCall(
   deps: VerifyDeps,
   body: unknown,
-  context: VerifyContext | undefined,
+  context: (VerifyContext & TellingContext) | undefined,
   { plan, timeout }: CallKind = VERIFYING,
 ): Verification {
   let clientAddress: string | undefined, caller: Caller | undefined, apiId: string | undefined, idempotencyKey: unknown;
+  let tellPermissions: TellingContext[typeof TELL_PERMISSIONS];
   if (context !== undefined) {
     if (!isPlainObject(context)) throw contextError();
     const names = timeout === undefined ? CONTEXT : RESERVE_CONTEXT;
@@ -163,6 +167,7 @@ export function beginCall(
     if (hasOwnProperty.call(context, "caller")) caller = strictCaller(context.caller, "context.caller");
     if (hasOwnProperty.call(context, "apiId")) apiId = apiIdOf(context.apiId);
     if (hasOwnProperty.call(context, "idempotencyKey")) idempotencyKey = context.idempotencyKey;
+    if (hasOwnProperty.call(context, TELL_PERMISSIONS)) tellPermissions = context[TELL_PERMISSIONS];
   }
   if (caller?.mayAny("verify_key", "api") === false) throw mayNotVerify();
   const request = plan === undefined ? readRequest(body) : withKey(plan.request, body);
@@ -175,6 +180,7 @@ export function beginCall(
     apiId,
     clientAddress,
     idempotencyKey,
+    tellPermissions,
     now: deps.clock(),
     began: deps.onOutcome === undefined ? 0 : performance.now(),
     meta: undefined,

@@ -10,6 +10,7 @@ import { untilRefilled } from "../credits/refill-calendar.js";
 import { DEFAULT_WORKSPACE } from "../lib/check-options.js";
 import type { Verification } from "./call.js";
 import { type OutcomeEvent, redact } from "./outcome-events.js";
+import { createPermissionCheck } from "./permission-check.js";
 import { keepRetryAfter } from "./result-retry-after.js";
 
 /** Ends a call whose key was found. */
@@ -19,6 +20,7 @@ export function conclude(call: Verification, key: CachedKey, code: VerificationC
   const response = responseOf(call, key, code);
   if (limits.exceeded) keepRetryAfter(response, limits.retryAfter);
   else if (code === "USAGE_EXCEEDED") keepRetryAfter(response, untilRefill(call, key));
+  call.tellPermissions?.(createPermissionCheck(deps.compileQuery, key.policy.grants));
   const { onOutcome, counter } = deps;
   if (onOutcome === undefined && counter === undefined) return response;
   const taken = code === "VALID" && key.policy.hasCredits && call.once?.isRepeat !== true ? request.cost : 0;

@@ -24,8 +24,13 @@ export interface PermissionQuery {
  * parsePermissionQuery("documents.read AND (admin OR editor)").permissions; // ["documents.read", "admin", "editor"]
  */
 export function parsePermissionQuery(text: string): PermissionQuery {
+  const tree = parseQuery(readPermissionQuery(text));
+  return { text, permissions: namesInQuery(tree), tree };
+}
+
+/** The text of a query, by the rules of a verification request. @throws KeystileError BAD_REQUEST */
+export function readPermissionQuery(text: unknown): string {
   // `null` stands for what was not given, which a request may leave out.
   const { permissions } = readRequest({ key: "-", permissions: text ?? null });
-  const tree = parseQuery(permissions as string);
-  return { text, permissions: namesInQuery(tree), tree };
+  return permissions as string;
 }

@@ -17,7 +17,7 @@ import type { Verifier } from "../../src/index.js";
 import { apiKey as expressGuard } from "../../src/middleware/express.js";
 import { apiKey as fastifyGuard } from "../../src/middleware/fastify.js";
 import { apiKey as honoGuard } from "../../src/middleware/hono.js";
-import type { ApiKeyOptions } from "../../src/middleware/guard.js";
+import type { ApiKeyOptions, VerifiedKey } from "../../src/middleware/guard.js";
 import { ApiKeyModule, type NestRequest, RequireApiKey } from "../../src/middleware/nest.js";
 import { REQUIREMENT_OPTIONS } from "../../src/middleware/requirement.js";
 import { apiKey as trpcGuard } from "../../src/middleware/trpc.js";
@@ -26,7 +26,12 @@ import { apiKey as webGuard } from "../../src/middleware/web.js";
 /** Options that fit any framework: their functions don't look at the request. */
 export type AnyOptions = ApiKeyOptions<unknown>;
 
-/** An application that runs. Its handler returns `{ keyId }`. */
+/** What a handler returns. */
+function told(apiKey: VerifiedKey | undefined) {
+  return { keyId: apiKey?.keyId ?? null, ...(apiKey?.can("documents.write OR admin") === true && { mayWrite: true }) };
+}
+
+/** An application that runs. Its handler returns `{ keyId }`, and for a key that may write `mayWrite: true`. */
 export interface App {
   call(headers?: Record<string, string>): Promise<Response>;
   close(): Promise<void>;
@@ -69,7 +74,7 @@ const withExpress = (name: string, make: typeof express): Bed => ({
     const app = make();
     if (inner !== undefined) app.use(expressGuard(verifier, outer));
     app.get("/route", expressGuard(verifier, inner ?? outer), (req, res) => {
-      res.json({ keyId: req.apiKey?.keyId ?? null });
+      res.json(told(req.apiKey));
     });
     const { url, close } = await listen(app);
     return appAt(url, close);
@@ -93,7 +98,7 @@ export const BEDS: readonly Bed[] = [
     async start(verifier, outer, inner) {
       const app = new Hono();
       if (inner !== undefined) app.use(honoGuard(verifier, outer));
-      app.get("/route", honoGuard(verifier, inner ?? outer), (c) => c.json({ keyId: c.var.apiKey?.keyId ?? null }));
+      app.get("/route", honoGuard(verifier, inner ?? outer), (c) => c.json(told(c.var.apiKey)));
       return inMemory((request) => app.fetch(request));
     },
   },
@@ -105,7 +110,7 @@ export const BEDS: readonly Bed[] = [
       const app = fastify();
       await app.register(fastifyGuard(verifier, outer));
       const config = inner === undefined ? {} : { apiKey: split(inner) };
-      app.get("/route", { config }, (request) => ({ keyId: request.apiKey?.keyId ?? null }));
+      app.get("/route", { config }, (request) => told(request.apiKey));
       const url = await app.listen({ port: 0, host: "127.0.0.1" });
       return appAt(url, () => app.close());
     },
@@ -115,8 +120,8 @@ export const BEDS: readonly Bed[] = [
     merges: false,
     hasBody: true,
     async start(verifier, outer, inner) {
-      const route = webGuard(verifier, inner ?? outer, (_request, key: { keyId: string } | undefined) =>
-        Response.json({ keyId: key?.keyId ?? null }),
+      const route = webGuard(verifier, inner ?? outer, (_request, key: VerifiedKey | undefined) =>
+        Response.json(told(key)),
       );
       return inMemory(inner === undefined ? route : webGuard(verifier, outer, (request) => route(request)));
     },
@@ -131,7 +136,7 @@ export const BEDS: readonly Bed[] = [
       const t = initTRPC.context<{ req: Request; resHeaders: Headers }>().create();
       const guarded = t.procedure.use(trpcGuard(verifier, outer));
       const procedure = inner === undefined ? guarded : guarded.use(trpcGuard(verifier, inner));
-      const router = t.router({ route: procedure.query(({ ctx }) => ({ keyId: ctx.apiKey?.keyId ?? null })) });
+      const router = t.router({ route: procedure.query(({ ctx }) => told(ctx.apiKey)) });
       return inMemory(async (req) => {
         const createContext = ({ resHeaders }: { resHeaders: Headers }) => ({ req, resHeaders });
         const response = await fetchRequestHandler({ endpoint: "", req, router, createContext });
@@ -166,7 +171,7 @@ function createNest(
 ): Promise<INestApplication> {
   class Documents {
     read(request: NestRequest) {
-      return { keyId: request.apiKey?.keyId ?? null };
+      return told(request.apiKey);
     }
   }
   const method = Object.getOwnPropertyDescriptor(Documents.prototype, "read")!;

@@ -72,6 +72,19 @@ describe.each(BEDS)("middleware: $name", (bed: Bed) => {
     expect((await app.call({ authorization: "Basic eDp5", "x-api-key": key })).status).toBe(200);
   });
 
+  it("a handler asks for more permissions, which takes nothing", async () => {
+    const app = await start({ permissions: "documents.read" });
+    for (const [write, told] of [
+      ["documents.*", { mayWrite: true }],
+      ["documents.read.all", {}],
+    ] as const) {
+      const permissions = ["documents.read", write];
+      const { key, keyId } = await createKey({ permissions, credits: { remaining: 5 } });
+      expect(await (await app.call(bearer(key))).json()).toEqual({ keyId, ...told });
+      expect((await verifier.verify({ key, credits: { cost: 0 } })).credits).toBe(4);
+    }
+  });
+
   it("a key of another API than `apiId` looks unknown, and is not charged", async () => {
     const other = await keyring.createApi({ name: "billing" });
     const { key } = await createKey({ credits: { remaining: 5 } });

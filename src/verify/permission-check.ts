@@ -1,0 +1,27 @@
+/** Asks about the permissions of a key after its verification, which takes nothing and reads no store. */
+import type { Grants, QueryCompiler } from "../access/permission-query.js";
+import { readPermissionQuery } from "./parse-permission-query.js";
+
+/**
+ * Whether a key's permissions satisfy a permission query.
+ * @throws KeystileError PERMISSIONS_QUERY_SYNTAX; BAD_REQUEST for what is not text, or is too long
+ */
+export type PermissionCheck = (query: string) => boolean;
+
+/**
+ * Names a function in the context of a verification, which is called with the check of the key that was found.
+ *
+ * Why through the context: a result has exactly the specified properties, and most calls never ask. What wraps a
+ * verifier passes the context on, or would lose `apiId`.
+ */
+export const TELL_PERMISSIONS = Symbol.for("keystile.verifier.tellPermissions");
+
+/** What a context may have besides its public properties. */
+export interface TellingContext {
+  readonly [TELL_PERMISSIONS]?: (check: PermissionCheck) => void;
+}
+
+/** @param grants of the key; wildcards are as in a verification */
+export function createPermissionCheck(compile: QueryCompiler, grants: Grants): PermissionCheck {
+  return (query) => compile(readPermissionQuery(query)).satisfiedBy(grants);
+}
