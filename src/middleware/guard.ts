@@ -264,11 +264,11 @@ export function createGuard<Request>(verifier: KeyVerifier, given: ApiKeyOptions
   ): Promise<Decision> => {
     const { request, memory } = incoming;
     let result: VerificationResult<unknown>;
-    const told: { can?: PermissionCheck } = {};
+    const known: { can?: PermissionCheck } = {};
     try {
       const context: VerifyContext & TellingContext = {
         ...scope,
-        [TELL_PERMISSIONS]: (check) => void (told.can = check),
+        [TELL_PERMISSIONS]: (check) => void (known.can = check),
       };
       result = await verifier.verify(body, context);
     } catch (error) {
@@ -284,7 +284,7 @@ export function createGuard<Request>(verifier: KeyVerifier, given: ApiKeyOptions
       return refuse(createRefusal(result.code, options, result, requirement.permissions), request);
     remember(memory, verifier, body, result);
     const limits = ratelimitFields(result.ratelimits, options.legacyHeaders === true, Date.now);
-    const apiKey = withCheck(result, told.can ?? checkOfList(result));
+    const apiKey = withCheck(result, known.can ?? checkOfList(result));
     return { outcome: "pass", apiKey, headers: { ...varying, "Cache-Control": PRIVATE, ...limits } };
   };
 

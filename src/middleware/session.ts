@@ -9,7 +9,6 @@ import type {
   V2KeysVerifyKeyRequestBody,
   V2KeysVerifyKeyResponseData,
 } from "../contracts/types.js";
-import type { RatelimitCheck } from "../ratelimit/applied-limits.js";
 import type { ResolvedRequirement } from "./requirement.js";
 
 const NONE: readonly never[] = Object.freeze([]);
@@ -93,7 +92,7 @@ function asking(permissions: string | undefined, rest: WholeRequirement): V2Keys
   return permissions === undefined ? rest : { ...rest, permissions };
 }
 
-function toLimit({ name, cost, limit, duration }: RatelimitCheck) {
+function toLimit({ name, cost, limit, duration }: ResolvedRequirement["ratelimits"][number]) {
   return { name, cost, ...(limit !== undefined && { limit }), ...(duration !== undefined && { duration }) };
 }
 
