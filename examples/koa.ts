@@ -1,6 +1,6 @@
 import type { AddressInfo } from "node:net";
 import Koa from "koa";
-import { createGuard, headersOf, setHeaders } from "keystile/web";
+import { createGuard, headersOf, setHeaders, type VerifiedKey } from "keystile/web";
 import { apiId, tell, verifier } from "./keys.js";
 
 const app = new Koa();
@@ -10,7 +10,7 @@ const guard = createGuard<Koa.Context>(verifier, { apiId, permissions: "document
 app.use(async (ctx, next) => {
   const { req: memory, ip: clientAddress } = ctx;
   const decision = await guard.check({ request: ctx, memory, header: headersOf(ctx.headers), clientAddress });
-  if (decision.outcome === "skip") return next();
+  if (decision.outcome === "skip") return void (await next());
   setHeaders(
     decision.headers,
     (name) => ctx.response.get(name),
@@ -18,7 +18,7 @@ app.use(async (ctx, next) => {
   );
   if (decision.outcome === "pass") {
     ctx.state["apiKey"] = decision.apiKey;
-    return next();
+    return void (await next());
   }
   ctx.status = decision.refusal.status;
   ctx.set("Content-Type", decision.rendered.type);
@@ -26,7 +26,8 @@ app.use(async (ctx, next) => {
 });
 
 app.use((ctx) => {
-  ctx.body = { documents: [], keyId: ctx.state["apiKey"].keyId };
+  const { apiKey } = ctx.state as { apiKey: VerifiedKey };
+  ctx.body = { documents: [], keyId: apiKey.keyId };
 });
 
 const server = app.listen(Number(process.env["PORT"] ?? 0), "127.0.0.1", () =>

@@ -1,5 +1,6 @@
 import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
+import type { Duplex } from "node:stream";
 import { WebSocketServer } from "ws";
 import { createGuard, headersOf } from "keystile/web";
 import { apiId, tell, verifier } from "./keys.js";
@@ -9,7 +10,7 @@ const sockets = new WebSocketServer({ noServer: true });
 
 const guard = createGuard<IncomingMessage>(verifier, { apiId, permissions: "documents.read" });
 
-server.on("upgrade", async (request, socket, head) => {
+async function upgrade(request: IncomingMessage, socket: Duplex, head: Buffer) {
   socket.on("error", () => socket.destroy());
   const { headers } = request;
   const clientAddress = request.socket.remoteAddress;
@@ -24,13 +25,16 @@ server.on("upgrade", async (request, socket, head) => {
     return socket.end([`HTTP/1.1 ${refusal.status} ${refusal.title}`, ...lines, "", rendered.body].join("\r\n"));
   }
   sockets.handleUpgrade(request, socket, head, (client) => {
-    client.on("message", async () => {
+    const answer = async () => {
       const each = await check();
       if (each.outcome === "refuse") return client.close(1008, each.refusal.code);
       client.send(JSON.stringify({ documents: [], keyId: decision.apiKey.keyId }));
-    });
+    };
+    client.on("message", () => void answer());
   });
-});
+}
+
+server.on("upgrade", (...asked) => void upgrade(...asked));
 
 server.listen(Number(process.env["PORT"] ?? 0), "127.0.0.1", () =>
   tell(`ws://127.0.0.1:${(server.address() as AddressInfo).port}/documents`, { command: "npx wscat", rest: "-c " }),

@@ -327,12 +327,12 @@ function resolve<Request>(
   return requirements.every(isFixed) ? mergeRequirements(requirements) : resolveRequirements(requirements, request);
 }
 
-function isVerified(result: VerificationResult<unknown>): result is ValidResult<RegisteredMeta> {
+function isVerified(result: VerificationResult<unknown>): result is ValidResult {
   return result.valid && result.code === "VALID" && typeof result.keyId === "string";
 }
 
 /** A copy, since the result is the verifier's. */
-function withCheck(result: ValidResult<RegisteredMeta>, can: PermissionCheck): VerifiedKey {
+function withCheck(result: ValidResult, can: PermissionCheck): VerifiedKey {
   return Object.defineProperty({ ...result, can }, "can", { enumerable: false });
 }
 
