@@ -61,7 +61,9 @@ import type { VerifyHeadersOptions } from "../src/verify/verify-headers.js";
 import type { VerifyContext } from "../src/verify/call.js";
 import type { ReserveContext } from "../src/verify/reserve.js";
 
-/** Of each name that may be left out, whether it narrows: then undefined is refused, and otherwise as if it were absent. */
+/**
+ * Of each name that may be left out, whether it narrows: then undefined is refused, and otherwise as if it were absent.
+ */
 type Narrows<T> = Readonly<Record<{ [K in keyof T]-?: object extends Pick<T, K> ? K : never }[keyof T], boolean>>;
 
 const REQUIREMENT: Narrows<KeyRequirement<never>> = { permissions: true, ratelimits: true, cost: false, tags: false };

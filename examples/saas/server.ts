@@ -1,6 +1,7 @@
 /**
  * A plan for sale: each customer has 1,000 calls a month and 100 a minute, whatever keys they hold, and a page to look
- * after them. `docs/sell-a-plan.md` explains it. Arguments: the database, and the file that stands in for a mail server.
+ * after them. `docs/sell-a-plan.md` explains it. Arguments: the database, and the file that stands in for a mail
+ * server.
  */
 import { randomBytes } from "node:crypto";
 import { appendFile } from "node:fs/promises";

@@ -101,9 +101,9 @@ export interface LimiterCounters {
  *  8. Memory is bounded, and no flood of names evicts a bucket of its own workspace that still refuses; ad hoc limits
  *     alone cannot use all of it. A workspace that holds less than its equal share is let in, whatever the others hold.
  *  9. The wait is known: `reset − (limit − cost) × duration / limit` milliseconds after a refusal, rounded up, at least
- *     0, the same call passes, if no other was made on its buckets; a millisecond earlier it does not. It is the longest
- *     such wait of the checks that were exceeded. `cost` includes what earlier checks of the call cost the same bucket.
- *     Where it is above `limit`, no wait helps.
+ *     0, the same call passes, if no other was made on its buckets; a millisecond earlier it does not. It is the
+ *     longest such wait of the checks that were exceeded. `cost` includes what earlier checks of the call cost the same
+ *     bucket. Where it is above `limit`, no wait helps.
  */
 export interface Limiter {
   /**

@@ -56,8 +56,8 @@
  *     written while the key that it was `rerolledFrom` is there.
  * 23. `spendOnce` records a spend in the transaction that makes it, and only if it is made. While the record lasts,
  *     another `spendOnce` under its `id` takes nothing: with the same `body` it is `repeated`, with another `mismatch`.
- *     A record of a workspace that has `maxPerWorkspace` is refused as `full`, and nothing is taken. Where the store has
- *     `maxRecords`, so is one of a workspace that has an equal share of them: `maxRecords` divided by the workspaces
+ *     A record of a workspace that has `maxPerWorkspace` is refused as `full`, and nothing is taken. Where the store
+ *     has `maxRecords`, so is one of a workspace that has an equal share of them: `maxRecords` divided by the workspaces
  *     with records, this one included. One below its share, or without any, always has another. None is removed before
  *     it expires, and expired ones do not count. Calls in flight at once may pass a bound by one for each other
  *     workspace. Power `idempotency`.
@@ -101,8 +101,8 @@
  *     at once, one raises it, and one ends it. It returns of each whether it changed anything. What was raised is due
  *     at once, whether or not it ends. `takeAlerts` returns those that are due, the longest due first, each to one of
  *     the calls in flight, and makes them due again at `until`: what a process took that vanished is not lost.
- *     `settleAlert` says what became of one, which is one more try; unless it was delivered, nothing is changed if it was
- *     taken since, which its `due` tells. Power `alerts`.
+ *     `settleAlert` says what became of one, which is one more try; unless it was delivered, nothing is changed if it
+ *     was taken since, which its `due` tells. Power `alerts`.
  */
 import type { AuditEntry, AuditQuery, AuditSlice } from "./audit.js";
 import type { AlertChange, AlertQuery, AlertRow, AlertSettlement, AlertTake } from "./alerts.js";
@@ -701,8 +701,8 @@ export interface StorePowers {
   /** Whether it keeps the audit trail (clause 25). Absent: false. */
   readonly audit?: boolean;
   /**
-   * Whether credits can be reserved and settled later (clause 27). Absent: false. `verifier.reserve` needs `idempotency`
-   * too, whose secret signs its handles.
+   * Whether credits can be reserved and settled later (clause 27). Absent: false. `verifier.reserve` needs
+   * `idempotency` too, whose secret signs its handles.
    */
   readonly reservations?: boolean;
   /** Whether it counts outcomes of verifications (clause 28). Absent: false. */

@@ -73,8 +73,8 @@ export interface ServiceOptions extends AuditOptions {
    * Bytes that all requests of this process may hold together, 100_663_296…17_179_869_184, default 256 MiB: bodies that
    * have arrived, their values, pages that are made, and answers that are not read yet. A workspace may hold as much as
    * it leaves free, callers without a valid credential together a sixteenth of all. A request that does not fit waits,
-   * and then gets a 503. For each 64 KiB one request may be under way, which takes 8 KiB besides; beyond that the oldest
-   * request of the workspace with the most ends.
+   * and then gets a 503. For each 64 KiB one request may be under way, which takes 8 KiB besides; beyond that the
+   * oldest request of the workspace with the most ends.
    */
   readonly memoryBudget?: number;
   /** Milliseconds that a request waits for space in the budget, 1…60_000, default 2_000. */

@@ -1,7 +1,7 @@
 /**
  * Handles one request, in this order: route (404, 405), caller (401), request limit of the workspace (429), any grant
- * of the action (403), headers (400), body (415, 413, 400), operation (contract 4, 5, 7). It waits for space wherever it holds more
- * (503).
+ * of the action (403), headers (400), body (415, 413, 400), operation (contract 4, 5, 7). It waits for space wherever
+ * it holds more (503).
  */
 import type { Authenticator } from "../access/authenticate.js";
 import { strictCaller } from "../access/check-caller.js";

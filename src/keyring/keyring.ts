@@ -152,8 +152,8 @@ export interface Keyring<Meta = JsonObject> {
    * A new id and 16 new random bytes, with all else as it was. Old and new key share the balance and the buckets of the
    * key's limits, and name each other as `rerolledFrom` and `rerolledTo`; the old key expires `expiration` milliseconds
    * from now, or at its own `expires` if that is sooner, and is never valid for longer than that.
-   * @throws KeystileError NOT_FOUND · CONFLICT: the key was rerolled before, and the newest of its chain is named; or it
-   *   has expired
+   * @throws KeystileError NOT_FOUND · CONFLICT: the key was rerolled before, and the newest of its chain is named; or
+   *   it has expired
    */
   rerollKey(body: R.V2KeysRerollKeyRequestBody): Promise<A.V2KeysCreateKeyResponseData>;
   /**

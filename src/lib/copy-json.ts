@@ -95,8 +95,8 @@ export function copyPlain(value: unknown): Json | Refusal {
 
 /**
  * Copies the typed parts of a request body, so that the validated value is the value used. Free-form data (a top-level
- * `meta`) goes through {@link copyPlain}. An undefined property is left out, unless it narrows. What no schema accepts (functions, bigints, values nested too deep) stays
- * invalid.
+ * `meta`) goes through {@link copyPlain}. An undefined property is left out, unless it narrows. What no schema accepts
+ * (functions, bigints, values nested too deep) stays invalid.
  */
 export function copyBody(body: unknown): unknown {
   const walk = { values: 0 };

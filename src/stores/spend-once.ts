@@ -44,8 +44,9 @@ export function spendOnce(
 }
 
 /**
- * Whether a workspace that has `own` records may have another. Where the store is full, one below its equal share of the
- * records may: none is removed for it, since a live record keeps a repeat from spending, so that the store has at most
+ * Whether a workspace that has `own` records may have another. Where the store is full, one below its equal share of
+ * the records may: none is removed for it, since a live record keeps a repeat from spending, so that the store has at
+ * most
  * `maxRecords` × (1 + 1/2 + … + 1/workspaces).
  * @param all records of the store
  * @param countWorkspaces how many have records, this one included

@@ -97,7 +97,9 @@ export interface Verification extends Lookup {
   queried: boolean;
   /** The limits that were checked since the checks began. */
   limits: LimitsTaken;
-  /** What was taken from limits, kept when the checks restart so that it is not taken twice; undefined: not yet asked. */
+  /**
+   * What was taken from limits, kept when the checks restart so that it is not taken twice; undefined: not yet asked.
+   */
   taken: LimitsTaken | undefined;
   /** Result of spending or reading credits; {@link GONE}: the key is no longer in the store; undefined: none yet. */
   spend: Spend | undefined;

@@ -24,8 +24,8 @@ export interface IdempotencyOptions {
   /**
    * Records in the store, 1…100_000_000; default 1_000_000, about 200 bytes each in an SQLite file. From there on a
    * workspace that has an equal share of them gets IDEMPOTENCY_FULL for new keys; one below its share has more, so that
-   * ten workspaces have 2.9 times as many at most, a thousand 7.5 times. None is removed before it expires. Verifiers of
-   * one store should agree on it.
+   * ten workspaces have 2.9 times as many at most, a thousand 7.5 times. None is removed before it expires. Verifiers
+   * of one store should agree on it.
    */
   readonly records?: number | undefined;
   /** Most records of one workspace, also while the store has space, 1…records; default `records`. */

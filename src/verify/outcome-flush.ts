@@ -30,15 +30,16 @@ export interface AnalyticsOptions {
    * Bytes that counts may take in memory until they are written, 256 KiB…1 GiB, default 96 MiB. A count of a key and a
    * set of tags in a minute is booked at 256 bytes, a set of tags at 128 and 2 for each character. A third is for the
    * counts of the interval, a third for those that are being written, and a third for sets of workspaces that have as
-   * many as they may. A workspace may take all of it if it is alone; once it is used up, at least half of an equal part.
-   * Further calls are counted without their key and tags, as `(other)`, and in `outcomesFolded`.
+   * many as they may. A workspace may take all of it if it is alone; once it is used up, at least half of an equal
+   * part. Further calls are counted without their key and tags, as `(other)`, and in `outcomesFolded`.
    */
   readonly memory?: number | undefined;
   /** Whether tags are counted, default true. */
   readonly tags?: boolean | undefined;
   /**
    * Sets of tags that a workspace may have in the store at once, 1…100_000, default 10_000: further ones are counted as
-   * `["(other)"]`, and in `outcomesFolded`, until the last count of another set is removed. Paths and ids make poor tags.
+   * `["(other)"]`, and in `outcomesFolded`, until the last count of another set is removed. Paths and ids make poor
+   * tags.
    */
   readonly tagSets?: number | undefined;
   /** How many days counts are kept. */

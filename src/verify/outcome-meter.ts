@@ -2,8 +2,8 @@
  * Counts of one interval, in a table of fixed rows: one row for each key, minute and set of tags.
  *
  * Why the place of its row is kept with a key: a Map by the text of its id took 0.9 of a hash of the key, and this
- * 0.03, for any of 1,000 keys. The place is a hint, of the row that was counted last: it counts only if the row there is
- * that of the key, so that a table may be put aside at any time. The key's other rows are found by open addressing.
+ * 0.03, for any of 1,000 keys. The place is a hint, of the row that was counted last: it counts only if the row there
+ * is that of the key, so that a table may be put aside at any time. The key's other rows are found by open addressing.
  *
  * Why a table lives for one interval: its rows, and so the texts that it remembers, are bounded without a second bound.
  *

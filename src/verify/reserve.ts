@@ -59,12 +59,16 @@ export interface Reservation {
 /** Result of `reserve`: that of `verify`, and of a VALID how to settle what it took. */
 export type ReservationResult<Meta> = (VerifiedKey<Meta> & Reservation) | RefusedKey<Meta> | UnknownKey;
 
-/** A handle in text: the reservation, its workspace, whose account it is of, unless it took nothing, and a signature. */
+/**
+ * A handle in text: the reservation, its workspace, whose account it is of, unless it took nothing, and a signature.
+ */
 const HANDLE = /^((res_[\w-]{1,60})\.([\w-]{1,255})(?:\.(?:n(-?\d{1,15})|s(.+)))?)\.([\w-]{22})$/s;
 const TIMEOUT = 300_000;
 const timeoutCheck = integer(1_000, 86_400_000);
 const MAX_HANDLE = 1_024;
-/** No other text that is digested with the secret begins so: those are a workspace or 22 characters, a blank and more. */
+/**
+ * No other text that is digested with the secret begins so: those are a workspace or 22 characters, a blank and more.
+ */
 const SIGNED = "reservation: ";
 
 const UNKNOWN: ReservationSettlement = Object.freeze({ settled: false, reason: "unknown" });

@@ -18,8 +18,8 @@ export function keepRetryAfter(result: V2KeysVerifyKeyResponseData<unknown>, wai
  *   time is up to 1 ms too long, for limits up to 1_000_000 in 1_000…2_592_000_000 ms that reset within these bounds
  * @param request the request that was refused
  * @returns milliseconds, ≥ 0, rounded up and no more than needed: with USAGE_EXCEEDED until the refill that covers the
- *   cost; undefined: another code, or waiting does not help because the call costs more than a limit holds or no refill comes
- *   to cover it, or `request` is needed and absent, or the result of USAGE_EXCEEDED is a copy
+ *   cost; undefined: another code, or waiting does not help because the call costs more than a limit holds or no refill
+ *   comes to cover it, or `request` is needed and absent, or the result of USAGE_EXCEEDED is a copy
  */
 export function retryAfter(
   result: V2KeysVerifyKeyResponseData<unknown>,

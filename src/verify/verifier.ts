@@ -65,8 +65,8 @@ export interface VerifierOptions<Meta = JsonObject> extends StoreGuardOptions {
   readonly cache?: CacheOptions | undefined;
   /**
    * Default: a memory limiter, as `memoryLimiter()` makes it, that all verifiers of this process on this store object
-   * and with this `clock` function share: limits hold for this process and end with it. `sqliteLimiter(store)` shares them between the processes of a host. The verifier does not close a
-   * limiter given here.
+   * and with this `clock` function share: limits hold for this process and end with it. `sqliteLimiter(store)` shares
+   * them between the processes of a host. The verifier does not close a limiter given here.
    */
   readonly limiter?: Limiter | undefined;
   /**

@@ -1,4 +1,6 @@
-/** Every operation that writes, each on a world of its own, for tests of what happens when a store fails after a write. */
+/**
+ * Every operation that writes, each on a world of its own, for tests of what happens when a store fails after a write.
+ */
 import { createKeyring, createRatelimits, forOwner, type Store } from "../../src/index.js";
 
 const APIS = { apiId: "api_docs" };

@@ -233,7 +233,9 @@ function setShared(row: ModelIdentity, wish: Parameters<typeof set>[1], now: num
   row.since = set(row.credits, wish, now, row.since) ?? row.since;
 }
 
-/** Ruling D11: no key becomes unlimited by a deletion, nor leaves the shared limits of an owner whose keys are to end. */
+/**
+ * Ruling D11: no key becomes unlimited by a deletion, nor leaves the shared limits of an owner whose keys are to end.
+ */
 async function deleteIdentity({ world, dice, note }: Stage, keyring: Keyring, row: ModelIdentity): Promise<void> {
   const body = { identity: row.id ?? row.externalId, ...(dice.chance(0.4) && { keys: "disable" as const }) };
   note("deleteIdentity", body);

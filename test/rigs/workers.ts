@@ -21,7 +21,9 @@ export type Message = Readonly<Record<string, unknown>>;
 export interface Build {
   /** Where: what is not below the repository finds no driver. */
   readonly folder?: string;
-  /** A module of `src`, for a control that does without it: that of the same name in `neighbours/without` replaces it. */
+  /**
+   * A module of `src`, for a control that does without it: that of the same name in `neighbours/without` replaces it.
+   */
   readonly without?: string | undefined;
 }
 

@@ -50,7 +50,9 @@ const WORK_BYTES = 16_384;
 export const PAGE_BYTES = 16 * MIB;
 /** The fraction of the budget that is kept for workspaces that hold next to nothing. */
 const PART_OF_RESERVE = 1 / 16;
-/** Arriving bodies may hold at most this fraction of the free budget: the values of bodies that have come must fit too. */
+/**
+ * Arriving bodies may hold at most this fraction of the free budget: the values of bodies that have come must fit too.
+ */
 const PART_OF_BODIES = 1 / 2;
 /** Credentials whose workspace is remembered. */
 const MAX_RECOGNIZED = 10_000;

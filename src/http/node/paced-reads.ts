@@ -1,14 +1,15 @@
 /**
  * Paces the reading of connections. Node reads up to 64 KiB of a connection at once, which may be one request, hundreds
- * of them, or ten thousand chunks of a body, which take 20 ms. So only some connections are read in one tick of the event
- * loop, and lanes take turns, one connection of each. How many depends on how long the last read of each lane took:
+ * of them, or ten thousand chunks of a body, which take 20 ms. So only some connections are read in one tick of the
+ * event loop, and lanes take turns, one connection of each. How many depends on how long the last read of each lane
+ * took:
  *
  * - short reads (below 1 ms), as many as take 4 ms;
  * - reads of unknown length, as many again;
  * - one long read. Afterwards no long lane is read for as long as it took.
  *
- * If the reads of a tick already took 8 ms, only short lanes are read on in that tick; after 32 ms, none. Measured beside
- * bodies in chunks of a byte: the median of a neighbour's calls is 4 ms instead of 19.
+ * If the reads of a tick already took 8 ms, only short lanes are read on in that tick; after 32 ms, none. Measured
+ * beside bodies in chunks of a byte: the median of a neighbour's calls is 4 ms instead of 19.
  */
 import { afterInput } from "../../lib/after-input.js";
 import { Fifo } from "../../lib/fifo.js";

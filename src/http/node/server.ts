@@ -42,9 +42,9 @@ export interface ServerOptions extends ServiceOptions {
   readonly unreadTimeout?: number;
   /**
    * Connections at a time, 1…1_000_000, default 4_096. A further one takes the place of the connection that has been
-   * idle for longest; or, while no more than a sixteenth of all are idle, of the oldest request of the workspace with the
-   * most requests. An address with more than a sixteenth of all connections leaves a sixteenth to others, and makes space
-   * by its own.
+   * idle for longest; or, while no more than a sixteenth of all are idle, of the oldest request of the workspace with
+   * the most requests. An address with more than a sixteenth of all connections leaves a sixteenth to others, and makes
+   * space by its own.
    */
   readonly maxConnections?: number;
   /**

@@ -4,7 +4,7 @@ import type { Json, JsonObject } from "../../contracts/types.js";
 import { ownOnly } from "../../lib/check-options.js";
 import { hasLength, isObject, Refusal } from "../../lib/copy-json.js";
 import { isAddressOrRange } from "../../lib/ip-ranges.js";
-import { explainSeconds } from "../../lib/seconds.js";
+import { explainSeconds, MIN_TIME_MS } from "../../lib/seconds.js";
 import { described } from "./json-schema.js";
 import { type Differing, type Exact, isUnknownProperty, type Schema, withFix } from "./parse.js";
 
@@ -183,7 +183,10 @@ export const description = label(0, 512);
 /** Unix time, milliseconds, as the contract has it: one in seconds is accepted, and means a date in 1970. */
 export const specifiedTime = integer(0, MAX_TIME);
 /** Unix time, milliseconds; one in seconds is refused. */
-export const time = checked(specifiedTime, explainSeconds);
+export const time = described(checked(specifiedTime, explainSeconds), {
+  if: { minimum: 1 },
+  then: { minimum: MIN_TIME_MS },
+});
 /** Milliseconds from now. */
 export const period = integer(1, MAX_TIME);
 export const boolean = described(

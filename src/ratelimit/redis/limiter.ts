@@ -47,9 +47,9 @@ export interface RedisLimiterCounters extends LimiterCounters {
 /** A {@link Limiter} whose buckets are in Redis. */
 export interface RedisLimiter extends Limiter {
   /**
-   * Takes tokens according to limiter clauses 1–7 and 9; of clause 8, what Redis has memory for. Checks of one shard are
-   * one call of a script. Those of several shards are taken at once, and returned if one of them is refused: for that
-   * moment others may be refused because of them.
+   * Takes tokens according to limiter clauses 1–7 and 9; of clause 8, what Redis has memory for. Checks of one shard
+   * are one call of a script. Those of several shards are taken at once, and returned if one of them is refused: for
+   * that moment others may be refused because of them.
    * @param now used with `clock: "caller"`
    * @throws RangeError if a number of a check is not an integer from 0 to 2^53 − 1, a name or a shard is not a
    *   well-formed text of at most 2,048 UTF-16 units, or `now` is not a number of milliseconds

@@ -6,8 +6,8 @@ import { type Check, checkOptions, flag, group, integer, oneOf, ownOnly } from "
 export interface SqliteAuditOptions {
   /**
    * Most entries in the table `keystile_audit`, some 300 bytes each, 0…10_000_000, default 100_000. Beyond it the
-   * workspaces that have more than an equal part lose their oldest, up to a hundred at a time, and up to 1,000 after this
-   * was lowered. 0: changes are not recorded. Of processes
+   * workspaces that have more than an equal part lose their oldest, up to a hundred at a time, and up to 1,000 after
+   * this was lowered. 0: changes are not recorded. Of processes
    * with different numbers, the smallest counts.
    */
   readonly rows?: number | undefined;

@@ -1,4 +1,6 @@
-/** Floods of heads that announce a body and send none: they hold what they sent, and end for each other's sake alone. */
+/**
+ * Floods of heads that announce a body and send none: they hold what they sent, and end for each other's sake alone.
+ */
 import { once } from "node:events";
 import { createServer as createHttpServer, request } from "node:http";
 import { type AddressInfo, connect, type Socket } from "node:net";

@@ -32,7 +32,9 @@ export interface RestoreOptions {
 export interface Restored {
   readonly bytes: number;
   readonly accounts: number;
-  /** Leases that the backup still had, and the credits in them, now forfeited. 0 for what `npx keystile backup` made. */
+  /**
+   * Leases that the backup still had, and the credits in them, now forfeited. 0 for what `npx keystile backup` made.
+   */
   readonly leases: number;
   readonly forfeited: number;
   /** Paths of the files that were there before, under their new names. */
