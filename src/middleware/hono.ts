@@ -60,7 +60,9 @@ export function apiKey<C extends HonoContext = Context>(
     setHeaders(
       decision.headers,
       (name) => headers.get(name),
-      (name, value) => void c.header(name, value),
+      (name, value) => {
+        c.header(name, value);
+      },
     );
     return undefined;
   };

@@ -27,8 +27,8 @@ describe.each(HOSTS)("rotation on the %s host", (host) => {
 it("rotation from the command line: a second one fails, and names the newest key", async () => {
   const { rootKey, create, keyring, send, close } = await world();
   const fetch = async (input: string | URL | Request, init?: RequestInit) => {
-    const { pathname } = new URL(String(input));
-    const asked = { method: init!.method!, headers: init!.headers as Record<string, string>, body: String(init!.body) };
+    const { pathname } = new URL(input instanceof Request ? input.url : input);
+    const asked = { method: init!.method!, headers: init!.headers as Record<string, string>, body: init!.body as string };
     const { status, headers, text } = await send(pathname, asked);
     return new Response(text, { status, headers });
   };
