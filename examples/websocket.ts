@@ -27,7 +27,10 @@ async function upgrade(request: IncomingMessage, socket: Duplex, head: Buffer) {
   sockets.handleUpgrade(request, socket, head, (client) => {
     const answer = async () => {
       const each = await check();
-      if (each.outcome === "refuse") { client.close(1008, each.refusal.code); return; }
+      if (each.outcome === "refuse") {
+        client.close(1008, each.refusal.code);
+        return;
+      }
       client.send(JSON.stringify({ documents: [], keyId: decision.apiKey.keyId }));
     };
     client.on("message", () => void answer());

@@ -28,7 +28,11 @@ it("rotation from the command line: a second one fails, and names the newest key
   const { rootKey, create, keyring, send, close } = await world();
   const fetch = async (input: string | URL | Request, init?: RequestInit) => {
     const { pathname } = new URL(input instanceof Request ? input.url : input);
-    const asked = { method: init!.method!, headers: init!.headers as Record<string, string>, body: init!.body as string };
+    const asked = {
+      method: init!.method!,
+      headers: init!.headers as Record<string, string>,
+      body: init!.body as string,
+    };
     const { status, headers, text } = await send(pathname, asked);
     return new Response(text, { status, headers });
   };

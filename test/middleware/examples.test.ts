@@ -70,7 +70,7 @@ describe("examples", () => {
         const headers = { authorization: keys.get(who) ?? "Bearer nobody" };
         const body = JSON.stringify({ jsonrpc: "2.0", id: 1, method, params: { name } });
         const response = await fetch(url, { method: "POST", headers, body });
-        return [response.status, (await response.json())] as const;
+        return [response.status, await response.json()] as const;
       };
       const tools = (...names: string[]) => ({ tools: names.map((name) => expect.objectContaining({ name })) });
       const [, listed] = await call("may read", "tools/list");
