@@ -26,7 +26,7 @@ function refused() {
 }
 afterEach(() => void vi.restoreAllMocks());
 
-const proxyTokens = { issuer: "i", audience: "a", keys: [{ secret: "s".repeat(32) }] };
+const proxyTokens = { issuer: "i", audience: "a", keys: [{ secret: "a secret of thirty-two characters" }] };
 const requestLimit = { limit: 10, duration: 1_000 };
 
 describe("module scope: what is made there draws nothing, sets no timer and waits for nothing", () => {

@@ -7,6 +7,6 @@ export const MIN_TIME_MS = 100_000_000_000;
 
 /** What is wrong with a time that looks like seconds, and the same in milliseconds; `undefined`: nothing. */
 export function explainSeconds(time: unknown): { readonly message: string; readonly fix: string } | undefined {
-  if (typeof time !== "number" || time <= 0 || time >= MIN_TIME_MS) return undefined;
+  if (typeof time !== "number" || !(time > 0 && time < MIN_TIME_MS)) return undefined;
   return { message: "must be in milliseconds, not seconds", fix: `did you mean ${time * 1_000}?` };
 }

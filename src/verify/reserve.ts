@@ -111,6 +111,7 @@ export async function settleReservation(
 ): Promise<ReservationSettlement> {
   if (typeof handle !== "string") throw new TypeError("id must be the id of a reservation");
   if (!Number.isSafeInteger(spent) || spent < 0) throw new RangeError("spent must be an integer from 0 to 2^53 - 1");
+  requirePower(store, "reservations", "verifier.settle");
   const parts = handle.length > MAX_HANDLE ? null : HANDLE.exec(handle);
   if (parts === null) return UNKNOWN;
   const [, signed = "", id = "", of, number, text, signature] = parts;
@@ -119,7 +120,6 @@ export async function settleReservation(
   if ((await (await idempotency.signer())(SIGNED + signed)) !== signature) return UNKNOWN;
   const ref = number === undefined ? text : Number(number);
   if (ref === undefined) return { settled: true, spent: 0 };
-  requirePower(store, "reservations", "verifier.settle");
   const outcome = await store.settleCredits(ref, { id, spent, now: clock() });
   if (outcome.settled) return { settled: true, spent };
   const { reason } = outcome;

@@ -24,7 +24,7 @@ const verifier = (more: Partial<ProxyTokenOptions> = {}) => {
 afterEach(() => void vi.restoreAllMocks());
 
 describe("proxy token keys: secrets", () => {
-  const secrets = Array.from({ length: 15 }, (_, i) => String(i).padStart(32, "s"));
+  const secrets = Array.from({ length: 15 }, (_, i) => `secret number ${i}`.padStart(32, "s"));
 
   it("imports each once, however many tokens come", async () => {
     const importing = vi.spyOn(globalThis.crypto.subtle, "importKey");

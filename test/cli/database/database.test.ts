@@ -164,7 +164,7 @@ describe("root-keys", () => {
     const now = () => Date.UTC(2026, 2, 10, 12);
     const create = (expires: string) =>
       run(["root-keys", "create", "--db", db, "--all", "--expires", expires], { now });
-    for (const expires of ["2026-03-10T12:00Z", "2026-03-09", "1000", "0"]) {
+    for (const expires of ["2026-03-10T12:00Z", "2026-03-09", "0"]) {
       const { code, stdout, stderr } = await create(expires);
       expect([code, stdout, stderr]).toEqual([
         2,
