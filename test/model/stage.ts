@@ -51,7 +51,9 @@ export interface Stage {
 
 export async function openHand(bed: Bed, world: World): Promise<Hand> {
   const store = await bed.open();
+  // Verifiers of a store that tell time by the same function share buckets: those of one hand, and no others.
   const clock = () => world.now;
+  const limiter = modelLimiter();
   const [first] = world.workspaces;
   return {
     keyrings: new Map(
@@ -60,11 +62,11 @@ export async function openHand(bed: Bed, world: World): Promise<Hand> {
     judges: [
       {
         verifier: createVerifier(store, { clock, cache: { size: 64 } }),
-        model: { limiter: modelLimiter(), workspace: undefined },
+        model: { limiter, workspace: undefined },
       },
       {
         verifier: createVerifier(store, { clock, workspaceId: first.id, cache: { size: 3 } }),
-        model: { limiter: modelLimiter(), workspace: first },
+        model: { limiter, workspace: first },
       },
     ],
   };

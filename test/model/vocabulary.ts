@@ -60,7 +60,7 @@ export const FOREIGN = [
 const RANGES = ["10.0.0.0/8", "192.0.2.7", "2001:db8::/32", "::ffff:192.0.2.8"];
 /** Which addresses each entry of an allow-list admits. */
 export const ADMITS: Readonly<Record<string, readonly string[]>> = {
-  "10.0.0.0/8": ["10.1.2.3", "::ffff:10.1.2.3"],
+  "10.0.0.0/8": ["10.1.2.3", "::ffff:10.1.2.3", "10.1.2.3:80"],
   "192.0.2.7": ["192.0.2.7", "::FFFF:192.0.2.7"],
   "2001:db8::/32": ["2001:DB8::1", "2001:db8:0:0:0:0:0:2"],
   "::ffff:192.0.2.8": ["192.0.2.8"],
@@ -71,7 +71,7 @@ export const ADDRESSES = [
   "2001:db8::2%eth0",
   "11.1.2.3",
   "garbage",
-  "10.1.2.3:80",
+  "10.1.2.3:http",
   "",
 ];
 
