@@ -57,10 +57,10 @@
  * 23. `spendOnce` records a spend in the transaction that makes it, and only if it is made. While the record lasts,
  *     another `spendOnce` under its `id` takes nothing: with the same `body` it is `repeated`, with another `mismatch`.
  *     A record of a workspace that has `maxPerWorkspace` is refused as `full`, and nothing is taken. Where the store
- *     has `maxRecords`, so is one of a workspace that has an equal share of them: `maxRecords` divided by the workspaces
- *     with records, this one included. One below its share, or without any, always has another. None is removed before
- *     it expires, and expired ones do not count. Calls in flight at once may pass a bound by one for each other
- *     workspace. Power `idempotency`.
+ *     has `maxRecords`, so is one of a workspace that has an equal share of them: `maxRecords` divided by the
+ *     workspaces with records, this one included. One below its share, or without any, always has another. None is
+ *     removed before it expires, and expired ones do not count. Calls in flight at once may pass a bound by one for
+ *     each other workspace. Power `idempotency`.
  * 24. `recordUses` sets `lastUsedAt` of keys and changes nothing else: no version, and no subscriber is notified. The
  *     latest time stays, ids that do not exist are ignored, and `write` and `insertKeys` ignore `lastUsedAt`. keystile
  *     passes at most 1,000 uses. Power `usage`.

@@ -213,7 +213,7 @@ const IN_BACKGROUND = /^(lib\/(start-timer|event-queue)|credits\/lease-manager|t
 /** Timers that a module of `src` looks up when it uses them, as `module: name`: a test's fake timers would stop it. */
 export function findLateTimers(module: string, text: string): string[] {
   if (IN_BACKGROUND.test(module)) return [];
-  const captured = /^const \{([^}]*)\} = globalThis;$|^import \{([^}]*)\} from "[./]*lib\/timers\.js";$/gm;
+  const captured = /^const \{([^}]*)\} = globalThis;$|^import \{([^}]*)\} from "[./]*(?:lib\/)?timers\.js";$/gm;
   const known = [...text.matchAll(captured)].map(([line]) => line).join();
   const used = text.replace(/\/\*[\s\S]*?\*\/|\/\/.*/g, "");
   return TIMERS.filter((name) => new RegExp(`(?<![.\\w"])${name}[(,]`).test(used.replaceAll(captured, "")))
