@@ -81,11 +81,15 @@ describe("package: examples", () => {
       "@nestjs",
       "@trpc",
       "@types",
+      "elysia",
       "express",
       "fastify",
+      "h3",
       "hono",
+      "koa",
       "reflect-metadata",
       "rxjs",
+      "ws",
     ];
     for (const name of frameworks.filter((one) => !existsSync(join(modules, one))))
       await symlink(tool(name), join(modules, name));
