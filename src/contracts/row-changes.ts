@@ -1,4 +1,5 @@
 /** Which records and balances a change of a row concerns. Store clauses 13 and 15. */
+import type { AuditEntry } from "./audit.js";
 import type { CreditChange, KeyRecord, RowChange, Write } from "./store.js";
 
 /** A write that changes a balance. */
@@ -46,4 +47,12 @@ export function isMadeOf({ workspaceId, apiId, identity, grantIds }: MadeOfRows,
     case "permissions":
       return grantIds === undefined || grantIds.includes(id);
   }
+}
+
+/**
+ * When writes are made, milliseconds: as their entry says, or else a change of a balance, which may come without one.
+ * Undefined: neither says so.
+ */
+export function timeOfWrites(writes: readonly Write[], entries: readonly AuditEntry[]): number | undefined {
+  return entries[0]?.time ?? writes.find(isCreditWrite)?.credits.now;
 }

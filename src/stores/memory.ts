@@ -38,7 +38,7 @@ import {
 import { creditsSource } from "../lib/credits-source.js";
 import { deepFreeze } from "../lib/deep-freeze.js";
 import { newSecret } from "../lib/hash.js";
-import { type CreditWrite, isCreditWrite, isFoundWithKeys } from "../contracts/row-changes.js";
+import { type CreditWrite, isCreditWrite, isFoundWithKeys, timeOfWrites } from "../contracts/row-changes.js";
 import { trust } from "../lib/guards/trusted.js";
 import { createEndings, endedAs, type Endings } from "./endings.js";
 import { findEach } from "./find-each.js";
@@ -239,7 +239,7 @@ export function memoryStore(): Store {
       const refusal = refusalOf(state, writes);
       if (refusal !== undefined) return refusal;
       const changes = writes.flatMap((write) => changesOf(state, write));
-      const at = entries[0]?.time ?? Date.now();
+      const at = timeOfWrites(writes, entries) ?? Date.now();
       const before = hasCounted() ? writes.flatMap((write) => accountsOfWrite(state, write)) : [];
       creditDays.keep(before, at);
       for (const write of writes) apply(state, write);

@@ -56,6 +56,25 @@ it.each(STORES)("a key of nobody has statements too, and so has what replaced it
   await store.close();
 });
 
+it.each(STORES)("a change of credits by 0 is of the day that the keyring's clock shows: %s", async (_, __, open) => {
+  const store = await open();
+  let now = START;
+  const clock = () => now;
+  const keyring = createKeyring(store, { clock });
+  const { apiId } = await keyring.createApi({ name: "api" });
+  const { key, keyId } = await keyring.createKey({ apiId, externalId: "a", credits: { remaining: 10 } });
+  for (const cost of [3, 2]) {
+    const verifier = createVerifier(store, { clock, analytics: true });
+    expect((await verifier.verify({ key, credits: { cost } })).code).toBe("VALID");
+    await verifier.close();
+    now += HOUR;
+    await keyring.updateCredits({ keyId, operation: "increment", value: 0 });
+  }
+  const { spent, days } = await createAnalytics(store, { clock }).statement({ externalId: "a" }, "2026-10");
+  expect([spent, days]).toEqual([5, [{ day: START, spent: 5 }]]);
+  await store.close();
+});
+
 async function play(store: Store, steps: number, seed: number): Promise<void> {
   const { below, pick } = dice(seed);
   let now = START;

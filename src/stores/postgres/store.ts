@@ -1,6 +1,7 @@
 /** The PostgreSQL store: any number of nodes on one database. Wires the modules beside it. */
 import type { AuditEntry } from "../../contracts/audit.js";
 import { isKeystileError, KeystileError } from "../../contracts/errors.js";
+import { timeOfWrites } from "../../contracts/row-changes.js";
 import type { KeyUse, NewKey, Store, StorePowers, Table, Write, WrittenBalance } from "../../contracts/store.js";
 import { withoutAudit } from "../../lib/guards/powers.js";
 import { trust } from "../../lib/guards/trusted.js";
@@ -237,8 +238,12 @@ export function postgresStore(client: PostgresClient, options: PostgresStoreOpti
             : { table: "keys", row: encodeKeyRow({ row: one.row }), credits: one.credits }
           : encodeEntityWrite(one),
       );
-      const given = [JSON.stringify(encoded), jsonForPeople(entries)] as const;
-      const { outcome, balances } = await changing(write, true, durability, ...given, String(auditRows));
+      const time = timeOfWrites(writes, entries);
+      // The function reads the time in the entries; what is no entry is not kept.
+      const isTimeAlone = entries.length === 0 && time !== undefined;
+      const given = [JSON.stringify(encoded), jsonForPeople(isTimeAlone ? [{ time }] : entries)] as const;
+      const most = isTimeAlone ? "0" : String(auditRows);
+      const { outcome, balances } = await changing(write, true, durability, ...given, most);
       return balances ?? outcome;
     }),
 

@@ -6,7 +6,7 @@
  */
 import type { AuditEntry } from "../../contracts/audit.js";
 import { KeystileError } from "../../contracts/errors.js";
-import { isCreditWrite } from "../../contracts/row-changes.js";
+import { isCreditWrite, timeOfWrites } from "../../contracts/row-changes.js";
 import type { ListQuery, Store, StorePowers, Table, WrittenBalance } from "../../contracts/store.js";
 import { type Account, writtenBalance } from "../../credits/account.js";
 import { withoutAudit } from "../../lib/guards/powers.js";
@@ -307,7 +307,7 @@ function wire(connection: Connection, settings: SqliteSettings): WriterStore {
       const changing = writes.filter(isCreditWrite);
       let balances: WrittenBalance[] = [];
       const outcome = await write(short, () => {
-        const changes = creditDays.around(writes, entries[0]?.time ?? Date.now(), () =>
+        const changes = creditDays.around(writes, timeOfWrites(writes, entries) ?? Date.now(), () =>
           applyWrites(writes, rows, writer),
         );
         if (typeof changes === "string") return changes;
