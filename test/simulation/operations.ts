@@ -136,7 +136,7 @@ export function verify(world: World, parts: VerifyParts): Operation {
       }
       sources.delete(undefined);
       if (timeout !== undefined) {
-        if (response.id !== undefined && response.id.includes(".")) world.reservations.push({ id: response.id, cost });
+        if (response.id !== undefined && ACCOUNT.test(response.id)) world.reservations.push({ id: response.id, cost });
       } else if (code === "VALID" && credits !== undefined && cost > 0) {
         const [source] = sources;
         // Which of several it was is not answered: each may have been.
@@ -154,11 +154,14 @@ export function verify(world: World, parts: VerifyParts): Operation {
   return operation;
 }
 
+/** What the handle of a reservation names between its workspace and its signature, unless it took nothing. */
+const ACCOUNT = /^res_[\w-]+\.[\w-]+\.(?:n(-?\d+)|s(.+))\.[\w-]+$/s;
+
 /** Settles one of the reservations of any client, which may have ended before. */
 function settle(world: World, dice: Dice): Operation {
   const { id, cost } = dice.pick(world.reservations);
   const spent = dice.pick([0, 1, Math.floor(cost / 2), cost].filter((each) => each <= cost));
-  const [, number, text] = /\.(?:n(-?\d+)|s(.+))$/.exec(id)!;
+  const [, number, text] = ACCOUNT.exec(id)!;
   const accountId = world.ledger.idOfRef(number === undefined ? text! : Number(number));
   return {
     name: `settle ${spent} of ${cost}`,
