@@ -1,14 +1,11 @@
 /** Turns of the event loop, whatever timers a program's tests replace. */
-import { queueMicrotask, setTimeout } from "./timers.js";
-
-/** Captured at load; only Node, Bun and Deno have it. */
-const immediate = Reflect.get(globalThis, "setImmediate") as ((act: () => void) => unknown) | undefined;
+import { queueMicrotask, setImmediate, setTimeout } from "./timers.js";
 
 /** Runs a function once pending input was read; as a microtask where the host cannot. */
-export const afterInput: (act: () => void) => unknown = immediate ?? queueMicrotask;
+export const afterInput: (act: () => void) => unknown = setImmediate ?? queueMicrotask;
 
 /** Runs a function in another turn of the event loop. */
-export const inNextTurn: (act: () => void) => unknown = immediate ?? ((act) => setTimeout(act, 0));
+export const inNextTurn: (act: () => void) => unknown = setImmediate ?? ((act) => setTimeout(act, 0));
 
 /**
  * Yields to timers, input and other writers.

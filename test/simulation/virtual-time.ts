@@ -69,6 +69,8 @@ export class VirtualTime {
     globalThis.setImmediate = setNext as unknown as typeof setImmediate;
     globalThis.setTimeout = set as unknown as typeof setTimeout;
     globalThis.clearTimeout = clear;
+    const timers = { setTimeout: set, clearTimeout: clear, setImmediate: setNext };
+    Object.assign(globalThis, { [Symbol.for("keystile.timers")]: timers });
     Date.now = () => this.now;
     Math.random = () => {
       if (this.chance !== undefined) return this.chance();
@@ -79,6 +81,7 @@ export class VirtualTime {
       globalThis.setTimeout = setTimeout;
       globalThis.clearTimeout = clearTimeout;
       globalThis.setImmediate = setImmediate;
+      Reflect.deleteProperty(globalThis, Symbol.for("keystile.timers"));
       Date.now = dateNow;
       Math.random = random;
       Reflect.deleteProperty(performance, "now");
