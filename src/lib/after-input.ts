@@ -1,11 +1,11 @@
 /** Turns of the event loop, whatever timers a program's tests replace. */
-import { queueMicrotask, setImmediate, setTimeout } from "./timers.js";
+import { inNextTurn as nextOfHost, queueMicrotask, setTimeout } from "./timers.js";
 
 /** Runs a function once pending input was read; as a microtask where the host cannot. */
-export const afterInput: (act: () => void) => unknown = setImmediate ?? queueMicrotask;
+export const afterInput: (act: () => void) => unknown = nextOfHost ?? queueMicrotask;
 
 /** Runs a function in another turn of the event loop. */
-export const inNextTurn: (act: () => void) => unknown = setImmediate ?? ((act) => setTimeout(act, 0));
+export const inNextTurn: (act: () => void) => unknown = nextOfHost ?? ((act) => setTimeout(act, 0));
 
 /**
  * Yields to timers, input and other writers.

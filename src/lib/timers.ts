@@ -9,7 +9,7 @@ const setNext = Reflect.get(globalThis, "setImmediate") as ((act: () => void) =>
 interface Simulated {
   readonly setTimeout: typeof setHost;
   readonly clearTimeout: typeof clearHost;
-  readonly setImmediate: (act: () => void) => unknown;
+  readonly inNextTurn: (act: () => void) => unknown;
 }
 
 const SIMULATED = Symbol.for("keystile.timers");
@@ -20,4 +20,4 @@ export const setTimeout = ((...given: Parameters<typeof setHost>) =>
   (simulated()?.setTimeout ?? setHost)(...given)) as typeof setHost;
 export const clearTimeout = ((timer?: number) => (simulated()?.clearTimeout ?? clearHost)(timer)) as typeof clearHost;
 /** `undefined` where the host has none; only Node, Bun and Deno do. */
-export const setImmediate = setNext && ((act: () => void): unknown => (simulated()?.setImmediate ?? setNext)(act));
+export const inNextTurn = setNext && ((act: () => void): unknown => (simulated()?.inNextTurn ?? setNext)(act));

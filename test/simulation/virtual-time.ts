@@ -69,7 +69,7 @@ export class VirtualTime {
     globalThis.setImmediate = setNext as unknown as typeof setImmediate;
     globalThis.setTimeout = set as unknown as typeof setTimeout;
     globalThis.clearTimeout = clear;
-    const timers = { setTimeout: set, clearTimeout: clear, setImmediate: setNext };
+    const timers = { setTimeout: set, clearTimeout: clear, inNextTurn: setNext };
     Object.assign(globalThis, { [Symbol.for("keystile.timers")]: timers });
     Date.now = () => this.now;
     Math.random = () => {
