@@ -84,9 +84,9 @@ export async function reserveKey(
 ): Promise<ReservationResult<unknown>> {
   requirePower(deps.sources.store, "reservations", "verifier.reserve");
   requirePower(deps.sources.store, "idempotency", "verifier.reserve");
+  const call = beginCall(deps, request, context, { timeout: timeoutOf(context) });
   // Before anything is taken.
   const sign = await deps.idempotency.signer();
-  const call = beginCall(deps, request, context, { timeout: timeoutOf(context) });
   const result = await answer(call);
   if (!result.valid) return result;
   const { ref, id: stored } = call.reservation ?? { id: newId("res"), ref: undefined };
