@@ -1,5 +1,6 @@
 /** What does a credit from a lease cost beside the same call on an unlimited key? */
-import { createVerifier, type VerifierOptions } from "../src/verify/verifier.js";
+import { createVerifier } from "../src/verify/verifier.js";
+import type { VerifierOptions } from "../src/verify/verifier-options.js";
 import { measure, report, scaled, type Side } from "./harness.js";
 import { assertSpent, openCopy } from "./stores.js";
 import { LARGE_LEASES, remember, verifySide } from "./work.js";

@@ -4,7 +4,8 @@
  */
 import { type ChildProcess, fork } from "node:child_process";
 import { fileURLToPath } from "node:url";
-import { createVerifier, type CreditsOptions, type Verifier } from "../src/verify/verifier.js";
+import { createVerifier, type Verifier } from "../src/verify/verifier.js";
+import type { CreditsOptions } from "../src/verify/verifier-options.js";
 import { noPostgres, startPostgres } from "../test/servers/postgres.js";
 import { nextMessage } from "./children.js";
 import { connect, type Connected, openPool, TRIP } from "./connect.js";

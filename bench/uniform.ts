@@ -1,5 +1,6 @@
 /** How long does a verification take when any of 10,000 or of 1,000,000 remembered keys may come next? */
-import { createVerifier, type VerifierOptions } from "../src/verify/verifier.js";
+import { createVerifier } from "../src/verify/verifier.js";
+import type { VerifierOptions } from "../src/verify/verifier-options.js";
 import { measure, report, type Row, scaled, type Side } from "./harness.js";
 import { assertSpent, openCopy } from "./stores.js";
 import { H, hashSide, LARGE_LEASES, remember, settle, untilMinuteHas, verifySide } from "./work.js";

@@ -71,14 +71,8 @@ export {
 } from "./verify/parse-permission-query.js";
 export type { Reservation, ReservationResult, ReservationSettlement, ReserveContext } from "./verify/reserve.js";
 export { retryAfter } from "./verify/result-retry-after.js";
-export {
-  createVerifier,
-  type CreditsOptions,
-  type PreparedVerification,
-  type Verifier,
-  type VerifierCounters,
-  type VerifierOptions,
-} from "./verify/verifier.js";
+export { createVerifier, type PreparedVerification, type Verifier, type VerifierCounters } from "./verify/verifier.js";
+export type { CreditsOptions, VerifierOptions } from "./verify/verifier-options.js";
 export type { VerifyContext } from "./verify/call.js";
 export type { ExplainedCheck, ExplainedLimit } from "./verify/explained-check.js";
 export { type HeadersLike, verifyHeaders, type VerifyHeadersOptions } from "./verify/verify-headers.js";

@@ -16,7 +16,7 @@ import {
 import { AUDIT_OPTIONS, type AuditOptions } from "../keyring/audit.js";
 import { ADMISSION_BOUNDS, type AdmissionBounds, MIB } from "./admission/admission.js";
 import { MAX_BYTES_PER_BYTE } from "./long-json.js";
-import { VERIFIER_OPTIONS, type VerifierOptions } from "../verify/verifier.js";
+import { VERIFIER_OPTIONS, type VerifierOptions } from "../verify/verifier-options.js";
 import type { Operation } from "./operations/operation.js";
 import type { RequestLimitOptions } from "./workspace-limit.js";
 

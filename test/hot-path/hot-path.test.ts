@@ -6,7 +6,7 @@ import { build } from "esbuild";
 import { beforeAll, describe, expect, it } from "vitest";
 import type { Store } from "../../src/contracts/store.js";
 import { createKeyring, createVerifier, memoryStore } from "../../src/index.js";
-import type { VerifierOptions } from "../../src/verify/verifier.js";
+import type { VerifierOptions } from "../../src/verify/verifier-options.js";
 
 // No clock is asked here: these are counts, the same on a slow machine, so that a later change cannot quietly undo the
 // hot path.

@@ -6,7 +6,8 @@ import { isKeystileError } from "../../src/contracts/errors.js";
 import type { Store } from "../../src/contracts/store.js";
 import type { V2KeysVerifyKeyResponseData } from "../../src/contracts/types.js";
 import { createKeyring } from "../../src/keyring/keyring.js";
-import { createVerifier, type CreditsOptions } from "../../src/verify/verifier.js";
+import { createVerifier } from "../../src/verify/verifier.js";
+import type { CreditsOptions } from "../../src/verify/verifier-options.js";
 import { dice } from "../model/dice.js";
 import { failingStore } from "./failing-store.js";
 

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import Database from "better-sqlite3";
 import { createKeyring } from "../../src/keyring/keyring.js";
 import { sqliteStore } from "../../src/stores/sqlite/index.js";
-import type { CreditsOptions } from "../../src/verify/verifier.js";
+import type { CreditsOptions } from "../../src/verify/verifier-options.js";
 import { dice } from "../model/dice.js";
 import { buildWorker, ended, rigFolder, startWorker } from "./workers.js";
 import type { DeductOrders } from "./workers/deduct.js";

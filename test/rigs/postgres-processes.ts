@@ -1,7 +1,7 @@
 /** The rig of several nodes on one PostgreSQL server: what they are granted in all, against what was there. */
 import { readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import type { CreditsOptions } from "../../src/verify/verifier.js";
+import type { CreditsOptions } from "../../src/verify/verifier-options.js";
 import type { TestPostgres } from "../servers/postgres.js";
 import { makeKeys, openNode } from "./postgres-support.js";
 import { buildWorker, ended, nextMessage, rigFolder, startWorker, tell } from "./workers.js";

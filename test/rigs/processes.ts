@@ -5,7 +5,7 @@ import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { createKeyring } from "../../src/keyring/keyring.js";
 import { sqliteStore } from "../../src/stores/sqlite/index.js";
-import type { CreditsOptions } from "../../src/verify/verifier.js";
+import type { CreditsOptions } from "../../src/verify/verifier-options.js";
 import { buildWorker, ended, nextMessage, rigFolder, startWorker, tell } from "./workers.js";
 import type { SpendOrders } from "./workers/spend.js";
 

@@ -4,7 +4,8 @@
  */
 import type { Change, LeaseReturn, Store } from "../../src/contracts/store.js";
 import { createKeyring, type Keyring } from "../../src/keyring/keyring.js";
-import { createVerifier, type Verifier, type VerifierOptions } from "../../src/verify/verifier.js";
+import { createVerifier, type Verifier } from "../../src/verify/verifier.js";
+import type { VerifierOptions } from "../../src/verify/verifier-options.js";
 import type { Taker } from "./ledger.js";
 import type { Readings } from "./limits.js";
 import type { PendingCall } from "./ports.js";

@@ -3,7 +3,7 @@
  * short words, one a step, so that a failing one can be printed, played again and made short. A word that fits no more,
  * because earlier ones were dropped, is skipped.
  */
-import type { CreditsOptions } from "../../src/verify/verifier.js";
+import type { CreditsOptions } from "../../src/verify/verifier-options.js";
 import { dice, type Dice } from "../model/dice.js";
 import { shrink } from "../model/shrink.js";
 import {

@@ -10,7 +10,7 @@ import { trust } from "../../src/lib/guards/trusted.js";
 import { isThenable } from "../../src/lib/thenable.js";
 import { memoryLimiter } from "../../src/ratelimit/memory/limiter.js";
 import type { PostgresClient } from "../../src/stores/postgres/index.js";
-import { type CreditsOptions, type VerifierOptions } from "../../src/verify/verifier.js";
+import type { CreditsOptions, VerifierOptions } from "../../src/verify/verifier-options.js";
 import { Client, type Flight } from "./client.js";
 import { JUDGED, Ledger, type Note, type Taker } from "./ledger.js";
 import { Limits, Readings } from "./limits.js";

@@ -8,7 +8,8 @@ import { memoryStore } from "../../src/stores/memory.js";
 import { sqliteStore } from "../../src/stores/sqlite/index.js";
 import type { CachedKey } from "../../src/cache/cached-key.js";
 import { createKeyUsage } from "../../src/verify/key-usage.js";
-import { createVerifier, type VerifierOptions } from "../../src/verify/verifier.js";
+import { createVerifier } from "../../src/verify/verifier.js";
+import type { VerifierOptions } from "../../src/verify/verifier-options.js";
 import { temporaryPaths } from "../stores/sqlite/support.js";
 import { buildWriter } from "../rigs/workers.js";
 

@@ -14,7 +14,7 @@ import {
 } from "../../src/index.js";
 import { sqliteStore } from "../../src/stores/sqlite/index.js";
 import type { StorePowers } from "../../src/contracts/store.js";
-import type { CreditsOptions } from "../../src/verify/verifier.js";
+import type { CreditsOptions } from "../../src/verify/verifier-options.js";
 import { failure, NOON, world } from "../spec/support.js";
 
 const lacking = (powers: Partial<StorePowers>): Store => {

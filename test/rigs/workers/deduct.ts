@@ -8,7 +8,8 @@ import type { Spend, Store } from "../../../src/contracts/store.js";
 import { createKeyring } from "../../../src/keyring/keyring.js";
 import { type SqliteHandle, sqliteStore, type SqliteStoreOptions } from "../../../src/stores/sqlite/index.js";
 import { PATIENT } from "./patience.js";
-import { createVerifier, type CreditsOptions } from "../../../src/verify/verifier.js";
+import { createVerifier } from "../../../src/verify/verifier.js";
+import type { CreditsOptions } from "../../../src/verify/verifier-options.js";
 
 export interface DeductOrders {
   readonly file: string;

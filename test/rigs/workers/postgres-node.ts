@@ -6,7 +6,8 @@ import { openSync, writeSync } from "node:fs";
 import pg from "pg";
 import { createKeyring } from "../../../src/keyring/keyring.js";
 import { postgresStore } from "../../../src/stores/postgres/index.js";
-import { createVerifier, type CreditsOptions } from "../../../src/verify/verifier.js";
+import { createVerifier } from "../../../src/verify/verifier.js";
+import type { CreditsOptions } from "../../../src/verify/verifier-options.js";
 import { readThenWrite } from "./faults.js";
 
 export interface NodeOrders {

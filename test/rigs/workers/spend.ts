@@ -5,7 +5,8 @@
 import { isKeystileError } from "../../../src/contracts/errors.js";
 import { sqliteStore } from "../../../src/stores/sqlite/index.js";
 import { PATIENT } from "./patience.js";
-import { createVerifier, type CreditsOptions } from "../../../src/verify/verifier.js";
+import { createVerifier } from "../../../src/verify/verifier.js";
+import type { CreditsOptions } from "../../../src/verify/verifier-options.js";
 import { readThenWrite } from "./faults.js";
 
 export interface SpendOrders {
