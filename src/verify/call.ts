@@ -8,15 +8,16 @@ import type { JsonObject, MaybePromise } from "../contracts/types.js";
 import type { Spender } from "../credits/spender.js";
 import { contextError, isPlainObject, unknownOption } from "../lib/check-options.js";
 import type { LimitTaker } from "../ratelimit/fallback.js";
-import { type LimitsTaken, NO_LIMITS } from "./check-limits.js";
-import type { KeySources, Lookup } from "./find-key.js";
+import type { Mutable } from "../lib/mutable.js";
+import type { LimitsTaken } from "./check-limits.js";
+import type { KeySources, Lookup, Viewer } from "./find-key.js";
 import type { Idempotency, IdempotentCall } from "./idempotency.js";
 import type { KeyUsage } from "./key-usage.js";
 import type { OutcomeEvent } from "./outcome-events.js";
 import type { OutcomeCounter } from "./outcome-flush.js";
 import { type PermissionCheck, TELL_PERMISSIONS, type TellingContext } from "./permission-check.js";
 import type { MetaRead } from "./read-meta.js";
-import { readRequest, readRequestWithoutKey, type VerificationRequest, withKey } from "./request.js";
+import { fillRequest, fillWithKey, NO_REQUEST, readRequestWithoutKey, type VerificationRequest } from "./request.js";
 
 /** What the program knows about a request besides its body. */
 export interface VerifyContext {
@@ -52,8 +53,38 @@ export const CONTEXT: Readonly<Record<keyof VerifyContext, true>> = {
 export interface Reserved {
   /** Its id in the store, chosen before anything is taken. */
   readonly id: string;
+  /** That of the key. */
+  readonly workspaceId: string;
   /** The account that it is of; `undefined`: nothing is to be taken. */
   readonly ref: KeyRef | undefined;
+}
+
+/** A context that was read: what few calls have, so that most share one object. */
+export interface CallContext extends Viewer {
+  readonly clientAddress: string | undefined;
+  /** As it was given; undefined: the call is not to be repeated. */
+  readonly idempotencyKey: unknown;
+  /** Is told how to ask for more permissions of the key; `undefined`: nobody wants to. */
+  readonly tellPermissions: ((check: PermissionCheck) => void) | undefined;
+  /** Milliseconds for which the cost is reserved; `undefined`: it is spent. */
+  readonly timeout: number | undefined;
+}
+
+const NO_CONTEXT: CallContext = Object.freeze({
+  clientAddress: undefined,
+  caller: undefined,
+  apiId: undefined,
+  idempotencyKey: undefined,
+  tellPermissions: undefined,
+  timeout: undefined,
+});
+
+/** Of a call whose key changed while it was verified, so that its checks run again. */
+export interface Earlier {
+  /** How often they ran before. */
+  readonly runs: number;
+  /** What was taken from limits, which is not taken twice; undefined: nothing was asked yet. */
+  readonly limits: LimitsTaken | undefined;
 }
 
 /** The names of the context of a call that reserves. */
@@ -80,39 +111,30 @@ export interface VerifyDeps {
   readonly counter: OutcomeCounter | undefined;
 }
 
-/** A verification in progress: its inputs, and what the checks found. */
+/**
+ * A verification in progress: its inputs, with the request, and what the checks found. One flat object, since each call
+ * allocates it.
+ */
 export interface Verification extends Lookup {
   readonly deps: VerifyDeps;
   readonly query: Query | undefined;
-  readonly clientAddress: string | undefined;
-  /** As it was given; undefined: the call is not to be repeated. */
-  readonly idempotencyKey: unknown;
-  /** Is told how to ask for more permissions of the key; `undefined`: nobody wants to. */
-  readonly tellPermissions: ((check: PermissionCheck) => void) | undefined;
+  readonly context: CallContext;
   /** When it began, on a clock that only measures; 0 where nobody listens. */
   readonly began: number;
   /** The key's metadata as the result shows it. */
   meta: unknown;
   /** Whether the query was evaluated: then the response lists the key's permissions and roles. */
   queried: boolean;
-  /** The limits that were checked since the checks began. */
-  limits: LimitsTaken;
-  /**
-   * What was taken from limits, kept when the checks restart so that it is not taken twice; undefined: not yet asked.
-   */
-  taken: LimitsTaken | undefined;
+  /** The limits that were checked since the checks began; undefined: not yet. */
+  limits: LimitsTaken | undefined;
   /** Result of spending or reading credits; {@link GONE}: the key is no longer in the store; undefined: none yet. */
   spend: Spend | undefined;
-  /** How often the checks restarted. */
-  restarts: number;
+  /** Set once the checks have begun again. */
+  earlier: Earlier | undefined;
   /** Set once a call with an idempotency key has begun. */
   once: IdempotentCall | undefined;
-  /** Milliseconds for which the cost is reserved; `undefined`: it is spent. */
-  readonly timeout: number | undefined;
   /** Set once a call has begun to reserve. */
   reservation: Reserved | undefined;
-  /** The key's, once its credits were asked for. */
-  workspaceId: string;
 }
 
 /** A request that was validated before, but for its key. */
@@ -156,46 +178,50 @@ export function beginCall(
   context: (VerifyContext & TellingContext) | undefined,
   { plan, timeout }: CallKind = VERIFYING,
 ): Verification {
-  let clientAddress: string | undefined, caller: Caller | undefined, apiId: string | undefined, idempotencyKey: unknown;
-  let tellPermissions: TellingContext[typeof TELL_PERMISSIONS];
-  if (context !== undefined) {
-    if (!isPlainObject(context)) throw contextError();
-    const names = timeout === undefined ? CONTEXT : RESERVE_CONTEXT;
-    for (const name in context)
-      if (!hasOwnProperty.call(names, name) && hasOwnProperty.call(context, name))
-        throw unknownOption("context", name, names);
-    // Not in the loop, which passes over what is not enumerable.
-    if (hasOwnProperty.call(context, "clientAddress")) clientAddress = context.clientAddress;
-    if (hasOwnProperty.call(context, "caller")) caller = strictCaller(context.caller, "context.caller");
-    if (hasOwnProperty.call(context, "apiId")) apiId = apiIdOf(context.apiId);
-    if (hasOwnProperty.call(context, "idempotencyKey")) idempotencyKey = context.idempotencyKey;
-    if (hasOwnProperty.call(context, TELL_PERMISSIONS)) tellPermissions = context[TELL_PERMISSIONS];
-  }
-  if (caller?.mayAny("verify_key", "api") === false) throw mayNotVerify();
-  const request = plan === undefined ? readRequest(body) : withKey(plan.request, body);
-  const query = plan === undefined ? queryOf(deps, request) : plan.query;
-  return {
+  const given = context === undefined && timeout === undefined ? NO_CONTEXT : readContext(context, timeout);
+  if (given.caller?.mayAny("verify_key", "api") === false) throw mayNotVerify();
+  const { key, tags, permissions, cost, ratelimits, migrationId } = NO_REQUEST;
+  const call: Mutable<Verification> = {
+    key,
+    tags,
+    permissions,
+    cost,
+    ratelimits,
+    migrationId,
     deps,
-    request,
-    query,
-    caller,
-    apiId,
-    clientAddress,
-    idempotencyKey,
-    tellPermissions,
+    query: undefined,
+    context: given,
     now: deps.clock(),
     began: deps.onOutcome === undefined ? 0 : performance.now(),
     meta: undefined,
     queried: false,
-    limits: NO_LIMITS,
-    taken: undefined,
+    limits: undefined,
     spend: undefined,
-    restarts: 0,
+    earlier: undefined,
     once: undefined,
-    timeout,
     reservation: undefined,
-    workspaceId: "",
   };
+  if (plan === undefined) fillRequest(call, body);
+  else fillWithKey(call, plan.request, body);
+  call.query = plan === undefined ? queryOf(deps, call) : plan.query;
+  return call;
+}
+
+function readContext(context: (VerifyContext & TellingContext) | undefined, timeout: number | undefined): CallContext {
+  const read: Mutable<CallContext> = { ...NO_CONTEXT, timeout };
+  if (context === undefined) return read;
+  if (!isPlainObject(context)) throw contextError();
+  const names = timeout === undefined ? CONTEXT : RESERVE_CONTEXT;
+  for (const name in context)
+    if (!hasOwnProperty.call(names, name) && hasOwnProperty.call(context, name))
+      throw unknownOption("context", name, names);
+  // Not in the loop, which passes over what is not enumerable.
+  if (hasOwnProperty.call(context, "clientAddress")) read.clientAddress = context.clientAddress;
+  if (hasOwnProperty.call(context, "caller")) read.caller = strictCaller(context.caller, "context.caller");
+  if (hasOwnProperty.call(context, "apiId")) read.apiId = apiIdOf(context.apiId);
+  if (hasOwnProperty.call(context, "idempotencyKey")) read.idempotencyKey = context.idempotencyKey;
+  if (hasOwnProperty.call(context, TELL_PERMISSIONS)) read.tellPermissions = context[TELL_PERMISSIONS];
+  return read;
 }
 
 /** An `apiId` that is given but not text is a mistake of the program, which must not open every API. */
@@ -209,8 +235,10 @@ const mayNotVerify = () => new KeystileError("CALLER_FORBIDDEN", "the credential
 
 /** Forgets what the checks found, before they run again. What was taken from limits stays taken. */
 export function forgetFindings(call: Verification): void {
+  const { earlier, limits } = call;
+  call.earlier = { runs: (earlier?.runs ?? 0) + 1, limits: limits ?? earlier?.limits };
   call.queried = false;
-  call.limits = NO_LIMITS;
+  call.limits = undefined;
   call.spend = undefined;
 }
 

@@ -37,7 +37,7 @@ export const NO_LIMITS: LimitsTaken = Object.freeze({
 /** What of a call its limits depend on. */
 export interface LimitedCall {
   readonly deps: { readonly limiter: LimitTaker };
-  readonly request: { readonly ratelimits: readonly RatelimitCheck[] };
+  readonly ratelimits: readonly RatelimitCheck[];
   readonly now: number;
   /** Of a repeat every cost is 0, which takes nothing and passes. */
   readonly once: { readonly isRepeat: boolean } | undefined;
@@ -45,9 +45,8 @@ export interface LimitedCall {
 
 /** @throws KeystileError BAD_REQUEST for a name that no limit has; what the limiter throws */
 export function takeLimits(call: LimitedCall, key: LimitedKey): MaybePromise<LimitsTaken> {
-  const { now, once } = call;
+  const { now, once, ratelimits } = call;
   const { limiter } = call.deps;
-  const { ratelimits } = call.request;
   const { onlyLimit } = key;
   const isRepeat = once?.isRepeat === true;
   if (onlyLimit !== undefined && ratelimits.length === 0 && !isRepeat) {

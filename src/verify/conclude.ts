@@ -9,31 +9,32 @@ import type {
 import { untilRefilled } from "../credits/refill-calendar.js";
 import { DEFAULT_WORKSPACE } from "../lib/check-options.js";
 import type { Verification } from "./call.js";
+import { NO_LIMITS } from "./check-limits.js";
 import { type OutcomeEvent, redact } from "./outcome-events.js";
 import { createPermissionCheck } from "./permission-check.js";
 import { keepRetryAfter } from "./result-retry-after.js";
 
 /** Ends a call whose key was found. */
 export function conclude(call: Verification, key: CachedKey, code: VerificationCode): VerificationResult<unknown> {
-  const { deps, request, now, limits } = call;
-  deps.usage.note(key, request.key, now);
+  const { deps, now, limits = NO_LIMITS } = call;
+  deps.usage.note(key, call.key, now);
   const response = responseOf(call, key, code);
   if (limits.exceeded) keepRetryAfter(response, limits.retryAfter);
   else if (code === "USAGE_EXCEEDED") keepRetryAfter(response, untilRefill(call, key));
-  call.tellPermissions?.(createPermissionCheck(deps.compileQuery, key.policy.grants));
+  call.context.tellPermissions?.(createPermissionCheck(deps.compileQuery, key.policy.grants));
   const { onOutcome, counter } = deps;
   if (onOutcome === undefined && counter === undefined) return response;
-  const taken = code === "VALID" && key.policy.hasCredits && call.once?.isRepeat !== true ? request.cost : 0;
-  const spent = call.timeout === undefined ? taken : 0;
-  counter?.count(key, code, spent, now, request.tags, request.key);
+  const taken = code === "VALID" && key.policy.hasCredits && call.once?.isRepeat !== true ? call.cost : 0;
+  const spent = call.context.timeout === undefined ? taken : 0;
+  counter?.count(key, code, spent, now, call.tags, call.key);
   onOutcome?.(eventOf(call, key, { code, spent, ...(taken > spent && { reserved: taken }) }));
   return response;
 }
 
 /** Ends a call whose key does not exist, or is not visible to it. */
-export function notFound({ deps, request: { tags, key }, caller, now, began }: Verification): UnknownKey {
+export function notFound({ deps, tags, key, context, now, began }: Verification): UnknownKey {
   const { onOutcome, counter, sources } = deps;
-  counter?.countUnknown(caller?.workspaceId ?? sources.workspaceId ?? DEFAULT_WORKSPACE, now, tags, key);
+  counter?.countUnknown(context.caller?.workspaceId ?? sources.workspaceId ?? DEFAULT_WORKSPACE, now, tags, key);
   if (onOutcome !== undefined) {
     const duration = performance.now() - began;
     onOutcome({ time: now, code: "NOT_FOUND", tags: redact(tags, key), spent: 0, duration, degraded: false });
@@ -43,9 +44,9 @@ export function notFound({ deps, request: { tags, key }, caller, now, began }: V
 }
 
 /** Milliseconds until the refill that would cover the call; undefined: there is none. */
-function untilRefill({ request, now, spend }: Verification, { refill }: CachedKey): number | undefined {
+function untilRefill({ cost, now, spend }: Verification, { refill }: CachedKey): number | undefined {
   const remaining = spend?.remaining;
-  return typeof remaining === "number" ? untilRefilled(refill, request.cost - remaining, now) : undefined;
+  return typeof remaining === "number" ? untilRefilled(refill, cost - remaining, now) : undefined;
 }
 
 /**
@@ -53,7 +54,7 @@ function untilRefill({ request, now, spend }: Verification, { refill }: CachedKe
  * it lists the key's roles, and its permissions unless they are too long.
  */
 function responseOf(call: Verification, key: CachedKey, code: VerificationCode): VerificationResult<unknown> {
-  const { meta, queried, limits, spend } = call;
+  const { meta, queried, limits = NO_LIMITS, spend } = call;
   const { name, expires, rare, policy } = key;
   const credits = spend?.remaining ?? undefined;
   const response: V2KeysVerifyKeyResponseData<unknown> = {
@@ -78,14 +79,14 @@ function responseOf(call: Verification, key: CachedKey, code: VerificationCode):
 
 /** The event of a verification whose key was found. */
 function eventOf(
-  { request, now, began, limits, spend }: Verification,
+  { key, tags, now, began, limits = NO_LIMITS, spend }: Verification,
   { keyId, policy, rare }: CachedKey,
   outcome: Pick<OutcomeEvent, "code" | "spent" | "reserved">,
 ): OutcomeEvent {
   const remaining = spend?.remaining ?? undefined;
   return {
     time: now,
-    tags: redact(request.tags, request.key),
+    tags: redact(tags, key),
     keyId,
     apiId: policy.apiId,
     workspaceId: policy.workspaceId,

@@ -24,6 +24,7 @@ import {
   type VerifyContext,
   type VerifyDeps,
 } from "./call.js";
+import { NO_LIMITS } from "./check-limits.js";
 import type { ExplainedCheck } from "./explained-check.js";
 import { CHECKS, isOutdated, MAX_RESTARTS, readMeta } from "./verify-key.js";
 import { closedError, partsOf, type Verifier, type VerifierParts } from "./verifier.js";
@@ -45,18 +46,18 @@ type FindingsOf<Checks extends readonly { readonly code: ExplainedCheck["code"] 
 const FINDINGS: FindingsOf<typeof CHECKS> = [
   () => ({}),
   (_, { expires }) => (expires === undefined ? {} : { expires }),
-  ({ clientAddress }, key) => ({
+  ({ context }, key) => ({
     parentDisabled: key.policy.parentDisabled,
-    addressAllowed: key.allows(clientAddress),
+    addressAllowed: key.allows(context.clientAddress),
   }),
-  ({ request: { permissions } }, { policy: { grants } }) => {
+  ({ permissions }, { policy: { grants } }) => {
     const names = permissions === undefined ? [] : namesInQuery(parseQuery(permissions));
     return {
       has: names.filter((name) => grants.covers(name)),
       missing: names.filter((name) => !grants.covers(name)),
     };
   },
-  ({ limits, request: { ratelimits } }, key) => ({
+  ({ limits = NO_LIMITS, ratelimits }, key) => ({
     limits: applyLimits(key, ratelimits).map(({ cost }, i) => ({
       ...(limits.results?.[i] as VerifyKeyRatelimitData),
       cost,
@@ -64,7 +65,7 @@ const FINDINGS: FindingsOf<typeof CHECKS> = [
     ...(limits.retryAfter !== undefined && { retryAfter: limits.retryAfter }),
     degraded: limits.degraded,
   }),
-  ({ request: { cost }, spend }, { policy }) => ({
+  ({ cost, spend }, { policy }) => ({
     cost,
     creditsFrom: policy.hasCredits && spend?.remaining !== null ? (policy.creditsFrom ?? "key") : "none",
     ...(typeof spend?.remaining === "number" && { remaining: spend.remaining }),
@@ -166,7 +167,7 @@ function beginExplained(deps: VerifyDeps, request: ExplainRequest, context: Expl
   }
   const { keyId, rest } = readKeyId(request);
   const call = beginCall(deps, ANY_KEY, context, { plan: planRequest(deps, rest) });
-  const find = () => findKeyById(sources, keyId, call);
+  const find = () => findKeyById(sources, keyId, call.context);
   return { call, find, findAgain: find };
 }
 
@@ -236,7 +237,7 @@ export async function explain(
     }
     // A dry run took nothing: the limits of the key as it is now are read anew.
     forgetFindings(call);
-    call.taken = undefined;
+    call.earlier = undefined;
     key = await findAgain();
   }
   if (key !== undefined && call.spend !== GONE)

@@ -32,19 +32,19 @@ export interface Viewer {
 }
 
 /** A call that looks for its key. */
-export interface Lookup extends Viewer {
+export interface Lookup extends VerificationRequest {
   readonly deps: { readonly sources: KeySources };
-  readonly request: VerificationRequest;
+  readonly context: Viewer;
   readonly now: number;
 }
 
 /** @returns undefined for a key that does not exist or is not visible: both look the same (contract 4.1-3) */
 export function findKey(lookup: Lookup): MaybePromise<CachedKey | undefined> {
-  const { deps, request, now } = lookup;
+  const { deps, key, migrationId, context, now } = lookup;
   const { cache, isSystemTime, workspaceId } = deps.sources;
-  const found = cache.find(request.key, digestKey, isSystemTime ? now : undefined);
-  if (isLikeRootKey(request.key)) return unlessRootKey(lookup, found);
-  if (request.migrationId === undefined && workspaceId === undefined && seesAll(lookup)) return found;
+  const found = cache.find(key, digestKey, isSystemTime ? now : undefined);
+  if (isLikeRootKey(key)) return unlessRootKey(lookup, found);
+  if (migrationId === undefined && workspaceId === undefined && seesAll(context)) return found;
   return found instanceof Promise ? whenFound(lookup, found) : orMigrated(lookup, found);
 }
 
@@ -54,12 +54,12 @@ async function whenFound(lookup: Lookup, finding: Promise<CachedKey | undefined>
 
 /** {@link findKey} without the cache: polls the store for changes and reads the key from it. */
 export async function findKeyAgain(lookup: Lookup): Promise<CachedKey | undefined> {
-  const { deps, request } = lookup;
+  const { deps, key } = lookup;
   const { store, cache } = deps.sources;
   await store.pollChanges("anew");
-  const digest = await digestKey(request.key);
+  const digest = await digestKey(key);
   const record = await store.findKey(digest);
-  if (isLikeRootKey(request.key) && (await store.findRootKey(digest)) !== undefined) return undefined;
+  if (isLikeRootKey(key) && (await store.findRootKey(digest)) !== undefined) return undefined;
   return orMigrated(lookup, record && cache.prepare(record));
 }
 
@@ -92,16 +92,15 @@ async function unlessRootKey(
   found: MaybePromise<CachedKey | undefined>,
 ): Promise<CachedKey | undefined> {
   const { store } = lookup.deps.sources;
-  const finding = Promise.resolve(digestKey(lookup.request.key)).then((digest) => store.findRootKey(digest));
+  const finding = Promise.resolve(digestKey(lookup.key)).then((digest) => store.findRootKey(digest));
   // Both are awaited together, so that neither rejection is unhandled.
   const [root, native] = await Promise.all([finding, found]);
   return root === undefined ? orMigrated(lookup, native) : undefined;
 }
 
 function orMigrated(lookup: Lookup, native: CachedKey | undefined): MaybePromise<CachedKey | undefined> {
-  const { sources } = lookup.deps;
-  if (native !== undefined) return isVisible(sources, lookup, native) ? native : undefined;
-  const { migrationId } = lookup.request;
+  const { deps, context, migrationId } = lookup;
+  if (native !== undefined) return isVisible(deps.sources, context, native) ? native : undefined;
   return migrationId === undefined ? undefined : findMigrated(lookup, migrationId);
 }
 
@@ -111,11 +110,11 @@ function orMigrated(lookup: Lookup, native: CachedKey | undefined): MaybePromise
  * part of the key.
  */
 async function findMigrated(lookup: Lookup, migrationId: string): Promise<CachedKey | undefined> {
-  const { key } = lookup.request;
-  const { sources } = lookup.deps;
+  const { key, context, deps } = lookup;
+  const { sources } = deps;
   const { store, algorithms } = sources;
   const [migration] = await store.readMany("migrations", [migrationId]);
-  if (migration === undefined || !isInWorkspace(sources, lookup, migration.workspaceId)) return undefined;
+  if (migration === undefined || !isInWorkspace(sources, context, migration.workspaceId)) return undefined;
   if (!algorithms.knows(migration.algorithm)) {
     throw new TypeError(
       `options.migrationAlgorithms lacks "${migration.algorithm}", which a migration of this store uses`,
@@ -125,7 +124,7 @@ async function findMigrated(lookup: Lookup, migrationId: string): Promise<Cached
   if (foreignDigest === undefined) return undefined;
   const record = await store.findForeignKey(migrationId, foreignDigest);
   const found = record && sources.cache.prepare(record);
-  if (found === undefined || !isVisible(sources, lookup, found)) return undefined;
+  if (found === undefined || !isVisible(sources, context, found)) return undefined;
   if (record?.unadopted === true && sources.adopts) await adopt(store, record.ref, key);
   return found;
 }

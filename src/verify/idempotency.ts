@@ -15,7 +15,7 @@ import type { Spender, SpendTarget } from "../credits/spender.js";
 import { type Check, checkOptions, integer } from "../lib/check-options.js";
 import { requirePower } from "../lib/guards/powers.js";
 import { keyedDigest } from "../lib/hash.js";
-import type { VerificationRequest } from "./request.js";
+import { requestOf, type VerificationRequest } from "./request.js";
 
 /** Options of calls with an idempotency key. */
 export interface IdempotencyOptions {
@@ -51,11 +51,12 @@ export const IDEMPOTENCY_OPTIONS: Check = (value, path) => {
 };
 
 /** What of a call makes it a repeat, and when it was made. */
-export interface BegunCall {
-  readonly request: VerificationRequest;
+export interface BegunCall extends VerificationRequest {
   readonly now: number;
-  /** Milliseconds for which the cost is reserved; `undefined`: it is spent. */
-  readonly timeout: number | undefined;
+  readonly context: {
+    /** Milliseconds for which the cost is reserved; `undefined`: it is spent. */
+    readonly timeout: number | undefined;
+  };
 }
 
 /** A call with an idempotency key, in flight. */
@@ -111,10 +112,12 @@ export function createIdempotency(store: Store, spender: Spender, options: Idemp
       requirePower(store, "idempotency", "context.idempotencyKey");
       return JSON.stringify([idempotencyKey, caller === undefined ? null : identify(caller)]);
     },
-    async begin(scope, workspaceId, { request, now, timeout }) {
+    async begin(scope, workspaceId, call) {
+      const { now, context } = call;
+      const { timeout } = context;
       const id = await digest(`${workspaceId} ${scope}`);
       // The request was validated and copied by one reader, so that equal bodies have equal texts.
-      const body = await digest(`${id} ${timeout === undefined ? "" : "reserve "}${JSON.stringify(request)}`);
+      const body = await digest(`${id} ${timeout === undefined ? "" : "reserve "}${JSON.stringify(requestOf(call))}`);
       const other = inFlight.get(id);
       if (other !== undefined) throw other === body ? stillInFlight() : mismatch();
       inFlight.set(id, body);

@@ -6,6 +6,7 @@ import type { RatelimitCheck } from "../ratelimit/applied-limits.js";
 import { badRequest, isKeystileError, type ValidationProblem } from "../contracts/errors.js";
 import type { KeysVerifyKeyCredits, KeysVerifyKeyRatelimit, V2KeysVerifyKeyRequestBody } from "../contracts/types.js";
 import { hasLength, hasOwnProperty, isObject, MAX_KEY_LENGTH } from "../lib/copy-json.js";
+import type { Mutable } from "../lib/mutable.js";
 import { HIDDEN_PROPERTY, MAX_PROBLEMS, PLAIN_NAME, UNKNOWN_PROPERTY, UNREADABLE } from "../lib/problems.js";
 
 const COUNT = { type: "integer", format: "int64", minimum: 0, maximum: Number.MAX_SAFE_INTEGER } as const;
@@ -82,6 +83,16 @@ export interface VerificationRequest {
 
 const EMPTY: readonly never[] = Object.freeze([]);
 
+/** A request that says nothing, before it is read. */
+export const NO_REQUEST: VerificationRequest = Object.freeze({
+  key: "",
+  tags: EMPTY,
+  permissions: undefined,
+  cost: 1,
+  ratelimits: EMPTY,
+  migrationId: undefined,
+});
+
 /**
  * Reads and validates a verification request. Own properties only, each read once.
  * @throws KeystileError BAD_REQUEST with every problem of the request, at `body.key`, `body.ratelimits[1].name`, …; at
@@ -89,8 +100,18 @@ const EMPTY: readonly never[] = Object.freeze([]);
  * @see contract 2.1, contract 8 · about 60 ns for a key with a query
  */
 export function readRequest(body: unknown): VerificationRequest {
+  const request = { ...NO_REQUEST };
+  fillRequest(request, body);
+  return request;
+}
+
+/**
+ * {@link readRequest} into an object that has the values of {@link NO_REQUEST}: a verification reads its request into
+ * itself, and each call has an object less.
+ */
+export function fillRequest(request: Mutable<VerificationRequest>, body: unknown): void {
   try {
-    return read(body);
+    fill(request, body);
   } catch (cause) {
     if (isKeystileError(cause)) throw cause;
     throw badRequest([{ location: "body", ...UNREADABLE }]);
@@ -111,13 +132,22 @@ export function readRequestWithoutKey(body: unknown): VerificationRequest {
   return Object.freeze(request);
 }
 
-/** A validated request with another key. @throws KeystileError BAD_REQUEST at `body.key` */
-export function withKey(request: VerificationRequest, key: unknown): VerificationRequest {
+/** Copies a validated request, but for its key. @throws KeystileError BAD_REQUEST at `body.key` */
+export function fillWithKey(request: Mutable<VerificationRequest>, plan: VerificationRequest, key: unknown): void {
   const reading = startReading();
-  const { tags, permissions, cost, ratelimits, migrationId } = request;
-  const text = readText(key, "key", REQUEST.key, reading);
+  request.key = readText(key, "key", REQUEST.key, reading);
   if (reading.problems.length > 0) throw badRequest(reading.problems);
-  return { key: text, tags, permissions, cost, ratelimits, migrationId };
+  request.tags = plan.tags;
+  request.permissions = plan.permissions;
+  request.cost = plan.cost;
+  request.ratelimits = plan.ratelimits;
+  request.migrationId = plan.migrationId;
+}
+
+/** The request of a call, alone: equal bodies have equal texts as JSON. */
+export function requestOf(call: VerificationRequest): VerificationRequest {
+  const { key, tags, permissions, cost, ratelimits, migrationId } = call;
+  return { key, tags, permissions, cost, ratelimits, migrationId };
 }
 
 /** What is being read, and what is wrong with the request. Locations are made only of problems. */
@@ -130,7 +160,7 @@ interface Reading {
 
 const startReading = (): Reading => ({ problems: [], path: "body", index: -1 });
 
-function read(body: unknown): VerificationRequest {
+function fill(request: Mutable<VerificationRequest>, body: unknown): void {
   const reading = startReading();
   let key: unknown, tags: unknown, permissions: unknown, credits: unknown, ratelimits: unknown, migrationId: unknown;
   if (!isObject(body)) throw badRequest([{ location: "body", message: "must be an object" }]);
@@ -146,19 +176,16 @@ function read(body: unknown): VerificationRequest {
     else if (name === "migrationId") migrationId = body["migrationId"];
     else unknownProperty(name, reading);
   }
-  const request: VerificationRequest = {
-    key: readText(key, "key", REQUEST.key, reading),
-    tags: tags === undefined ? EMPTY : readList(tags, "tags", REQUEST.tags, reading, readTag),
-    permissions:
-      permissions === undefined ? undefined : readText(permissions, "permissions", REQUEST.permissions, reading),
-    cost: credits === undefined ? 1 : readCredits(credits, reading),
-    ratelimits:
-      ratelimits === undefined ? EMPTY : readList(ratelimits, "ratelimits", REQUEST.ratelimits, reading, readRatelimit),
-    migrationId:
-      migrationId === undefined ? undefined : readText(migrationId, "migrationId", REQUEST.migrationId, reading),
-  };
+  request.key = readText(key, "key", REQUEST.key, reading);
+  if (tags !== undefined) request.tags = readList(tags, "tags", REQUEST.tags, reading, readTag);
+  if (permissions !== undefined)
+    request.permissions = readText(permissions, "permissions", REQUEST.permissions, reading);
+  if (credits !== undefined) request.cost = readCredits(credits, reading);
+  if (ratelimits !== undefined)
+    request.ratelimits = readList(ratelimits, "ratelimits", REQUEST.ratelimits, reading, readRatelimit);
+  if (migrationId !== undefined)
+    request.migrationId = readText(migrationId, "migrationId", REQUEST.migrationId, reading);
   if (reading.problems.length > 0) throw badRequest(reading.problems);
-  return request;
 }
 
 /** What narrows a request and is undefined is a value that the program lost: no text, list or number, as null is. */

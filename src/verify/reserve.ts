@@ -11,7 +11,6 @@ import type { KeyRef } from "../contracts/store.js";
 import type { RefusedKey, UnknownKey, V2KeysVerifyKeyRequestBody, VerifiedKey } from "../contracts/types.js";
 import { integer, isPlainObject, ownProperty } from "../lib/check-options.js";
 import { requirePower } from "../lib/guards/powers.js";
-import { newId } from "../lib/hash.js";
 import { beginCall, type VerifyContext, type VerifyDeps } from "./call.js";
 import { answer } from "./verify-key.js";
 
@@ -89,9 +88,10 @@ export async function reserveKey(
   const sign = await deps.idempotency.signer();
   const result = await answer(call);
   if (!result.valid) return result;
-  const { ref, id: stored } = call.reservation ?? { id: newId("res"), ref: undefined };
+  // A VALID has passed the check that reserves.
+  const { ref, id: stored, workspaceId } = call.reservation!;
   const account = ref === undefined || result.credits === undefined ? "" : `.${textOf(ref)}`;
-  const signed = `${stored}.${call.workspaceId}${account}`;
+  const signed = `${stored}.${workspaceId}${account}`;
   const id = `${signed}.${await sign(SIGNED + signed)}`;
   const commit = (spent: number) => settle(id, spent);
   return Object.assign(result, { id, commit, release: () => commit(0) });

@@ -41,7 +41,7 @@ interface Check<Call> {
 }
 
 /** What a check that takes nothing may see of a call: neither limiter nor spender. */
-type FreeCall = Omit<Verification, "deps" | "limits" | "taken" | "spend" | "once" | "reservation">;
+type FreeCall = Omit<Verification, "deps" | "limits" | "earlier" | "spend" | "once" | "reservation">;
 export type FreeChecks = readonly Check<FreeCall>[];
 /** Always two: a check behind them would refuse a call that has been paid for. */
 export type TakingChecks = readonly [Check<Verification>, Check<Verification>];
@@ -50,7 +50,7 @@ export type TakingChecks = readonly [Check<Verification>, Check<Verification>];
 const FREE = [
   { code: "DISABLED", fails: (_, { policy }) => !policy.enabled },
   { code: "EXPIRED", fails: ({ now }, { expires }) => expires !== undefined && now > expires },
-  { code: "FORBIDDEN", fails: ({ clientAddress }, key) => key.policy.parentDisabled || !key.allows(clientAddress) },
+  { code: "FORBIDDEN", fails: ({ context }, key) => key.policy.parentDisabled || !key.allows(context.clientAddress) },
   { code: "INSUFFICIENT_PERMISSIONS", fails: lacksPermissions },
 ] as const satisfies FreeChecks;
 
@@ -90,7 +90,8 @@ export function verifyKey(
 
 /** From a validated call to its result: finds the key, and runs the checks. */
 export function answer(call: Verification): MaybePromise<ResponseData> {
-  const { idempotencyKey, caller, deps } = call;
+  const { context, deps } = call;
+  const { idempotencyKey, caller } = context;
   const scope = idempotencyKey === undefined ? undefined : deps.idempotency.scopeOf(idempotencyKey, caller);
   const found = findKey(call);
   if (scope !== undefined) return checkOnce(call, scope, found);
@@ -178,7 +179,7 @@ export function isOutdated({ spend }: Pick<Verification, "spend">, { policy }: C
 
 /** All checks run again on the current key. */
 async function restart(call: Verification): Promise<ResponseData> {
-  if (++call.restarts > MAX_RESTARTS)
+  if (call.earlier?.runs === MAX_RESTARTS)
     throw new KeystileError("STORE_BUSY", "the credits of this key kept changing while it was verified; try again");
   forgetFindings(call);
   return checkKey(call, await findKeyAgain(call));
@@ -206,7 +207,8 @@ function lacksPermissions(call: FreeCall, key: CachedKey): boolean {
 }
 
 function exceedsLimits(call: Verification, key: CachedKey): MaybePromise<boolean> {
-  if (call.taken !== undefined) return noteLimits(call, call.taken);
+  const earlier = call.earlier?.limits;
+  if (earlier !== undefined) return noteLimits(call, earlier);
   const taking = takeLimits(call, key);
   return taking instanceof Promise ? whenTaken(call, taking) : noteLimits(call, taking);
 }
@@ -216,38 +218,37 @@ async function whenTaken(call: Verification, taking: Promise<LimitsTaken>): Prom
 }
 
 function noteLimits(call: Verification, taken: LimitsTaken): boolean {
-  call.limits = call.taken = taken;
+  call.limits = taken;
   return taken.exceeded;
 }
 
 /** @returns true: the credits were not taken */
 function exceedsCredits(call: Verification, key: CachedKey): MaybePromise<boolean> {
-  call.workspaceId = key.policy.workspaceId;
   if (call.once !== undefined) return exceedsOnce(call, key, call.once);
-  if (!key.policy.hasCredits) return false;
-  return call.timeout === undefined ? spendCredits(call, key, call.request.cost) : reserveCredits(call, key);
+  if (call.context.timeout !== undefined) return reserveCredits(call, key, call.context.timeout);
+  return key.policy.hasCredits && spendCredits(call, key, call.cost);
 }
 
 /** What was recorded before takes nothing again; anything else is recorded with its spend, or without credits. */
 function exceedsOnce(call: Verification, key: CachedKey, once: IdempotentCall): MaybePromise<boolean> {
-  const { deps, request, now } = call;
+  const { deps, cost, now } = call;
   const target = key.policy.hasCredits ? key : undefined;
   const { reservation } = once.record;
-  if (reservation !== undefined) call.reservation = reserved(call, target, reservation.id);
-  if (!once.isRepeat) return whenSpent(call, deps.idempotency.spend(once, target, request.cost, now));
+  if (reservation !== undefined) call.reservation = reserved(call, key, reservation.id);
+  if (!once.isRepeat) return whenSpent(call, deps.idempotency.spend(once, target, cost, now));
   return target === undefined ? false : spendCredits(call, target, 0);
 }
 
-function reserveCredits(call: Verification, key: CachedKey): Promise<boolean> {
-  const { deps, request, now, timeout = 0 } = call;
+function reserveCredits(call: Verification, key: CachedKey, timeout: number): MaybePromise<boolean> {
+  const { deps, cost, now } = call;
   call.reservation = reserved(call, key, call.reservation?.id ?? newId("res"));
   const { id } = call.reservation;
-  return whenSpent(call, deps.spender.reserve(key, request.cost, now, { id, until: now + timeout }));
+  return key.policy.hasCredits && whenSpent(call, deps.spender.reserve(key, cost, now, { id, until: now + timeout }));
 }
 
 /** A cost of 0 reserves nothing, and so does a key without credits. */
-function reserved({ request }: Verification, target: CachedKey | undefined, id: string): Reserved {
-  return { id, ref: request.cost > 0 ? target?.ref : undefined };
+function reserved({ cost }: Verification, { policy, ref }: CachedKey, id: string): Reserved {
+  return { id, workspaceId: policy.workspaceId, ref: cost > 0 && policy.hasCredits ? ref : undefined };
 }
 
 function spendCredits(call: Verification, key: CachedKey, cost: number): MaybePromise<boolean> {

@@ -42,7 +42,7 @@ const LINES: Readonly<Record<string, readonly [before: string, added: string]>> 
       .join("\n"),
   ],
   "src/verify/explain.ts": [
-    "  ({ request: { permissions } }, { policy: { grants } }) => {",
+    "  ({ permissions }, { policy: { grants } }) => {",
     Object.keys(PARTS)
       .map((part) => `  () => ({ new: "${part}" }),`)
       .join("\n"),
