@@ -92,11 +92,14 @@ function filled(): Database.Database {
   const zeros = OUTCOMES.slice(1)
     .map(() => "0")
     .join(", ");
-  const subject = db.prepare("INSERT INTO keystile_subjects VALUES (?, 'ws_default', ?, ?, ?, 'api_1', 0)");
+  const subject = db.prepare(`INSERT INTO keystile_subjects VALUES (?, 'ws_default', ?, ?, ?, 'api_1', 0, ${LAST})`);
   const row = db.prepare(`INSERT INTO keystile_outcomes_day VALUES (?, ?, ?, ?, ${zeros}, 0)`);
   const fill = db.transaction(() => {
     for (let i = 1; i <= 10; i++)
-      db.prepare("INSERT INTO keystile_tag_sets VALUES (?, 'ws_default', ?)").run(i, `["t=${i}"]`);
+      db.prepare(`INSERT INTO keystile_tag_sets VALUES (?, 'ws_default', randomblob(16), ${LAST}, ?)`).run(
+        i,
+        `["t=${i}"]`,
+      );
     for (let s = 1; s <= SUBJECTS; s++) subject.run(s, 0, `key_${s}`, `customer_${s % 1_000}`);
     subject.run(SUBJECTS + 1, 1, "", "");
     for (let day = LAST - DAYS; day < LAST; day++) {

@@ -96,7 +96,7 @@ export function toStoreError(cause: unknown): Error {
 export function toOpenError(cause: unknown, path: string): Error {
   const error = toStoreError(cause);
   if (!isKeystileError(error) || error.code.startsWith("DRIVER_")) return error;
-  return new KeystileError(error.code, `${path}: ${error.detail}`, { cause });
+  return new KeystileError(error.code, `${path}: ${error.detail}`, { cause: error.cause });
 }
 
 function meaningOf(cause: unknown): readonly [KeystileErrorCode, string] {
