@@ -11,7 +11,10 @@ interface Field {
   readonly sample?: Json;
 }
 
-/** By a property's name, or by that of its object and its own; what stands in a list has the name of the list. */
+/**
+ * By a property's name, or by that of its object and its own: what stands in a list has the name of the list, and a
+ * request or an answer that of its operation.
+ */
 const FIELDS: Readonly<Record<string, Field>> = {
   actor: {
     text: "Who changed it: the id of a root key, the subject of a token, or whom a program acted for.",
@@ -38,6 +41,9 @@ const FIELDS: Readonly<Record<string, Field>> = {
   },
   cursor: { text: "Where the list goes on: `pagination.cursor` of the page before.", sample: "key_9mKp2XwZ" },
   decrypt: { text: "Only false: the text of a key is never kept." },
+  "deleteIdentity.keys": {
+    text: "What becomes of its keys: only `disable`. Without it an identity that keys draw on is not deleted.",
+  },
   degraded: { text: "Whether the fallback of a failed limiter was asked." },
   description: { text: "For people.", sample: "for the nightly export" },
   disabled: { text: "How many are disabled.", sample: 12 },
@@ -52,6 +58,7 @@ const FIELDS: Readonly<Record<string, Field>> = {
   failed: { text: "The hashes that did not go in.", sample: "9f86d081884c7d65…" },
   fields: { text: "Names of the fields that were changed.", sample: "name" },
   from: { text: "Only entries of this time or later: Unix time, milliseconds.", sample: 1_798_761_600_000 },
+  "getKeys.keys": { text: "The keys that are there, in the order of the request." },
   has: { text: "Permissions that the query names and the key has.", sample: "documents.read" },
   hash: { text: "The existing hash of the key, stored as given.", sample: "d04b98f48e8f8bcc…" },
   hasMore: { text: "Whether there is a page after this one." },
@@ -72,6 +79,8 @@ const FIELDS: Readonly<Record<string, Field>> = {
     text: "Unix time, milliseconds: when a verification last found it, to the minute.",
     sample: 1_798_848_000_000,
   },
+  "listAudit.id": { text: "Only entries that name this id.", sample: "key_9mKp2XwZ" },
+  "listAudit.operation": { text: "An operation, such as `keys.updateKey`.", sample: "keys.updateKey" },
   limit: { text: "The maximum: rows on a page of a list, or tokens of a rate limit per window.", sample: 100 },
   limits: { text: "One result a check, in order." },
   meta: { text: "Free-form data, at most 64 KB as JSON and 32 levels deep.", sample: { plan: "pro" } },
@@ -148,7 +157,7 @@ export function fieldAt(path: string): Field | undefined {
 }
 
 /** Adds a description to every property that has none. */
-export function explain(schema: JsonSchema, path = ""): JsonSchema {
+export function explain(schema: JsonSchema, path: string): JsonSchema {
   const { properties, items } = schema;
   const named =
     properties &&

@@ -136,10 +136,10 @@ export function describe(
   return {
     name,
     summary,
-    request: explain(request),
+    request: explain(request, name),
     bodyBytes: bodyBytesOf(request),
     bodyShape: bodyShapeOf(request),
-    answer: explain(answer),
+    answer: explain(answer, name),
     isList,
     isLong,
     permissions: access.permissions,

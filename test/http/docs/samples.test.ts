@@ -3,11 +3,47 @@ import { Ajv2020 } from "ajv/dist/2020.js";
 import { describe, expect, it } from "vitest";
 import { operationPage } from "../../../src/http/docs/html.js";
 import { requestSample, sampleOf } from "../../../src/http/docs/samples.js";
-import { explain } from "../../../src/http/operations/fields.js";
+import { explain, fieldAt } from "../../../src/http/operations/fields.js";
 import { OPERATIONS } from "../../../src/http/operations/index.js";
 import type { JsonSchema } from "../../../src/keyring/schemas/json-schema.js";
 
 const operations = Object.values(OPERATIONS);
+
+/** How many schemas the text of a name is true of, if several. */
+const KINDS = {
+  actor: 2,
+  amount: 2,
+  apiId: 5,
+  cost: 3,
+  credits: 4,
+  creditsFrom: 2,
+  description: 2,
+  duration: 4,
+  expires: 4,
+  externalId: 5,
+  hash: 2,
+  id: 3,
+  identifier: 2,
+  ipAllowlist: 3,
+  keyId: 5,
+  limit: 4,
+  limits: 2,
+  meta: 3,
+  name: 7,
+  namespace: 2,
+  permissions: 4,
+  ratelimits: 5,
+  refill: 3,
+  refillDay: 2,
+  remaining: 4,
+  reset: 2,
+  roleId: 2,
+  roles: 3,
+  rootKeyId: 2,
+  slug: 2,
+  start: 2,
+  tags: 2,
+};
 
 describe("docs: examples of operations", () => {
   it.each(operations.map((operation) => [operation.name, operation] as const))("%s", (_name, operation) => {
@@ -56,10 +92,42 @@ describe("docs: texts of properties", () => {
     const schema = {
       properties: { ratelimits: { items: { properties: { name: text, newField: text } } }, name: text },
     };
-    const explained = explain(schema);
+    const explained = explain(schema, "keys.createKey");
     expect(unexplained(explained, "request")).toEqual(["request.ratelimits[].newField"]);
     const of = explained.properties!["ratelimits"]!.items!.properties!["name"]!.description;
     expect(of).not.toBe(explained.properties!["name"]!.description);
+  });
+});
+
+/** What differs between properties of one name that have its one text: an object's own schema, without texts. */
+function kindsByName(): Record<string, number> {
+  const kinds = new Map<string, Set<string>>();
+  const add = ({ properties = {}, items }: JsonSchema): void => {
+    for (const [name, part] of Object.entries(properties)) {
+      if (part.description === fieldAt(name)?.text) {
+        const kind = JSON.stringify(part, (key, value: unknown) =>
+          key === "description" || key === "default" ? undefined : value,
+        );
+        kinds.set(name, (kinds.get(name) ?? new Set()).add(kind));
+      }
+      add(part);
+    }
+    if (items !== undefined) add(items);
+  };
+  for (const { request, answer } of operations) {
+    add(request);
+    add(answer);
+  }
+  return Object.fromEntries([...kinds].map(([name, { size }]) => [name, size]));
+}
+
+describe("docs: one text for several properties", () => {
+  it("a property of another schema than those of its name has a text of its own, or their text was read and fits", () => {
+    const several = Object.entries(kindsByName()).filter(([, kinds]) => kinds > 1);
+    expect(
+      Object.fromEntries(several),
+      "read the text of the name in fields.ts: if it is not true of the new property, give it one under `object.name`",
+    ).toEqual(KINDS);
   });
 });
 
