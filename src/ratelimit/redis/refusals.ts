@@ -2,6 +2,9 @@
  * Remembered refusals: what a bucket held when Redis last said so. Only time refills a bucket, and others only take
  * from it: what does not fit by what is remembered and the time since does not fit in Redis either. So a client that
  * goes on after a refusal costs Redis nothing until its call can fit.
+ *
+ * Only the latest rates of the buckets are remembered: a refused call brings its rates to Redis, where what is used
+ * drains at them from then on. One that is answered here must not come between two of other rates.
  */
 import type { LimitVerdict } from "../../contracts/limiter.js";
 import { GrowingLru } from "../../lib/growing-lru.js";
@@ -10,6 +13,8 @@ import type { ShardCall, ShardReply } from "./shard-call.js";
 
 /** What is remembered of the buckets of a call. */
 export interface Refusal {
+  /** {@link ShardCall.rates} of the call. */
+  readonly rates: string;
   /** Units used, by check. */
   readonly used: readonly number[];
   /** When that was so, by the clock that buckets refill by. */
@@ -39,21 +44,26 @@ export interface Refusals {
  */
 const MAX_AGE = 1_000;
 const MAX_REMEMBERED = 10_000;
-/** UTF-16 units of all signatures. */
-const MAX_SIGNATURE_UNITS = 4_000_000;
+/** UTF-16 units of the names of all buckets. */
+const MAX_UNITS = 4_000_000;
 
 const { performance: clock } = globalThis;
 
 export function createRefusals(): Refusals {
   const remembered = new GrowingLru<Refusal>({
     max: MAX_REMEMBERED,
-    maxSize: MAX_SIGNATURE_UNITS,
-    sizeCalculation: (_, signature) => signature.length + 1,
+    maxSize: MAX_UNITS,
+    sizeCalculation: (_, buckets) => buckets.length + 1,
   });
+  const find = ({ buckets, rates }: ShardCall): Refusal | undefined => {
+    const known = remembered.get(buckets);
+    return known?.rates === rates ? known : undefined;
+  };
   return {
-    find: ({ signature }) => remembered.get(signature),
-    refuse({ signature, checks }, time) {
-      const known = remembered.get(signature);
+    find,
+    refuse(call, time) {
+      const known = find(call);
+      const { checks } = call;
       if (known === undefined || clock.now() - known.heardAt > MAX_AGE) return undefined;
       const elapsed = Math.max(0, Math.floor(time - known.at));
       const used = checks.map(({ rate }, i) => drain(known.used[i] as number, rate.drainPerMs, elapsed));
@@ -61,11 +71,11 @@ export function createRefusals(): Refusals {
       if (!exceeded.includes(true)) return undefined;
       return checks.map(({ rate }, i) => toVerdict(used[i] as number, rate, exceeded[i] as boolean));
     },
-    learn({ signature, checks, isDistinct }, { used }, time) {
+    learn({ buckets, rates, checks, isDistinct }, { used }, time) {
       // Two checks of one bucket must fit together, which is left to Redis.
       if (isDistinct && checks.some(({ rate, cost }, i) => !fits(rate, cost, used[i] as number)))
-        remembered.set(signature, { used, at: time(), heardAt: clock.now(), asking: undefined });
-      else remembered.delete(signature);
+        remembered.set(buckets, { rates, used, at: time(), heardAt: clock.now(), asking: undefined });
+      else remembered.delete(buckets);
     },
   };
 }

@@ -27,8 +27,10 @@ export interface ShardCall {
   readonly checks: readonly ShardCheck[];
   /** Whether each check is of a bucket of its own. */
   readonly isDistinct: boolean;
-  /** The same for every call of the same buckets at the same rates, whatever the costs. */
-  readonly signature: string;
+  /** The same for every call of the same buckets, in the same order. */
+  readonly buckets: string;
+  /** The same for every one of those at the same rates, whatever the costs. */
+  readonly rates: string;
   /** Of each check, as the script takes them. */
   readonly numbers: readonly string[];
   /** The bucket of each check, as the script takes them. */
@@ -63,7 +65,7 @@ export function createShardCalls(prefix: string): (checks: readonly LimitCheck[]
     const keys: string[] = [];
     const numbers: string[] = [];
     const checks: ShardCheck[] = [];
-    let signature = "";
+    let [buckets, rates] = ["", ""];
     let extra = "";
     const indexes = given.length > MAX_LISTED ? new Map<string, number>() : undefined;
     for (const { bucket, limit, duration, cost, configured } of given) {
@@ -78,11 +80,12 @@ export function createShardCalls(prefix: string): (checks: readonly LimitCheck[]
       const own = configuredText(rate, configured);
       numbers.push(limitText, durationText, units, drain, `${cost}`, own);
       extra += `${index + 1} `;
-      signature += `${key.length} ${key} ${limitText} ${durationText} ${own} `;
+      buckets += `${key.length} ${key} `;
+      rates += `${limitText} ${durationText} ${own} `;
       checks.push({ rate, cost });
     }
     const isDistinct = keys.length === checks.length;
-    return { shard, keys, numbers, extra, checks, isDistinct, signature, places };
+    return { shard, keys, numbers, extra, checks, isDistinct, buckets, rates, places };
   };
 
   return (checks) => {
