@@ -34,7 +34,8 @@ describe.skipIf(noPostgres !== undefined)("processes on one PostgreSQL server", 
     expect(CREDITS - report.granted - report.balance).toBeLessThanOrEqual(size * keys + inFlight * MAX_COST);
   });
 
-  it("control: a store that takes back what nodes have drawn grants it twice", async () => {
+  // Whether a node holds credits at that moment is chance, on a busy machine above all: found out once is found out.
+  it("control: a store that takes back what nodes have drawn grants it twice", { retry: 3 }, async () => {
     const credits = { mode: "leased", size: 1_000, step: 1_000 } as const;
     const { granted, balance } = await runNodes(server, 4, CREDITS, { credits, killAt: CREDITS / 4, reclaims: true });
     expect(granted + balance).toBeGreaterThan(CREDITS);
