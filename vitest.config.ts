@@ -24,7 +24,7 @@ export const SERVED = [
   "test/credits/locked-file.test.ts",
   "test/stores/sqlite/writer-thread.test.ts",
   "test/stores/sqlite/connection/foreign-log.test.ts",
-  "test/stores/postgres/{changes,servers,strangers}.test.ts",
+  "test/stores/postgres/{changes,servers,strangers,unknown-outcome}.test.ts",
 ];
 
 /** What measures time, or counts what the compiler does: one file at a time, and nothing beside it. */

@@ -21,8 +21,14 @@ export interface Proxy {
 
 const DELAY_MS = 200;
 
-/** @param target the port of the server, on loopback */
-export async function startProxy(target: number): Promise<Proxy> {
+/**
+ * @param target the port of the server, on loopback
+ * @param onData called with each piece before it passes; what it does to the proxy counts for this piece already
+ */
+export async function startProxy(
+  target: number,
+  onData?: (piece: Buffer, from: "client" | "server", client: Socket) => void,
+): Promise<Proxy> {
   let mode: ProxyMode = "pass";
   let port = target;
   const sockets = new Set<Socket>();
@@ -32,13 +38,14 @@ export async function startProxy(target: number): Promise<Proxy> {
     socket.on("error", () => undefined);
     socket.once("close", () => sockets.delete(socket));
   };
-  const pipe = (from: Socket, to: Socket): void => {
+  const pipe = (from: Socket, to: Socket, onPiece: (piece: Buffer) => void = () => undefined): void => {
     const pass = (act: () => void): void => {
       if (mode === "pass" || mode === "refuse") act();
       else if (mode === "delay") setTimeout(act, DELAY_MS);
       else if (mode === "stall") waiting.push(act);
     };
     from.on("data", (data) => {
+      onPiece(data);
       pass(() => {
         if (to.writable) to.write(data);
       });
@@ -55,8 +62,8 @@ export async function startProxy(target: number): Promise<Proxy> {
     }
     const upstream = connect(port, "127.0.0.1");
     track(upstream);
-    pipe(client, upstream);
-    pipe(upstream, client);
+    pipe(client, upstream, (piece) => onData?.(piece, "client", client));
+    pipe(upstream, client, (piece) => onData?.(piece, "server", client));
   });
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
