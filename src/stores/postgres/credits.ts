@@ -27,11 +27,13 @@ import {
   countedBalance,
   isConserved,
   type Lease,
+  MAX_BALANCE,
 } from "../../credits/account.js";
 import { endedAs } from "../endings.js";
 import { assertRecord } from "../spend-once.js";
 import { type PostgresRow, type Session, type Statement, writing } from "./client.js";
 import { createContended } from "./contended.js";
+import { HAS_EXPIRED } from "./credits-sql.js";
 import type { PostgresSettings } from "./options.js";
 import { isStorable } from "./texts.js";
 
@@ -73,20 +75,58 @@ interface OnceCall {
   readonly id: string;
 }
 
+const accountOfTuple = ([account]: Tuple): number => account;
+
+/**
+ * A spend that is a group by itself. Where nothing is due, no reservation has expired and enough is left, it is an
+ * UPDATE whose conditions the server evaluates again once it has the lock; anything else goes through `group_v1`, in the
+ * same statement.
+ *
+ * Why: in a group of one the parsing of JSON, the dynamic call and the second lookup take ten times as long as the
+ * UPDATE.
+ */
+function spendAlone(schema: string, lockMs: number): Statement {
+  const cost = "$4::text::bigint";
+  return writing(
+    `coalesce((SELECT '[{"ok":true,"remaining":'::text || t.remaining::text || '}]'::text FROM taken t),
+        ${schema}.group_v1('spend_v1', $1, $2, false))`,
+    lockMs,
+    `WITH taken AS (
+        UPDATE ${schema}.accounts a SET remaining = a.remaining - ${cost}, spent = a.spent + ${cost}
+        WHERE a.number = $3::text::bigint AND NOT a.unlimited AND a.period = $5::text::bigint AND a.remaining >= ${cost}
+          AND a.spent <= ${MAX_BALANCE} - ${cost} AND NOT ${HAS_EXPIRED(schema, "$6::text::bigint")}
+        RETURNING a.remaining, ${schema}.set_durability_v1($1)
+      )
+      `,
+  );
+}
+
 export function createCredits(session: Session, { schema, durability, timeout }: PostgresSettings): Credits {
-  const grouped = <I, O>(call: string, accountOf: (item: I) => number | string, maxSize: number) => {
-    const statement = writing(`${schema}.${call}$1, $2, $3::text::boolean)`, Math.min(LOCK_MS, timeout / 8));
-    return createContended<I, O>(
-      async (calls, skips) => {
-        const [row] = await session.run(statement, durability, JSON.stringify(calls), String(skips));
-        return JSON.parse(row?.["result"] as string) as O[];
-      },
-      accountOf,
-      { maxSize, timeout },
-    );
+  const lockMs = Math.min(LOCK_MS, timeout / 8);
+  const returned = async <O>(statement: Statement, ...values: string[]): Promise<O[]> => {
+    const [row] = await session.run(statement, ...values);
+    return JSON.parse(row?.["result"] as string) as O[];
   };
-  const ofTuples = <O>(name: string) => grouped<Tuple, O>(`group_v1('${name}', `, ([account]) => account, MAX_GROUP);
-  const spends = ofTuples<Spend | null>("spend_v1");
+  const sending = <O>(call: string) => {
+    const statement = writing(`${schema}.${call}$1, $2, $3::text::boolean)`, lockMs);
+    return (calls: readonly unknown[], skips: boolean) =>
+      returned<O>(statement, durability, JSON.stringify(calls), String(skips));
+  };
+  const grouped = <I, O>(call: string, accountOf: (item: I) => number | string, maxSize: number) =>
+    createContended<I, O>(sending<O>(call), accountOf, { maxSize, timeout });
+  const ofTuples = <O>(name: string) => grouped<Tuple, O>(`group_v1('${name}', `, accountOfTuple, MAX_GROUP);
+  const together = sending<Spend | null>("group_v1('spend_v1', ");
+  const alone = spendAlone(schema, lockMs);
+  const spends = createContended<Tuple, Spend | null>(
+    (calls, skips) => {
+      const [, cost, , , reservation] = calls[0] as Tuple;
+      return calls.length > 1 || skips || cost === 0 || reservation !== undefined
+        ? together(calls, skips)
+        : returned(alone, durability, JSON.stringify(calls), ...calls.flat().map(String));
+    },
+    accountOfTuple,
+    { maxSize: MAX_GROUP, timeout },
+  );
   const draws = ofTuples<Draw | null>("draw_v1");
   const ends = ofTuples<null>("end_leases_v1");
   const settles = ofTuples<Settlement>("settle_reservations_v1");

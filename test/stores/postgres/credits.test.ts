@@ -105,6 +105,38 @@ describe("postgres: credits", () => {
   );
 });
 
+it("postgres: a spend alone is an UPDATE where nothing hinders it; what does goes through the function of groups", async () => {
+  const schema = newSchema();
+  const store = postgresStore(server, { schema });
+  await store.setUp();
+  await store.write([{ table: "apis", row: api() }]);
+  const balance = { remaining: 100, amount: 5, period: DAILY };
+  await store.insertKeys([
+    { row: keyRow(1, { hasCredits: true }), balance },
+    { row: keyRow(2, { hasCredits: true }), balance },
+  ]);
+  const refs = [await refOf(store, "digest-1"), await refOf(store, "digest-2")] as const;
+  const reservation = { id: "res_1", until: 1_000 };
+  await store.reserveCredits(refs[1], 10, DAILY, 0, reservation);
+  await server.exec(`CREATE OR REPLACE FUNCTION ${schema}.group_v1(what text, mode text, calls text, skips boolean)
+    RETURNS text LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION USING ERRCODE = '58000'; END $$`);
+  expect(await store.spendCredits(refs[0], 60, DAILY, 0)).toEqual({ ok: true, remaining: 40 });
+  // A reservation that has not expired is nobody's hindrance.
+  expect(await store.spendCredits(refs[1], 60, DAILY, 999)).toEqual({ ok: true, remaining: 30 });
+  const hindered = [
+    () => store.spendCredits(refs[0], 41, DAILY, 0),
+    () => store.spendCredits(refs[0], 0, DAILY, 0),
+    () => store.spendCredits(refs[0], 1, DAILY + 1, 0),
+    () => store.spendCredits(refs[0], 1, MONTHLY, 0),
+    () => store.spendCredits(refs[1], 1, DAILY, 1_000),
+    () => store.spendCredits(-1, 1, DAILY, 0),
+    () => store.reserveCredits(refs[0], 1, DAILY, 0, { ...reservation, id: "res_2" }),
+    () => Promise.all([store.spendCredits(refs[0], 1, DAILY, 0), store.spendCredits(refs[0], 1, DAILY, 0)]),
+  ];
+  for (const call of hindered) await expect(call()).rejects.toMatchObject({ code: "STORE_FAILED" });
+  await store.close();
+});
+
 it("postgres: what vanished nodes hold is forfeited once, and not written again at every draw", async () => {
   const schema = newSchema();
   const store = postgresStore(server, { schema });

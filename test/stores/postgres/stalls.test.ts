@@ -120,6 +120,47 @@ describe.skipIf(isSkipped)("postgres: a locked account", () => {
     expect(await balances()).toEqual([7, 8, 10]);
   });
 
+  it("a spend alone is decided by what another session left, however long it waited for the lock", async () => {
+    const { store, refs, other, balances } = await open({ timeout: 10_000 });
+    for (const [i, left] of [1, 0].entries()) {
+      await other.query("BEGIN");
+      await other.query(
+        `UPDATE keystile.accounts SET remaining = ${left}, spent = ${10 - left} WHERE number = ${String(refs[i])}`,
+      );
+      const spend = store.spendCredits(refs[i]!, 1, 0, 0);
+      const waiting =
+        "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%UPDATE%accounts%'";
+      await vi.waitFor(async () => expect((await server.sql(waiting)).length).toBe(1), 20_000);
+      await other.query("COMMIT");
+      expect(await spend).toEqual({ ok: left > 0, remaining: 0 });
+    }
+    expect(await balances()).toEqual([0, 0, 10]);
+  });
+
+  it("a spend alone is on the disk before it is answered, whatever the server's default, unless the option says less", async () => {
+    const { store, refs, other, url } = await open();
+    await other.query(`ALTER DATABASE ${new URL(url).pathname.slice(1)} SET synchronous_commit = off`);
+    const modes: unknown[] = [];
+    for (const durability of ["power", "process"] as const) {
+      const pool = new pg.Pool({ connectionString: url, max: 2 });
+      endings.push(() => pool.end());
+      const node = postgresStore(pool, { durability });
+      endings.push(() => node.close());
+      // As the transaction has it when it commits.
+      await other.query(`CREATE OR REPLACE FUNCTION noted() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        PERFORM pg_notify('noted', current_setting('synchronous_commit')); RETURN NULL; END $$`);
+      await other.query("DROP TRIGGER IF EXISTS noted ON keystile.accounts");
+      await other.query(`CREATE CONSTRAINT TRIGGER noted AFTER UPDATE ON keystile.accounts
+        INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION noted()`);
+      await other.query("LISTEN noted");
+      const noted = new Promise((resolve) => other.once("notification", ({ payload }) => resolve(payload)));
+      expect((await node.spendCredits(refs[0]!, 1, 0, 0))?.ok).toBe(true);
+      modes.push(await noted);
+    }
+    expect(modes).toEqual(["local", "off"]);
+    expect(await store.spendCredits(refs[0]!, 1, 0, 0)).toEqual({ ok: true, remaining: 7 });
+  });
+
   it("a call with an idempotency key makes no multixact: of those a server has four billion", async () => {
     const { refs, other, once } = await open();
     const next = async () => {
