@@ -1,47 +1,32 @@
 /**
- * Changes of other nodes: polled by what the last poll could not see, so that none is lost however late a transaction
- * commits; announced by a doorbell where the client listens.
+ * Polls for what other nodes changed, so that none of it is missed, however late a transaction commits.
  *
- * Why not by a sequence: a number is taken before its transaction commits, so that a reader who has seen 8 may never
- * see 7.
+ * A poll asks for what the snapshot of the poll before could not see. Why not by a sequence: a number is taken before its
+ * transaction commits, so that a reader who has seen 8 may never see 7.
  *
  * Times are monotonic, and count from the start of a poll: a node that was stopped asks before it trusts.
  */
 import { isKeystileError, KeystileError } from "../../contracts/errors.js";
 import { isFoundWithKeys } from "../../contracts/row-changes.js";
 import type { Change } from "../../contracts/store.js";
+import { clearTimeout, setTimeout } from "../../lib/timers.js";
 import { createListeners } from "../listeners.js";
-import type { EndListening, Session, Statement } from "./client.js";
+import type { Session, Statement } from "./client.js";
+import { Doorbell } from "./doorbell.js";
 import { toStoreError } from "./errors.js";
 import type { PostgresSettings } from "./options.js";
 import { SCHEMA_VERSION } from "./schema.js";
-import { clearTimeout, setTimeout } from "../../lib/timers.js";
 
-export interface Changes {
-  /** Resolves once the store is known to be usable: the first poll. */
-  readonly open: () => Promise<void>;
-  /** As `Store.pollChanges`. */
-  poll(when?: number | "anew"): Promise<void> | undefined;
-  subscribe(listener: (change: Change) => void): () => void;
-  /** Notifies of changes that this node made in the transaction `xid`, and rings for the others. */
-  made(what: readonly string[], xid: string, rings: boolean): void;
-  /** Notifies of a change whose outcome is unknown. */
-  lost(): void;
-  /** What polling and listening have come to, for `status()`. */
-  readonly state: ChangesState;
-  /** Resolves once nothing is listened to, or after the time that a call may take. */
-  close(): Promise<void>;
-}
-
+/** What polling and listening have come to, for `status()`. */
 export interface ChangesState {
   /** When the last successful poll began, monotonic milliseconds; -Infinity: never. */
-  polledAt: number;
+  readonly polledAt: number;
   /** Whether other nodes' doorbells are heard. */
-  isListening: boolean;
-  polls: number;
-  failedPolls: number;
+  readonly isListening: boolean;
+  readonly polls: number;
+  readonly failedPolls: number;
   /** Times that every cache was dropped: the server restarted or recovered, or this node was away for too long. */
-  resets: number;
+  readonly resets: number;
 }
 
 /** More changes than this are "all". */
@@ -51,24 +36,26 @@ const MAX_OWN = 10_000;
 /** How long changes are kept for nodes that do not poll, as an interval, and how often old ones are removed. */
 const KEPT = "1 hour";
 const PRUNE_EVERY_MS = 600_000;
-/** Pauses before listening is tried again, milliseconds. */
-const LISTEN_AGAIN_MS = [1_000, 5_000, 30_000] as const;
-/** How long a listener has to hear its own ring. */
-const PROBE_MS = 2_000;
-const SELF = "probe ";
 /** How long after a failed poll another one is started that no call waits for. */
 const RETRY_MS = 50;
 
-/** @param s the schema, quoted */
-export function createChanges(session: Session, settings: PostgresSettings, s: string): Changes {
-  const { schema, bound, poll: soft, durability, serveStale, timeout } = settings;
-  // What the last snapshot could not see: transactions that began after it, and those that ran meanwhile. Not all since
-  // the oldest of these, which may run for days. Those beyond this snapshot are another server's, from which the tables
-  // were restored.
-  const statement: Statement = {
-    isRead: true,
-    lane: "poll",
-    text: `SELECT pg_catalog.pg_current_snapshot()::text AS snapshot, pg_catalog.pg_is_in_recovery()::text AS replica,
+/** The row of a poll; NULL where the type says text: a standby. */
+type PollRow = Readonly<
+  Record<
+    "snapshot" | "replica" | "started" | "lifetime" | "version" | "store_id" | "standbys" | "pruned" | "changes",
+    string
+  >
+>;
+
+/**
+ * What the last snapshot could not see: transactions that began after it, and those that ran meanwhile. Not all since
+ * the oldest of these, which may run for days. Those beyond this snapshot are another server's, from which the tables
+ * were restored.
+ */
+const pollOf = (s: string): Statement => ({
+  isRead: true,
+  lane: "poll",
+  text: `SELECT pg_catalog.pg_current_snapshot()::text AS snapshot, pg_catalog.pg_is_in_recovery()::text AS replica,
       pg_catalog.pg_postmaster_start_time()::text AS started, ${s}.lifetime_v1() AS lifetime, m.version::text AS version, m.store_id,
       pg_catalog.current_setting('synchronous_standby_names') AS standbys,
       (m.pruned IS NOT NULL AND m.pruned >= pg_catalog.pg_snapshot_xmin($1::text::pg_snapshot)
@@ -82,238 +69,205 @@ export function createChanges(session: Session, settings: PostgresSettings, s: s
           WHERE c.xid = ANY (ARRAY(SELECT pg_catalog.pg_snapshot_xip($1::text::pg_snapshot))) LIMIT ${MAX_CHANGES + 1})
       ))::text AS changes
       FROM ${s}.meta m`,
-  };
-  const prune: Statement = { isRead: false, text: `SELECT ${s}.prune_v1($1::text::interval)::text` };
-  // It commits, and must not wait for the disk or for a standby: to be lost costs time and nothing else.
-  const notify: Statement = {
-    isRead: true,
-    lane: "write",
-    text: "SELECT pg_catalog.set_config('synchronous_commit', 'off', true), pg_catalog.pg_notify($1::text, $2::text)::text",
-  };
-  const channel = `keystile_${schema}`;
+});
 
-  const listeners = createListeners<Change>();
-  const { notify: tell } = listeners;
-  const state: ChangesState = { polledAt: -Infinity, isListening: false, polls: 0, failedPolls: 0, resets: 0 };
+export class Changes {
+  readonly #session: Session;
+  readonly #settings: PostgresSettings;
+  readonly #pollStatement: Statement;
+  readonly #pruneStatement: Statement;
+  readonly #bell: Doorbell;
+  readonly #listeners = createListeners<Change>();
   /** Transactions of this node that were notified when they were made. */
-  const own = new Set<string>();
-  let seen: Readonly<Record<"snapshot" | "started" | "lifetime" | "storeId", string>> | undefined;
-  let inFlight: { readonly began: number; readonly done: Promise<void> } | undefined;
-  // As if it had pruned some time ago: nodes that live for less than the interval prune as well, and not all at once.
-  let prunedAt = performance.now() - Math.random() * PRUNE_EVERY_MS;
+  readonly #own = new Set<string>();
+  /** What the last poll found. */
+  #seen: PollRow | undefined;
+  #inFlight: { readonly began: number; readonly done: Promise<void> } | undefined;
+  #opening: Promise<void> | undefined;
+  #polledAt = -Infinity;
+  #polls = 0;
+  #failedPolls = 0;
+  #resets = 0;
   /** Whether the last poll found nobody, and when the last one failed. */
-  let isOutOfReach = false;
-  let failedAt = -Infinity;
-  let isClosed = false;
-  let isUsed = false;
-  let endListening: EndListening | undefined;
-  /** The latest attempt to listen, and what ends its wait to hear itself. */
-  let attempt: Promise<void> | undefined;
-  let endProbe: (() => void) | undefined;
+  #isOutOfReach = false;
+  #failedAt = -Infinity;
+  /** As if it had pruned some time ago: nodes that live for less than the interval prune as well, and not all at once. */
+  #prunedAt = performance.now() - Math.random() * PRUNE_EVERY_MS;
+  /** Whether another node rang after the poll in flight had begun: its snapshot may be older. */
+  #hearsAgain = false;
+  /** Whether a call has polled: a node without calls polls nothing. */
+  #isUsed = false;
+  #isClosed = false;
 
-  const ask = async (began: number): Promise<void> => {
-    const before = seen;
-    const [row] = await session.run(statement, before?.snapshot ?? "1:1:");
+  /** @param s the schema, quoted */
+  constructor(session: Session, settings: PostgresSettings, s: string) {
+    this.#session = session;
+    this.#settings = settings;
+    this.#pollStatement = pollOf(s);
+    this.#pruneStatement = { isRead: false, text: `SELECT ${s}.prune_v1($1::text::interval)::text` };
+    this.#bell = new Doorbell(session, settings.schema, () => this.#heard());
+  }
+
+  get state(): ChangesState {
+    return {
+      polledAt: this.#polledAt,
+      isListening: this.#bell.isListening,
+      polls: this.#polls,
+      failedPolls: this.#failedPolls,
+      resets: this.#resets,
+    };
+  }
+
+  /** Resolves once the store is known to be usable: after the first poll. */
+  open(): Promise<void> {
+    if (this.#opening === undefined) {
+      this.#opening = this.#start().then(() => this.#bell.listen());
+      this.#opening.catch(() => (this.#opening = undefined));
+    }
+    return this.#opening;
+  }
+
+  /** As `Store.pollChanges`. */
+  poll(when?: number | "anew"): Promise<void> | undefined {
+    const { bound, poll: soft, serveStale } = this.#settings;
+    this.#isUsed = true;
+    if (when === "anew") return this.#pollAnew();
+    const age = performance.now() - this.#polledAt;
+    if (age < soft) return undefined;
+    // While it is known to be out of reach, what may be served stale waits for nothing.
+    if (age < bound || (this.#isOutOfReach && age < bound + serveStale)) {
+      this.#startSoon();
+      return undefined;
+    }
+    const current = this.#inFlight;
+    // A poll that began within the bound tells enough.
+    const polled =
+      current !== undefined && performance.now() - current.began >= bound
+        ? this.#pollAnew()
+        : (current?.done ?? this.#start());
+    return polled.catch((error: unknown) => {
+      if (!isOutage(error) || performance.now() - this.#polledAt >= bound + serveStale) throw error;
+    });
+  }
+
+  subscribe(listener: (change: Change) => void): () => void {
+    return this.#listeners.add(listener);
+  }
+
+  /** Notifies of changes that this node made in the transaction `xid`. @param rings whether other nodes hear of it now */
+  made(what: readonly string[], xid: string, rings: boolean): void {
+    // No poll returns a transaction that told of nothing.
+    if (what.length === 0) return;
+    if (this.#own.size >= MAX_OWN) this.#own.clear();
+    this.#own.add(xid);
+    this.#listeners.notify(decoded(what));
+    if (rings) this.#bell.ring();
+  }
+
+  /** Notifies of a change whose outcome is unknown. */
+  lost(): void {
+    this.#listeners.notify(["all"]);
+  }
+
+  /** Resolves once nothing is listened to, or after the time that a call may take. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#listeners.clear();
+    let timer: unknown;
+    const late = new Promise<void>((resolve) => (timer = setTimeout(resolve, this.#settings.timeout)));
+    await Promise.race([this.#bell.close(), late]);
+    clearTimeout(timer as Parameters<typeof clearTimeout>[0]);
+  }
+
+  async #ask(began: number): Promise<void> {
+    const before = this.#seen;
+    const [row] = await this.#session.run(this.#pollStatement, before?.snapshot ?? "1:1:");
     if (row === undefined)
       throw new KeystileError(
         "STORE_INVALID",
         "the tables are empty; run `npx keystile schema postgres | psql …`, or `await store.setUp()`, once",
       );
-    const text = row as Record<
-      "snapshot" | "replica" | "started" | "lifetime" | "version" | "store_id" | "standbys" | "pruned" | "changes",
-      string
-    >;
-    assertUsable(text, durability);
-    const { snapshot, started, lifetime, store_id: storeId } = text;
-    seen = { snapshot, started, lifetime, storeId };
-    state.polledAt = began;
-    state.polls++;
+    const now = row as PollRow;
+    assertUsable(now, this.#settings.durability);
+    this.#seen = now;
+    this.#polledAt = began;
+    this.#polls++;
     if (before === undefined) return;
-    const rows = JSON.parse(text.changes) as [xid: string, what: string][];
+    const rows = JSON.parse(now.changes) as [xid: string, what: string][];
     const isReset =
-      storeId !== before.storeId ||
-      started !== before.started ||
-      lifetime !== before.lifetime ||
-      text.pruned === "true" ||
-      nextOf(snapshot) < nextOf(before.snapshot);
-    if (isReset) state.resets++;
+      now.store_id !== before.store_id ||
+      now.started !== before.started ||
+      now.lifetime !== before.lifetime ||
+      now.pruned === "true" ||
+      nextOf(now.snapshot) < nextOf(before.snapshot);
+    if (isReset) this.#resets++;
     if (isReset || rows.length > MAX_CHANGES) {
-      own.clear();
-      tell(["all"]);
+      this.#own.clear();
+      this.#listeners.notify(["all"]);
       return;
     }
-    tell(decoded(rows.flatMap(([xid, what]) => (own.has(xid) ? [] : [what]))));
-    for (const [xid] of rows) own.delete(xid);
-  };
-  const start = (): Promise<void> => {
+    this.#listeners.notify(decoded(rows.flatMap(([xid, what]) => (this.#own.has(xid) ? [] : [what]))));
+    for (const [xid] of rows) this.#own.delete(xid);
+  }
+
+  #start(): Promise<void> {
     const began = performance.now();
-    const done = ask(began)
+    const done = this.#ask(began)
       .then(
         () => {
-          isOutOfReach = false;
+          this.#isOutOfReach = false;
         },
         (error: unknown) => {
-          state.failedPolls++;
-          isOutOfReach = isOutage(error);
-          failedAt = performance.now();
+          this.#failedPolls++;
+          this.#isOutOfReach = isOutage(error);
+          this.#failedAt = performance.now();
           throw error;
         },
       )
       .finally(() => {
-        inFlight = undefined;
+        this.#inFlight = undefined;
       });
-    inFlight = { began, done };
+    this.#inFlight = { began, done };
     done.then(
       () => {
-        tidy();
-        // The snapshot may be older than the ring.
-        if (hearsAgain) heard();
+        this.#tidy();
+        if (this.#hearsAgain) this.#heard();
       },
       () => undefined,
     );
     return done;
-  };
+  }
+
   /** Starts a poll that nobody waits for. */
-  const startSoon = (): void => {
-    if (inFlight === undefined && performance.now() - failedAt >= RETRY_MS) start().catch(() => undefined);
-  };
-  const tidy = (): void => {
-    if (performance.now() - prunedAt < PRUNE_EVERY_MS || isClosed) return;
-    prunedAt = performance.now();
-    session.run(prune, KEPT).catch(() => undefined);
-  };
+  #startSoon(): void {
+    if (this.#inFlight === undefined && performance.now() - this.#failedAt >= RETRY_MS)
+      this.#start().catch(() => undefined);
+  }
+
   /** A poll that begins after this call. */
-  const pollAnew = (): Promise<void> =>
-    new Promise((resolve, reject) => {
+  #pollAnew(): Promise<void> {
+    return new Promise((resolve, reject) => {
       // The poll before it may stall for as long as this call may take.
-      const timer = setTimeout(() => {
-        reject(toStoreError({ kind: "timeout" }, true));
-      }, timeout);
-      const before = inFlight?.done.catch(() => undefined) ?? Promise.resolve();
+      const timer = setTimeout(() => reject(toStoreError({ kind: "timeout" }, true)), this.#settings.timeout);
+      const before = this.#inFlight?.done.catch(() => undefined) ?? Promise.resolve();
       before
-        .then(() => inFlight?.done ?? start())
+        .then(() => this.#inFlight?.done ?? this.#start())
         .then(resolve, reject)
-        .finally(() => {
-          clearTimeout(timer);
-        });
+        .finally(() => clearTimeout(timer));
     });
-  let isRinging = false;
-  let ringsAgain = false;
-  const ring = (): void => {
-    ringsAgain = isRinging;
-    if (isRinging || isClosed) return;
-    isRinging = true;
-    const done = () => {
-      isRinging = false;
-      if (ringsAgain) ring();
-    };
-    session.run(notify, channel, "").then(done, done);
-  };
-  let hearsAgain = false;
-  const heard = (): void => {
-    if (isClosed || !isUsed) return;
-    hearsAgain = inFlight !== undefined;
-    if (!hearsAgain) start().catch(() => undefined);
-  };
-  /** Listens, and makes sure that it hears: a pooler may swallow LISTEN without a word. One attempt at a time. */
-  const listen = async (tries: number): Promise<void> => {
-    if (isClosed) return;
-    let isOver = false;
-    const again = () => {
-      if (isOver) return;
-      isOver = true;
-      const next = state.isListening ? 0 : tries;
-      state.isListening = false;
-      endListening = undefined;
-      const pause = LISTEN_AGAIN_MS[Math.min(next, LISTEN_AGAIN_MS.length - 1)];
-      unref(setTimeout(() => void (attempt = listen(next + 1)), pause));
-    };
-    const nonce = SELF + Math.random().toString(36).slice(2);
-    let hearItself: (isHeard: boolean) => void = () => undefined;
-    const hears = new Promise<boolean>((resolve) => (hearItself = resolve));
-    endProbe = () => hearItself(false);
-    let end: EndListening | undefined;
-    try {
-      end = await session.listen(
-        channel,
-        (payload) => (payload === nonce ? hearItself(true) : payload.startsWith(SELF) || heard()),
-        again,
-      );
-      if (end === undefined || isOver) return;
-      endListening = end;
-      // `close` waits for this attempt, and ends it then.
-      if (isClosed) return;
-      await session.run(notify, channel, nonce);
-      unref(setTimeout(() => hearItself(false), PROBE_MS));
-      const isHeard = await hears;
-      if (isOver || isClosed) return;
-      state.isListening = isHeard;
-      if (isHeard) {
-        heard();
-        return;
-      }
-      // Not again: what is between here and the server does not pass notifications on.
-      isOver = true;
-      endListening = undefined;
-      await end();
-    } catch {
-      again();
-      await end?.();
-    }
-  };
-  let opening: Promise<void> | undefined;
-  return {
-    state,
-    open() {
-      if (opening === undefined) {
-        opening = start().then(() => void (attempt = listen(0)));
-        opening.catch(() => {
-          opening = undefined;
-        });
-      }
-      return opening;
-    },
-    poll(when) {
-      isUsed = true;
-      if (when === "anew") return pollAnew();
-      const age = performance.now() - state.polledAt;
-      if (age < soft) return undefined;
-      // While it is known to be out of reach, what may be served stale waits for nothing.
-      if (age < bound || (isOutOfReach && age < bound + serveStale)) {
-        startSoon();
-        return undefined;
-      }
-      const current = inFlight;
-      // A poll that began within the bound tells enough.
-      const polled =
-        current !== undefined && performance.now() - current.began >= bound ? pollAnew() : (current?.done ?? start());
-      return polled.catch((error: unknown) => {
-        if (!isOutage(error) || performance.now() - state.polledAt >= bound + serveStale) throw error;
-      });
-    },
-    subscribe: listeners.add,
-    made(what, xid, rings) {
-      // No poll returns a transaction that told of nothing.
-      if (what.length === 0) return;
-      if (own.size >= MAX_OWN) own.clear();
-      own.add(xid);
-      tell(decoded(what));
-      if (rings) ring();
-    },
-    lost() {
-      tell(["all"]);
-    },
-    async close() {
-      isClosed = true;
-      listeners.clear();
-      endProbe?.();
-      let timer: unknown;
-      const late = new Promise<void>((resolve) => (timer = setTimeout(resolve, timeout)));
-      const ended = Promise.resolve(attempt).then(() => endListening?.());
-      await Promise.race([ended, late]);
-      clearTimeout(timer as Parameters<typeof clearTimeout>[0]);
-    },
-  };
+  }
+
+  #heard(): void {
+    if (this.#isClosed || !this.#isUsed) return;
+    this.#hearsAgain = this.#inFlight !== undefined;
+    if (!this.#hearsAgain) this.#start().catch(() => undefined);
+  }
+
+  #tidy(): void {
+    if (performance.now() - this.#prunedAt < PRUNE_EVERY_MS || this.#isClosed) return;
+    this.#prunedAt = performance.now();
+    this.#session.run(this.#pruneStatement, KEPT).catch(() => undefined);
+  }
 }
 
 /** @throws KeystileError: this server, or its tables, cannot be used */
@@ -359,9 +313,4 @@ function* decoded(what: Iterable<string>): Iterable<Change> {
     // Also what a later version tells of.
     else yield text === "created" ? text : "all";
   }
-}
-
-/** A timer that keeps no process alive. */
-function unref(timer: unknown): void {
-  (timer as { unref?: () => void } | null)?.unref?.();
 }

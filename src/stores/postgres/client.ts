@@ -1,6 +1,6 @@
 /**
- * One way to ask the server: any client, a deadline for every call, one retry of reads, and errors as the store
- * contract has them. No value of a statement ever gets into an error.
+ * Runs statements on any PostgreSQL client, each within a deadline: reads whose connection was lost run once more, and
+ * errors are those of the store contract. No value of a statement gets into an error.
  */
 import type { MaybePromise } from "../../contracts/types.js";
 import { KeystileError } from "../../contracts/errors.js";

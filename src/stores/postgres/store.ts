@@ -6,7 +6,7 @@ import type { KeyUse, NewKey, Store, StorePowers, Table, Write, WrittenBalance }
 import { withoutAudit } from "../../lib/guards/powers.js";
 import { trust } from "../../lib/guards/trusted.js";
 import { createAlertStore } from "./alerts.js";
-import { createChanges } from "./changes.js";
+import { Changes } from "./changes.js";
 import { createSession, type PostgresClient, type Statement, writing } from "./client.js";
 import { createAuditReader } from "./read-audit.js";
 import { createCredits } from "./credits.js";
@@ -77,7 +77,7 @@ export function postgresStore(client: PostgresClient, options: PostgresStoreOpti
   const settings = { ...given, schema: quoted(given.schema) };
   const { schema, durability, auditRows } = settings;
   const session = createSession(client, settings);
-  const changes = createChanges(session, given, schema);
+  const changes = new Changes(session, given, schema);
   const references = createReferences(session, schema);
   changes.subscribe((change) => {
     if (change === "all" || (typeof change === "object" && "table" in change)) references.clear();

@@ -2,7 +2,7 @@
 import { expect, it, vi } from "vitest";
 import type { Change } from "../../../src/contracts/store.js";
 import { api, insert, keyRow } from "../../../src/testing/store/rows.js";
-import { createChanges } from "../../../src/stores/postgres/changes.js";
+import { Changes } from "../../../src/stores/postgres/changes.js";
 import type { Session } from "../../../src/stores/postgres/client.js";
 import { type PostgresClient, postgresStore, type PostgresStore } from "../../../src/stores/postgres/index.js";
 import { readOptions } from "../../../src/stores/postgres/options.js";
@@ -119,7 +119,7 @@ it("writes that tell of nothing do not make a node forget which changes were its
     listen: async () => undefined,
     close: () => undefined,
   };
-  const changes = createChanges(session, readOptions({}), "s");
+  const changes = new Changes(session, readOptions({}), "s");
   await changes.open();
   const notified: Change[] = [];
   changes.subscribe((change) => notified.push(change));
