@@ -2,7 +2,7 @@
 import { type Command, Option } from "commander";
 import { assertDatabase } from "../database/database.js";
 import { copyDatabase } from "../database/copy-database.js";
-import { isPostgresAddress, openPool, schemaOption, withoutCredentials } from "../database/postgres.js";
+import { isPostgresAddress, openConnection, schemaOption, withoutCredentials } from "../database/postgres.js";
 import { type CommandResult, EXIT, usage } from "../io/failures.js";
 import { wrapped } from "../io/help.js";
 import type { Io } from "../io/io.js";
@@ -13,8 +13,8 @@ import { startProgress } from "../import/progress.js";
 const HELP = `
 Stop every process that uses the file first: the copy is of the moment at which the command began, credits are as exact as that, and
 leases end in it. Everything is copied: keys that were deleted, balances with their totals, idempotency keys, the audit trail. All of it
-is then read back and compared. A copy that was interrupted begins again from nothing when the command is run again, also if the file
-was used since; a finished one is refused, and so is a target that holds other rows. Rate limits in memory, or in the file beside the database, are not copied: buckets start full.
+is then read back and compared, and committed if nothing differs. An interrupted copy leaves nothing: run the command again. A target
+that holds rows is refused. Rate limits in memory, or in the file beside the database, are not copied: buckets start full.
 
 The exit code is 1 if anything differs.
 
@@ -35,10 +35,10 @@ export function addCopyCommand(program: Command, io: Io, result: CommandResult):
       assertDatabase(file);
       if (!isPostgresAddress(to)) throw usage("--to: takes postgres://user:password@host:5432/database");
       const shown = withoutCredentials(to);
-      const pool = await openPool(to, 2);
+      const connection = await openConnection(to);
       const bar = { now: undefined as ReturnType<typeof startProgress> | undefined, what: "" };
       try {
-        const copied = await copyDatabase(file, pool, {
+        const copied = await copyDatabase(file, connection, {
           schema,
           onProgress(what, done, all) {
             if (bar.what !== what) {
@@ -63,7 +63,7 @@ export function addCopyCommand(program: Command, io: Io, result: CommandResult):
         await note(io, `the copy differs: does something still use ${file}? Stop it, and run the same command again`);
       } finally {
         bar.now?.stop();
-        await pool.end();
+        await connection.end();
       }
     });
 }

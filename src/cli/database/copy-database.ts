@@ -4,7 +4,7 @@ import { countedBalance } from "../../credits/account.js";
 import { digestText } from "../../lib/hash.js";
 import type { ExportedPage } from "../../stores/codec/exported-rows.js";
 import { postgresStore, type PostgresClient } from "../../stores/postgres/index.js";
-import { asUnported, beginLoad, isUnported, type PostgresLoad } from "../../stores/postgres/load.js";
+import { asShared, beginLoad, isShared, type PostgresLoad } from "../../stores/postgres/load.js";
 import { openExport } from "../../stores/sqlite/backup/export-rows.js";
 import { isObject } from "../../lib/copy-json.js";
 
@@ -27,22 +27,26 @@ export interface CopyOptions {
 }
 
 /**
- * Copies the file at `from`. After an interruption it begins again from nothing, since the file may have changed.
- * @returns what was copied, by kind; if anything differs the copy is not finished, and may be begun again
- * @throws KeystileError CONFLICT: the target is in use, or another copy began meanwhile; STORE_INVALID,
+ * Copies the file at `from` in one transaction. After an interruption nothing is there, and it may be begun again.
+ * @param connection one connection and no pool, which the caller ends
+ * @returns what was copied, by kind; if anything differs all of it was taken back
+ * @throws KeystileError CONFLICT: the target holds rows, or something else writes to it; STORE_INVALID,
  *   STORE_UNAVAILABLE and the like
  */
 export async function copyDatabase(
   from: string,
-  client: PostgresClient,
+  connection: PostgresClient,
   { schema, onProgress }: CopyOptions,
 ): Promise<ReadonlyMap<string, CopiedKind>> {
   const options = { schema, timeout: TIMEOUT };
+  // Without what listens, if the client has that: in a transaction nothing is heard.
+  const client: PostgresClient = { query: (text, values) => connection.query(text, values) };
   const target = postgresStore(client, options);
   const source = openExport(from);
+  let load: PostgresLoad | undefined;
   try {
     await target.setUp();
-    const load = await beginLoad(client, source.secret, options);
+    load = await beginLoad(client, source.secret, options);
     let done = 0;
     for (const page of source.pages()) {
       await load.write(page);
@@ -70,8 +74,8 @@ export async function copyDatabase(
     if (isWhole) await load.finish();
     return isWhole ? copied : new Map([...copied, ...extra(copied, counts)]);
   } finally {
+    await load?.cancel();
     source.close();
-    // Or the connection that listens keeps the client's pool from ending.
     await target.close();
   }
 }
@@ -88,7 +92,7 @@ function extra(
 
 /** What a page says, as the target should return it. */
 function rowsOf(page: ExportedPage): readonly unknown[] {
-  if (isUnported(page)) return asUnported(page);
+  if (isShared(page)) return asShared(page);
   if (!hasAccounts(page)) return page.rows;
   return page.rows.map(({ row, account }) => ({
     row,
@@ -97,7 +101,7 @@ function rowsOf(page: ExportedPage): readonly unknown[] {
 }
 
 async function readBack(target: Store, load: PostgresLoad, page: ExportedPage): Promise<readonly unknown[]> {
-  if (isUnported(page)) return load.readUnported(page);
+  if (isShared(page)) return load.readShared(page);
   if (!hasAccounts(page))
     return target.readMany(
       page.kind,

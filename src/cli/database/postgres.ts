@@ -13,13 +13,17 @@ export function schemaOption(when?: string): Option {
   return new Option("--schema <name>", text).argParser(toSchema).default("keystile");
 }
 
-/** A pool of connections that the command line made. */
-export interface OpenedPool extends PostgresClient {
+/** A connection, or a pool of them, that the command line made. */
+export interface Opened extends PostgresClient {
   end(): Promise<void>;
 }
 
+interface Listening extends Opened {
+  on(event: "error", listener: () => void): unknown;
+}
 interface PgModule {
-  readonly Pool: new (config: object) => OpenedPool & { on(event: "error", listener: () => void): unknown };
+  readonly Pool: new (config: object) => Listening;
+  readonly Client: new (config: object) => Listening & { connect(): Promise<void> };
 }
 
 /** Whether a text is the address of a PostgreSQL server. */
@@ -43,14 +47,30 @@ export function withoutCredentials(address: string): string {
  * Makes a pool with the package `pg`, which the program's folder, or the place of this package, must have.
  * @throws failure 1 if it is not installed
  */
-export async function openPool(address: string, max = 10): Promise<OpenedPool> {
+export async function openPool(address: string, max = 10): Promise<Opened> {
   withoutCredentials(address);
   const { Pool } = await loadPg();
-  const pool = new Pool({ connectionString: address, max, connectionTimeoutMillis: 5_000 });
+  const pool = new Pool({ ...settingsOf(address), max });
   // An idle connection that ends: the next call makes another.
   pool.on("error", () => undefined);
   return pool;
 }
+
+/** As {@link openPool}, one connection. Its queries reject if it cannot be made, or has ended. */
+export async function openConnection(address: string): Promise<Opened> {
+  withoutCredentials(address);
+  const { Client } = await loadPg();
+  const client = new Client(settingsOf(address));
+  client.on("error", () => undefined);
+  const connected = client.connect();
+  connected.catch(() => undefined);
+  return {
+    query: (text, values) => connected.then(() => client.query(text, values)),
+    end: () => client.end(),
+  };
+}
+
+const settingsOf = (address: string): object => ({ connectionString: address, connectionTimeoutMillis: 5_000 });
 
 async function loadPg(): Promise<PgModule> {
   const name = "pg";

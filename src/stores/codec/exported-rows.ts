@@ -1,5 +1,5 @@
 /** The contents of a whole store, page by page, as one SQL store hands them to another. */
-import type { IdentityRow, KeyRow, OnceRecord, Rows } from "../../contracts/store.js";
+import type { IdentityRow, KeyRow, Rows } from "../../contracts/store.js";
 import type { Account } from "../../credits/account.js";
 import type { EntityTable } from "./entity-codec.js";
 
@@ -23,21 +23,13 @@ export interface ExportedIdentity {
   readonly account: Account | undefined;
 }
 
-/** An entry of the audit trail, as people read it. */
-export interface ExportedAudit {
-  readonly number: number;
-  readonly time: string;
-  readonly workspaceId: string;
-  readonly actorKind: string;
-  readonly actor: string | null;
-  readonly operation: string;
-  readonly ids: readonly string[];
-  readonly fields: readonly string[];
-  readonly count: number;
-}
-
-/** Tables of counts and alerts, with the columns of their primary keys: the same in both SQL stores. */
-export const COUNT_TABLES = {
+/**
+ * Tables that no port of a store writes as they are: audit trail, idempotency keys, counts, alerts. Both SQL stores have
+ * them with the same columns, of which these are the primary key.
+ */
+export const SHARED_TABLES = {
+  idempotency: ["id"],
+  audit: ["number"],
   subjects: ["number"],
   tag_sets: ["number"],
   outcomes_hour: ["bucket", "subject", "tag_set"],
@@ -45,10 +37,12 @@ export const COUNT_TABLES = {
   credit_days: ["account", "seq"],
   alerts: ["number"],
 } as const;
-/** A table of counts. Those of minutes are of one store alone. */
-export type CountTable = keyof typeof COUNT_TABLES;
-/** A row by columns, in which 0 may be null. */
-export type CountRow = Readonly<Record<string, string | number | null>>;
+/** A table of {@link SHARED_TABLES}. Counts of minutes are of one store alone. */
+export type SharedTable = keyof typeof SHARED_TABLES;
+/** A row by columns, in which a count of 0 may be null. */
+export type SharedRow = Readonly<Record<string, string | number | null | readonly string[]>>;
+/** Up to 1,000 rows of a table. */
+export type SharedPage = { readonly kind: SharedTable; readonly rows: readonly SharedRow[] };
 
 /** Tables whose rows have no account. */
 export type PlainTable = Exclude<EntityTable, "identities">;
@@ -58,6 +52,4 @@ export type ExportedPage =
   | { readonly kind: PlainTable; readonly rows: readonly Rows[PlainTable][] }
   | { readonly kind: "identities"; readonly rows: readonly ExportedIdentity[] }
   | { readonly kind: "keys"; readonly rows: readonly ExportedKey[] }
-  | { readonly kind: "idempotency"; readonly rows: readonly OnceRecord[] }
-  | { readonly kind: "audit"; readonly rows: readonly ExportedAudit[] }
-  | { readonly kind: CountTable; readonly rows: readonly CountRow[] };
+  | SharedPage;

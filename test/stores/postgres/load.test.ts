@@ -1,10 +1,10 @@
-/** Loads that overtake each other, on a real server: a load writes only until another one has begun. */
+/** Loads on a real server: all of one is there, or nothing, and nothing else uses the tables meanwhile. */
 import pg from "pg";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import type { ExportedPage } from "../../../src/stores/codec/exported-rows.js";
-import { type PostgresClient, postgresStore } from "../../../src/stores/postgres/index.js";
-import { beginLoad } from "../../../src/stores/postgres/load.js";
-import { noPostgres, startPostgres, type TestPostgres, wait } from "../../servers/postgres.js";
+import { postgresStore } from "../../../src/stores/postgres/index.js";
+import { beginLoad, type PostgresLoad } from "../../../src/stores/postgres/load.js";
+import { noPostgres, startPostgres, type TestPostgres } from "../../servers/postgres.js";
 import { api, keyRow } from "../../../src/testing/store/rows.js";
 
 const SECRET = "of the source";
@@ -17,228 +17,142 @@ const KEYS: ExportedPage = {
 const PAGES: readonly ExportedPage[] = [
   { kind: "apis", rows: [api({ version: 1 })] },
   KEYS,
-  { kind: "idempotency", rows: [{ workspaceId: "ws_1", id: "once", body: "b", until: 1_000 }] },
+  { kind: "idempotency", rows: [{ id: "once", workspace_id: "ws_1", body: "b", expires: 1_000 }] },
   {
     kind: "audit",
     rows: [
       {
-        ...{ number: 1, time: "2026-01-01T00:00:00.000Z", workspaceId: "ws_1", actorKind: "program", actor: null },
+        ...{ number: 1, time: "2026-01-01T00:00:00.000Z", workspace_id: "ws_1", actor_kind: "program", actor: null },
         ...{ operation: "createApi", ids: ["api_1"], fields: [], count: 1 },
       },
     ],
   },
   { kind: "tag_sets", rows: [{ number: 7, workspace_id: "ws_1", tags: "[]", day: 1 }] },
 ];
-const OVERTAKEN = { code: "CONFLICT", detail: expect.stringContaining("begun again") as string };
 
-/** Commits what a test that failed still holds. */
-const held: (() => void)[] = [];
-
-/** A client that sends the statement which matches in a transaction of its own, and commits it once it is told to. */
-function holding(pool: pg.Pool, statement: RegExp) {
-  let commit!: () => void;
-  const told = new Promise<void>((resolve) => (commit = resolve));
-  held.push(commit);
-  let sent!: () => void;
-  const isSent = new Promise<void>((resolve) => (sent = resolve));
-  const client: PostgresClient = {
-    async query(text, values) {
-      if (!statement.test(text)) return pool.query(text, values);
-      const connection = await pool.connect();
-      try {
-        await connection.query("BEGIN");
-        const result = await connection.query(text, values);
-        sent();
-        await told;
-        await connection.query("COMMIT");
-        return result;
-      } finally {
-        connection.release();
-      }
-    },
-  };
-  return { client, isSent, commit };
-}
+/** Less than the five seconds that a load waits by default. */
+const TIMEOUT = 600;
 
 describe.skipIf(noPostgres !== undefined)("beginLoad", () => {
   let server: TestPostgres;
+  let address: string;
   let pool: pg.Pool;
   let schemas = 0;
+  const endings: (() => unknown)[] = [];
   beforeAll(async () => {
     server = await startPostgres();
-    pool = new pg.Pool({ connectionString: await server.newDatabase(), max: 6 });
+    address = await server.newDatabase();
+    pool = new pg.Pool({ connectionString: address, max: 6 });
     pool.on("error", () => undefined);
   });
-  afterEach(() => {
-    for (const commit of held.splice(0)) commit();
+  afterEach(async () => {
+    for (const end of endings.splice(0)) await end();
   });
   afterAll(async () => {
     await pool?.end();
     await server?.close();
   });
 
-  async function newTables(schema = `load_${++schemas}`) {
+  async function newTables() {
+    const schema = `load_${++schemas}`;
     const store = postgresStore(pool, { schema });
     await store.setUp();
     await store.close();
-    return { schema };
+    return schema;
   }
-  /** What is in each table that a load fills, and the number that the next key gets. */
-  async function contents(schema: string): Promise<unknown> {
-    const rowsOf = (table: string, condition = "true") =>
-      `(SELECT coalesce(json_agg(t ORDER BY t::text), '[]') FROM ${schema}.${table} t WHERE ${condition}) AS ${table}`;
-    const { rows } = await pool.query(
-      `SELECT ${rowsOf("entities", "kind <> 'copy'")}, ${rowsOf("keys")}, ${rowsOf("accounts")}, ${rowsOf("idempotency")},
-         ${rowsOf("audit")}, pg_sequence_last_value('${schema}.key_numbers')::text AS number`,
-    );
-    return rows[0];
+  async function connected(): Promise<pg.Client> {
+    const connection = new pg.Client({ connectionString: address });
+    connection.on("error", () => undefined);
+    endings.push(() => connection.end());
+    await connection.connect();
+    return connection;
   }
-  const NOTHING = { entities: [], keys: [], accounts: [], idempotency: [], audit: [], number: null };
-  /** Waits until as many sessions of the database wait for a row that another one holds. */
-  async function waiting(sessions: number): Promise<void> {
-    const text = `SELECT count(*)::int AS n FROM pg_stat_activity
-      WHERE datname = current_database() AND wait_event_type = 'Lock'`;
-    for (const deadline = performance.now() + 3_000; ; await wait(5)) {
-      if (((await pool.query(text)).rows as { n: number }[])[0]!.n === sessions) return;
-      if (performance.now() > deadline) throw new Error("no session waits");
-    }
+  const begin = async (schema: string, connection?: pg.Client) =>
+    beginLoad(connection ?? (await connected()), SECRET, { schema, timeout: TIMEOUT });
+  /** Rows of each table that a load fills, as others see them. */
+  async function rowsIn(schema: string): Promise<unknown> {
+    const tables = ["entities", "keys", "accounts", "idempotency", "idempotency_counts", "audit", "tag_sets"];
+    const counts = tables.map((table) => `(SELECT count(*)::int FROM ${schema}.${table}) AS ${table}`);
+    return (await pool.query(`SELECT ${counts.join(", ")}`)).rows[0] as unknown;
   }
+  const NOTHING = { entities: 0, keys: 0, accounts: 0, idempotency: 0, idempotency_counts: 0, audit: 0, tag_sets: 0 };
+  const ALL = { entities: 1, keys: 1, accounts: 1, idempotency: 1, idempotency_counts: 1, audit: 1, tag_sets: 1 };
 
-  it("fills every table while no other load begins", async () => {
-    const { schema } = await newTables();
-    const load = await beginLoad(pool, SECRET, { schema });
-    // The same page again does no harm.
-    for (const page of [...PAGES, ...PAGES]) await load.write(page);
+  it("fills every table at once: nobody sees a row before the end", async () => {
+    const schema = await newTables();
+    const load = await begin(schema);
+    for (const page of PAGES) await load.write(page);
     expect(await load.counts()).toEqual({
       ...{ apis: 1, keys: 1, idempotency: 1, audit: 1, tag_sets: 1, alerts: 0 },
       ...{ subjects: 0, outcomes_hour: 0, outcomes_day: 0, credit_days: 0 },
     });
+    expect(await rowsIn(schema)).toEqual(NOTHING);
     await load.finish();
+    await load.cancel();
+    expect(await rowsIn(schema)).toEqual(ALL);
+    const { rows } = await pool.query(`SELECT nextval('${schema}.key_numbers')::int AS n, idempotency_secret AS secret
+      FROM ${schema}.meta`);
+    expect(rows).toEqual([{ n: 8, secret: SECRET }]);
   });
 
-  it.each(PAGES.map((page) => [page.kind, page] as const))(
-    "writes no page of %s after another load has begun",
-    async (_kind, page) => {
-      const { schema } = await newTables();
-      const overtaken = await beginLoad(pool, SECRET, { schema });
-      await beginLoad(pool, SECRET, { schema });
-      await expect(overtaken.write(page)).rejects.toMatchObject(OVERTAKEN);
-      expect(await contents(schema)).toEqual(NOTHING);
-    },
-  );
-
-  it.each(PAGES.map((page) => [page.kind, page] as const))(
-    "writes no page of %s after another load has finished",
-    async (_kind, page) => {
-      const { schema } = await newTables();
-      const overtaken = await beginLoad(pool, SECRET, { schema });
-      const load = await beginLoad(pool, SECRET, { schema });
-      await load.write(KEYS);
-      await load.finish();
-      await pool.query(`UPDATE ${schema}.accounts SET remaining = 0, spent = 100`);
-      const before = await contents(schema);
-      await expect(overtaken.write(page)).rejects.toMatchObject(OVERTAKEN);
-      expect(await contents(schema)).toEqual(before);
-    },
-  );
-
-  it("writes the account of no key after another load has begun between the two statements of a page", async () => {
-    const { schema } = await newTables();
-    const between: PostgresClient = {
-      async query(text, values) {
-        if (/INSERT INTO \S+accounts/.test(text)) await beginLoad(pool, SECRET, { schema });
-        return pool.query(text, values);
-      },
-    };
-    const overtaken = await beginLoad(between, SECRET, { schema });
-    await expect(overtaken.write(KEYS)).rejects.toMatchObject(OVERTAKEN);
-    expect(await contents(schema)).toEqual(NOTHING);
+  it.each([
+    ["is cancelled", (load: PostgresLoad) => load.cancel()],
+    ["loses its connection", (_load: PostgresLoad, connection: pg.Client) => connection.end()],
+  ])("leaves nothing where it %s, and another load begins", async (_what, stop) => {
+    const schema = await newTables();
+    const connection = await connected();
+    const load = await begin(schema, connection);
+    for (const page of PAGES) await load.write(page);
+    await stop(load, connection);
+    const next = await begin(schema);
+    expect(await rowsIn(schema)).toEqual(NOTHING);
+    for (const page of PAGES) await next.write(page);
+    await next.finish();
+    expect(await rowsIn(schema)).toEqual(ALL);
   });
 
-  it("writes no page after it has finished", async () => {
-    const { schema } = await newTables();
-    const load = await beginLoad(pool, SECRET, { schema });
-    await load.finish();
-    await expect(load.write(KEYS)).rejects.toMatchObject({ code: "CONFLICT" });
-    expect(await contents(schema)).toEqual({ ...NOTHING, number: "1" });
-  });
-
-  it("writes no page, and does not finish, after its tables were dropped and another load has begun", async () => {
-    const { schema } = await newTables();
-    const overtaken = await beginLoad(pool, SECRET, { schema });
-    await pool.query(`DROP SCHEMA ${schema} CASCADE`);
-    await newTables(schema);
-    await beginLoad(pool, SECRET, { schema });
-    await expect(overtaken.write(KEYS)).rejects.toMatchObject(OVERTAKEN);
-    await expect(overtaken.finish()).rejects.toMatchObject(OVERTAKEN);
-    expect(await contents(schema)).toEqual(NOTHING);
-  });
-
-  it.each(PAGES.map((page) => [page.kind, page] as const))(
-    "writes no page of %s that waited while another load began",
-    async (_kind, page) => {
-      const { schema } = await newTables();
-      const overtaken = await beginLoad(pool, SECRET, { schema });
-      const { client, isSent, commit } = holding(pool, /UPDATE \S+entities SET version = version \+ 1/);
-      const beginning = beginLoad(client, SECRET, { schema });
-      await isSent;
-      const writing = overtaken.write(page);
-      writing.catch(() => undefined);
-      await waiting(1);
-      commit();
-      await beginning;
-      await expect(writing).rejects.toMatchObject(OVERTAKEN);
-      expect(await contents(schema)).toEqual(NOTHING);
-    },
-  );
-
-  it("writes no page that waited while its load was about to finish", async () => {
-    const { schema } = await newTables();
-    const { client, isSent, commit } = holding(pool, /^UPDATE \S+entities SET body/);
-    const load = await beginLoad(client, SECRET, { schema });
-    const finishing = load.finish();
-    await isSent;
-    const writing = load.write(KEYS);
-    writing.catch(() => undefined);
-    await waiting(1);
-    commit();
-    await finishing;
-    await expect(writing).rejects.toMatchObject({ code: "CONFLICT" });
-    expect(await contents(schema)).toEqual({ ...NOTHING, number: "1" });
-  });
-
-  it("removes a page that another load committed while this one waited to begin", async () => {
-    const { schema } = await newTables();
-    const { client, isSent, commit } = holding(pool, /INSERT INTO \S+keys/);
-    const overtaken = await beginLoad(client, SECRET, { schema });
-    const writing = overtaken.write(KEYS);
-    writing.catch(() => undefined);
-    await isSent;
-    const beginning = beginLoad(pool, SECRET, { schema });
-    await waiting(1);
-    commit();
-    const load = await beginning;
-    // The keys were written before the other load began; their accounts were not, or were removed as well.
-    await writing.catch((error: unknown) => expect(error).toMatchObject(OVERTAKEN));
-    expect(await contents(schema)).toEqual(NOTHING);
+  it("of two at once refuses the later one, whether the first goes on or has finished", async () => {
+    const schema = await newTables();
+    const load = await begin(schema);
+    await expect(begin(schema)).rejects.toMatchObject({
+      code: "CONFLICT",
+      detail: expect.stringContaining("writes to the target") as string,
+    });
+    const waiting = begin(schema);
     await load.write(KEYS);
     await load.finish();
+    await expect(waiting).rejects.toMatchObject({ code: "CONFLICT" });
+    await expect(begin(schema)).rejects.toMatchObject({
+      code: "CONFLICT",
+      detail: expect.stringContaining("was copied to the target before") as string,
+    });
   });
 
-  it("begins again after one that ended before it had removed what was there", async () => {
-    const { schema } = await newTables();
-    const first = await beginLoad(pool, SECRET, { schema });
-    await first.write(KEYS);
-    const failing: PostgresClient = {
-      query: (text, values) =>
-        /DELETE FROM/.test(text)
-          ? Promise.reject(Object.assign(new Error("refused"), { code: "42501" }))
-          : pool.query(text, values),
-    };
-    await expect(beginLoad(failing, SECRET, { schema })).rejects.toMatchObject({ code: "STORE_FAILED" });
-    await expect(first.write(KEYS)).rejects.toMatchObject(OVERTAKEN);
-    const load = await beginLoad(pool, SECRET, { schema });
-    expect(await contents(schema)).toEqual(NOTHING);
+  it("a node that is served from the tables writes nothing until the load has ended", async () => {
+    const schema = await newTables();
+    const load = await begin(schema);
+    const node = postgresStore(pool, { schema, timeout: 1_000 });
+    endings.push(() => node.close());
+    await expect(node.write([{ table: "apis", row: api() }])).rejects.toMatchObject({ code: "STORE_BUSY" });
+    for (const page of PAGES) await load.write(page);
     await load.finish();
+    await node.pollChanges("anew");
+    expect(await node.readMany("apis", ["api_1"])).toMatchObject([{ version: 1 }]);
+  });
+
+  it.each([
+    ["entities", "(kind, id, workspace_id, version, deleted, body) VALUES ('roles', 'r', 'ws_1', 1, false, '{}')"],
+    ["accounts", "VALUES (7, true, 0, 0, 0, 0)"],
+    ["idempotency_counts", "VALUES ('ws_1', 0)"],
+    ["tag_sets", "(number, workspace_id, tags, day) VALUES (1, 'ws_1', '[]', 1)"],
+    // Whatever is left of a store that was used and emptied.
+    ["changes", "(what) VALUES ('all')"],
+  ])("refuses tables of which %s holds a row", async (table, row) => {
+    const schema = await newTables();
+    await pool.query(`INSERT INTO ${schema}.${table} ${row}`);
+    await expect(begin(schema)).rejects.toMatchObject({
+      code: "CONFLICT",
+      detail: expect.stringContaining("holds rows already") as string,
+    });
   });
 });

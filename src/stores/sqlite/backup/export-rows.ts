@@ -8,13 +8,12 @@ import type { IdentityRow, Rows } from "../../../contracts/store.js";
 import { type Account, type Lease, sweep } from "../../../credits/account.js";
 import { ENTITY_TABLES, type EntityTable } from "../../codec/entity-codec.js";
 import {
-  COUNT_TABLES,
-  type CountRow,
-  type CountTable,
-  type ExportedAudit,
   type ExportedKey,
   type ExportedPage,
   type PlainTable,
+  SHARED_TABLES,
+  type SharedRow,
+  type SharedTable,
 } from "../../codec/exported-rows.js";
 import { loadDriver, openFile } from "../connection/driver.js";
 import { type Handle, select } from "../connection/handle.js";
@@ -30,9 +29,7 @@ import { KeystileError } from "../../../contracts/errors.js";
 export const EXPORTED_TABLES: readonly string[] = [
   ...Object.values(TABLES),
   "keystile_keys",
-  "keystile_idempotency",
-  "keystile_audit",
-  ...Object.keys(COUNT_TABLES).map((table) => `keystile_${table}`),
+  ...Object.keys(SHARED_TABLES).map((table) => `keystile_${table}`),
 ];
 /** Rows of a page. */
 const PAGE = 1_000;
@@ -125,54 +122,18 @@ function read(handle: Handle): Omit<Export, "close"> {
       page = numbers.all(Number((page.at(-1) as { number: number | bigint }).number));
     }
   }
-  function* oncePages(): Iterable<ExportedPage> {
-    const records = select<{ id: string; workspace_id: string; body: string; expires: number | bigint }>(
-      handle,
-      `SELECT id, workspace_id, body, expires FROM keystile_idempotency WHERE id > ? ORDER BY id LIMIT ${PAGE}`,
-    );
-    for (let page = records.all(""); page.length > 0; page = records.all((page.at(-1) as { id: string }).id)) {
-      const rows = page.map(({ id, workspace_id: workspaceId, body, expires }) => ({
-        id,
-        workspaceId,
-        body,
-        until: Number(expires),
-      }));
-      yield { kind: "idempotency", rows };
-    }
-  }
-  function* auditPages(): Iterable<ExportedPage> {
-    type Raw = Record<"time" | "workspace_id" | "actor_kind" | "operation" | "ids" | "fields", string> & {
-      readonly number: number | bigint;
-      readonly actor: string | null;
-      readonly count: number | bigint;
-    };
-    const entries = select<Raw>(handle, `SELECT * FROM keystile_audit WHERE number > ? ORDER BY number LIMIT ${PAGE}`);
-    for (let page = entries.all(0); page.length > 0; page = entries.all(Number((page.at(-1) as Raw).number))) {
-      const rows = page.map((raw): ExportedAudit => ({
-        number: Number(raw.number),
-        time: raw.time,
-        workspaceId: raw.workspace_id,
-        actorKind: raw.actor_kind,
-        actor: raw.actor,
-        operation: raw.operation,
-        ids: JSON.parse(raw.ids) as string[],
-        fields: JSON.parse(raw.fields) as string[],
-        count: Number(raw.count),
-      }));
-      yield { kind: "audit", rows };
-    }
-  }
-  function* countPages(kind: CountTable): Iterable<ExportedPage> {
-    const key = COUNT_TABLES[kind];
-    const records = select<Record<string, string | number | bigint | null>>(
+  function* sharedPages(kind: SharedTable): Iterable<ExportedPage> {
+    const key = SHARED_TABLES[kind];
+    const records = select<Raw>(
       handle,
       `SELECT * FROM keystile_${kind} WHERE (${key.join(", ")}) > (${key.map(() => "?").join(", ")})
        ORDER BY ${key.join(", ")} LIMIT ${PAGE}`,
     );
-    let after = key.map(() => Number.MIN_SAFE_INTEGER);
+    let after: (string | number)[] = key.map((name) => (name === "id" ? "" : Number.MIN_SAFE_INTEGER));
     for (let page = records.all(...after); page.length > 0; page = records.all(...after)) {
-      after = key.map((name) => Number(page.at(-1)?.[name]));
-      yield { kind, rows: page.map(toCountRow) };
+      const rows = page.map((raw) => toSharedRow(kind, raw));
+      after = key.map((name) => rows.at(-1)?.[name] as string | number);
+      yield { kind, rows };
     }
   }
   return {
@@ -181,16 +142,21 @@ function read(handle: Handle): Omit<Export, "close"> {
     *pages() {
       for (const table of ENTITY_TABLES) yield* entityPages(table);
       yield* keyPages();
-      yield* oncePages();
-      yield* auditPages();
-      for (const table of Object.keys(COUNT_TABLES) as CountTable[]) yield* countPages(table);
+      for (const table of Object.keys(SHARED_TABLES) as SharedTable[]) yield* sharedPages(table);
     },
   };
 }
 
-function toCountRow(raw: Readonly<Record<string, string | number | bigint | null>>): CountRow {
+type Raw = Readonly<Record<string, string | number | bigint | null>>;
+
+function toSharedRow(kind: SharedTable, raw: Raw): SharedRow {
   // Of a set of tags, its digest is this store's alone.
   const { digest: _, ...rest } = raw;
-  const plain = Object.entries(rest).map(([name, value]) => [name, typeof value === "bigint" ? Number(value) : value]);
-  return Object.fromEntries(plain) as CountRow;
+  const isList = (name: string): boolean => kind === "audit" && (name === "ids" || name === "fields");
+  return Object.fromEntries(
+    Object.entries(rest).map(([name, value]): [string, SharedRow[string]] => [
+      name,
+      isList(name) ? (JSON.parse(value as string) as string[]) : typeof value === "bigint" ? Number(value) : value,
+    ]),
+  );
 }
