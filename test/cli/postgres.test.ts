@@ -5,19 +5,12 @@
 import { existsSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import pg from "pg";
-import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { copyDatabase } from "../../src/cli/database/copy-database.js";
-import { createKeyring, createVerifier } from "../../src/index.js";
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
+import { createKeyring, createRatelimits, createVerifier } from "../../src/index.js";
+import { postgresStore } from "../../src/stores/postgres/index.js";
 import { SCHEMA_VERSION } from "../../src/stores/postgres/schema.js";
 import { sqliteStore } from "../../src/stores/sqlite/index.js";
-import {
-  noPgbouncer,
-  noPostgres,
-  startPgbouncer,
-  startPostgres,
-  type TestPostgres,
-  wait,
-} from "../servers/postgres.js";
+import { noPgbouncer, noPostgres, startPgbouncer, startPostgres, type TestPostgres } from "../servers/postgres.js";
 import { folder, run, serve } from "./support.js";
 
 const FOLDER = folder();
@@ -114,43 +107,13 @@ describe.skipIf(noPostgres !== undefined)("the command line with PostgreSQL", ()
         stdout: "",
         stderr: expect.stringContaining("GRANT UPDATE ON ALL SEQUENCES"),
       });
+      // Of what failed no connection is left.
+      const sessions = "SELECT 1 FROM pg_stat_activity WHERE usename = 'copier'";
+      await vi.waitFor(async () => expect(await server.sql(sessions, database)).toEqual([]));
       await server.sql("GRANT UPDATE ON ALL SEQUENCES IN SCHEMA keystile TO copier", database);
       expect(await ran("copy", "--from", file, "--to", to)).toMatchObject({ code: 0, stderr: "" });
     },
   );
-
-  it("lets go of every connection after a copy that failed while the store listened", { timeout: 60_000 }, async () => {
-    const file = join(FOLDER, "failing.db");
-    const store = sqliteStore(file);
-    await createKeyring(store).createApi({ name: "docs" });
-    await store.close();
-    const address = await server.newDatabase();
-    const database = new URL(address).pathname.slice(1);
-    const pool = new pg.Pool({ connectionString: address, max: 2 });
-    // Statements go out on the connections of the pool.
-    const refusing = (client: pg.PoolClient) => {
-      const query = client.query.bind(client) as (...given: unknown[]) => unknown;
-      return Object.assign(client, {
-        async query(...given: unknown[]) {
-          if (!JSON.stringify(given).includes("SELECT kind, pg_catalog.count")) return query(...given);
-          const listening =
-            "SELECT 1 FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND datname = current_database()";
-          while ((await server.sql(listening, database)).length === 0) await wait(10);
-          throw Object.assign(new Error("refused"), { code: "42501" });
-        },
-      });
-    };
-    const connect = pool.connect.bind(pool);
-    const failing = Object.assign(pool, {
-      connect: ((onConnected: (error?: Error, client?: pg.PoolClient) => void) => {
-        connect((error, client) => onConnected(error, client && refusing(client)));
-      }) as never,
-    });
-    const copying = copyDatabase(file, failing, { schema: "keystile", onProgress: () => undefined });
-    await expect(copying).rejects.toMatchObject({ code: "STORE_FAILED" });
-    await pool.end();
-    expect(pool.totalCount).toBe(0);
-  });
 
   it("makes tables, an API and a root key at the first start, once", { timeout: 60_000 }, async () => {
     const address = await server.newDatabase();
@@ -178,6 +141,49 @@ describe.skipIf(noPostgres !== undefined)("the command line with PostgreSQL", ()
     );
     await pool.end();
     expect(rows).toEqual([{ keys: 1, other: null }]);
+  });
+
+  it("makes and lists root keys, APIs, keys and the rest with --store, in the schema that --schema names", async () => {
+    const address = await server.newDatabase();
+    const place = ["--store", address, "--schema", "keys_2"];
+    expect(await ran("root-keys", "list", ...place)).toMatchObject({
+      code: 3,
+      stderr: expect.stringContaining("npx keystile schema postgres"),
+    });
+    const pool = new pg.Pool({ connectionString: address });
+    const store = postgresStore(pool, { schema: "keys_2" });
+    await store.setUp();
+    const done = async (...argv: string[]) => {
+      const { code, stdout, stderr } = await ran(...argv, ...place);
+      expect([argv, code, stderr]).toEqual([argv, 0, expect.not.stringContaining("error")]);
+      return stdout;
+    };
+    const apiId = (await done("apis", "create", "docs")).trim();
+    expect(await done("apis", "list")).toContain(apiId);
+    const [keyId = "", key = ""] = (await done("keys", "create", "--api-id", apiId, "--credits", "3")).split("\n");
+    expect(await done("keys", "list", "--state", "active")).toContain(keyId);
+    expect(JSON.parse(await done("keys", "get", keyId, "--output", "json"))).toMatchObject({ keyId, apiId });
+    const [rootKeyId = ""] = (await done("root-keys", "create", "--all")).split("\n");
+    expect(await done("root-keys", "list")).toContain(rootKeyId);
+    expect(await done("migrations", "create", "--algorithm", "sha256", "--id", "mig_1")).toBe("mig_1\n");
+    const hash = "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae";
+    const keys = JSON.stringify([{ hash }]);
+    const imported = await done("import", "--migration-id", "mig_1", "--api-id", apiId, "--keys", keys);
+    expect(JSON.parse(imported)).toEqual({ migrated: 1, failed: 0 });
+    const verifier = createVerifier(store, { analytics: true });
+    expect(await verifier.verify({ key })).toMatchObject({ valid: true, credits: 2 });
+    await verifier.close();
+    expect(await done("analytics")).toContain("VALID");
+    expect(await done("keys", "disable", keyId)).toBe(`disabled ${keyId}\n`);
+    expect(await done("root-keys", "revoke", rootKeyId)).toBe(`revoked ${rootKeyId}\n`);
+    await createRatelimits(store).createNamespace({ name: "mail" });
+    expect(await done("namespaces", "list")).toContain("mail");
+    await store.close();
+    await pool.end();
+    expect(await ran("keys", "list", "--store", address, "--db", "keys.db")).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining("takes one of: --db FILE, --store ADDRESS"),
+    });
   });
 
   it("refuses what it cannot serve, by its reason", async () => {
@@ -247,7 +253,7 @@ describe.skipIf(noPostgres !== undefined)("the command line with PostgreSQL", ()
     ]);
     expect(await ran("root-keys", "list", "--db", address)).toMatchObject({
       code: 2,
-      stderr: expect.stringContaining("must be a file, not an address"),
+      stderr: expect.stringContaining("take its address as --store"),
     });
     expect((await ran("doctor")).code).toBe(2);
     expect((await ran("doctor", "--store", `postgres://x:${server.password}@127.0.0.1:1/none`)).stdout).toContain(

@@ -1,12 +1,12 @@
-/** `keystile analytics`, on the database file: verifications by time, outcome and the rest, as a chart or as data. */
+/** `keystile analytics`, on a store: verifications by time, outcome and the rest, as a chart or as data. */
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { createAnalytics } from "../../analytics/analytics.js";
 import type { AnalyticsDimension } from "../../analytics/query.js";
 import type { AnalyticsRow } from "../../analytics/rows.js";
-import { withStore } from "../database/database.js";
+import { addStoreFlags, type StoreFlags, withStore } from "../database/database.js";
 import { wrapped } from "../io/help.js";
 import type { Io } from "../io/io.js";
-import { toInteger, toPath } from "../io/parsers.js";
+import { toInteger } from "../io/parsers.js";
 import { count, note, oneLine, pretty } from "../io/text.js";
 
 const HELP = `
@@ -22,8 +22,7 @@ const LENGTHS = { m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
 const WIDTH = 40;
 const MAX_ROWS = 100_000_000;
 
-interface Flags {
-  readonly db: string;
+interface Flags extends StoreFlags {
   readonly output?: "csv" | "ndjson" | "json";
   readonly by: readonly AnalyticsDimension[];
   readonly since: number;
@@ -33,10 +32,8 @@ interface Flags {
 }
 
 export function addAnalyticsCommand(program: Command, io: Io): void {
-  program
-    .command("analytics")
-    .description("Add up verifications of a database file.")
-    .requiredOption("--db <file>", "the database file", toPath)
+  addStoreFlags(program.command("analytics"))
+    .description("Add up the verifications that a store has counted.")
     .option("--by <names>", "day, hour, month, outcome, keyId, externalId, apiId, tag, tag:NAME; up to four", toNames, [
       "day",
       "outcome",
@@ -50,9 +47,10 @@ export function addAnalyticsCommand(program: Command, io: Io): void {
     .action((flags: Flags) => show(flags, io));
 }
 
-async function show({ db, output, since, workspace, ...asked }: Flags, io: Io): Promise<void> {
+async function show(flags: Flags, io: Io): Promise<void> {
+  const { db, store: address, schema, output, since, workspace, ...asked } = flags;
   const query = { ...asked, from: io.now() - since, to: io.now() };
-  await withStore(db, async (store) => {
+  await withStore(flags, async (store) => {
     const options = { maxRows: MAX_ROWS, clock: io.now, ...(workspace !== undefined && { workspaceId: workspace }) };
     const analytics = createAnalytics(store, options);
     if (output === "csv" || output === "ndjson") {

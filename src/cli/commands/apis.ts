@@ -1,13 +1,12 @@
-/** `keystile apis list|create`, on the database file: which API is which. */
+/** `keystile apis list|create`, on a store: which API is which. */
 import type { Command } from "commander";
 import type { V2ApisGetApiResponseData } from "../../keyring/schemas/responses.js";
 import { addDatabaseFlags, type DatabaseFlags, withKeyringFor } from "../database/database.js";
 import type { FlagAliases } from "../io/failures.js";
 import { wrapped } from "../io/help.js";
 import type { Io } from "../io/io.js";
-import { type Columns, type ListFlags, writeList } from "../io/table.js";
+import { addLimit, type Columns, type ListFlags, writeList } from "../io/table.js";
 import { pretty } from "../io/text.js";
-import { addLimit } from "./keys.js";
 
 const FLAG_ALIASES: FlagAliases = new Map([
   ["name", "<name>"],
@@ -21,23 +20,21 @@ const COLUMNS: Columns<V2ApisGetApiResponseData> = {
 };
 
 export function addApisCommand(program: Command, io: Io): void {
-  const apis = program.command("apis").description("APIs of a database file.");
+  const apis = program.command("apis").description("APIs in a store.");
   addLimit(addDatabaseFlags(apis.command("list")))
     .description("List the APIs: id, whether it is enabled, name.")
     .addHelpText("after", wrapped("\nExample:\n  $ keystile apis list --db keys.db"))
     .action((flags: DatabaseFlags & ListFlags) =>
-      withKeyringFor(flags.db, FLAG_ALIASES, (keyring) =>
-        writeList(io, flags, (page) => keyring.listApis(page), COLUMNS),
-      ),
+      withKeyringFor(flags, FLAG_ALIASES, (keyring) => writeList(io, flags, (page) => keyring.listApis(page), COLUMNS)),
     );
   addDatabaseFlags(apis.command("create"))
     .argument("<name>", "for people, 3 to 256 characters")
     .option("--api-id <id>", "its id, 8 to 255 characters; default: a new one")
     .description("Make an API: a place for keys.")
     .addHelpText("after", wrapped("\nExample:\n  $ keystile apis create --db keys.db 'my api'"))
-    .action(async (name: string, { db, output, apiId }: DatabaseFlags & { readonly apiId?: string }) => {
+    .action(async (name: string, { apiId, ...flags }: DatabaseFlags & { readonly apiId?: string }) => {
       const body = { name, ...(apiId !== undefined && { apiId }) };
-      const data = await withKeyringFor(db, FLAG_ALIASES, (keyring) => keyring.createApi(body));
-      await io.stdout.write(output === "json" ? `${pretty(data)}\n` : `${data.apiId}\n`);
+      const data = await withKeyringFor(flags, FLAG_ALIASES, (keyring) => keyring.createApi(body));
+      await io.stdout.write(flags.output === "json" ? `${pretty(data)}\n` : `${data.apiId}\n`);
     });
 }

@@ -4,7 +4,7 @@ import { type Command, Option } from "commander";
 import { makeBackup } from "../../stores/sqlite/backup/make-backup.js";
 import { temporaryName } from "../../stores/sqlite/backup/files.js";
 import { restoreBackup } from "../../stores/sqlite/backup/restore.js";
-import { addDatabaseFlags, assertDatabase, assertNoFolder, type DatabaseFlags, filesOf } from "../database/database.js";
+import { assertDatabase, assertNoFolder, filesOf, outputOption } from "../database/database.js";
 import { type CommandResult, EXIT, usage } from "../io/failures.js";
 import { wrapped } from "../io/help.js";
 import type { Io } from "../io/io.js";
@@ -39,12 +39,20 @@ Example:
 /** Milliseconds for which a backup waits for locks. */
 const BUSY_TIMEOUT = 10_000;
 
+interface FileFlags {
+  readonly db: string;
+  readonly output?: "json";
+}
+
+const addFileFlags = (command: Command): Command =>
+  command.requiredOption("--db <file>", "the database file", toPath).addOption(outputOption());
+
 export function addBackupCommands(program: Command, io: Io, result: CommandResult): void {
-  addDatabaseFlags(program.command("backup"))
+  addFileFlags(program.command("backup"))
     .description("Copy a database file while it is in use.")
     .requiredOption("--to <file>", "the copy, which must not exist", toPath)
     .addHelpText("after", wrapped(BACKUP_HELP))
-    .action(async ({ db, output, to }: DatabaseFlags & { readonly to: string }) => {
+    .action(async ({ db, output, to }: FileFlags & { readonly to: string }) => {
       assertDatabase(db);
       assertOtherPlace(to, db);
       const progress = startLine(io);
@@ -65,12 +73,12 @@ export function addBackupCommands(program: Command, io: Io, result: CommandResul
       await note(io, `${count(broken)} accounts do not add up; run: npx keystile doctor --reconcile --db ${db}`);
     });
 
-  addDatabaseFlags(program.command("restore"))
+  addFileFlags(program.command("restore"))
     .description("Put a backup in the place of a database file.")
     .requiredOption("--from <file>", "a file that `keystile backup` made", toPath)
     .addOption(new Option("--force", "move the database that is there aside").default(false))
     .addHelpText("after", wrapped(RESTORE_HELP))
-    .action(async ({ db, output, from, force }: DatabaseFlags & { readonly from: string; readonly force: boolean }) => {
+    .action(async ({ db, output, from, force }: FileFlags & { readonly from: string; readonly force: boolean }) => {
       assertNoFolder(db);
       assertBackup(from, db);
       const progress = startLine(io);

@@ -4,10 +4,8 @@ import type { AddressInfo } from "node:net";
 import type { Command } from "commander";
 import { createConsoleListener } from "../../console/index.js";
 import type { Store } from "../../contracts/store.js";
-import { postgresStore } from "../../stores/postgres/index.js";
-import { MAX_AUDIT_ROWS } from "../../stores/sqlite/options.js";
 import { withStore } from "../database/database.js";
-import { openPool, schemaOption, withoutCredentials } from "../database/postgres.js";
+import { schemaOption, withoutCredentials } from "../database/postgres.js";
 import { givenAs, readEnvironment } from "../io/environment.js";
 import { EXIT, failure, toFailure, usage } from "../io/failures.js";
 import { wrapped } from "../io/help.js";
@@ -55,18 +53,11 @@ export function addConsoleCommand(program: Command, io: Io): void {
   readEnvironment(command, io);
 }
 
-async function open(io: Io, flags: ConsoleFlags): Promise<void> {
-  if (flags.store === undefined) return withStore(flags.db, (store) => run(io, store, flags.db, flags));
-  const name = withoutCredentials(flags.store);
-  const pool = await openPool(flags.store);
-  // The bound of the audit trail is the server's: here nothing is removed from it.
-  const store = postgresStore(pool, { schema: flags.schema, audit: { rows: MAX_AUDIT_ROWS } });
-  try {
-    await run(io, store, name, flags);
-  } finally {
-    await store.close();
-    await pool.end();
-  }
+function open(io: Io, flags: ConsoleFlags): Promise<void> {
+  const { db, store: address, schema } = flags;
+  if (address === undefined) return withStore({ db, schema }, (store) => run(io, store, db, flags));
+  const name = withoutCredentials(address);
+  return withStore({ store: address, schema }, (store) => run(io, store, name, flags));
 }
 
 async function run(io: Io, store: Store, name: string, { port, readOnly = false }: ConsoleFlags): Promise<void> {

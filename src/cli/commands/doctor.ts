@@ -1,15 +1,14 @@
 /**
  * `keystile doctor`: checks a database file, or a PostgreSQL, and this machine, one line per check. Changes nothing.
  */
-import { type Command, Option } from "commander";
+import type { Command } from "commander";
+import { addDatabaseFlags, assertOneStore, type DatabaseFlags } from "../database/database.js";
 import { examine } from "../database/doctor-checks.js";
 import { examinePostgres } from "../database/doctor-postgres.js";
 import type { Finding } from "../database/finding.js";
-import { schemaOption } from "../database/postgres.js";
-import { type CommandResult, EXIT, usage } from "../io/failures.js";
+import { type CommandResult, EXIT } from "../io/failures.js";
 import { wrapped } from "../io/help.js";
 import type { Io } from "../io/io.js";
-import { toAddress, toPath } from "../io/parsers.js";
 import { type Colour, count, paint, pretty, stripControlChars } from "../io/text.js";
 
 const HELP = `
@@ -33,17 +32,13 @@ Example:
 const COLOURS: Readonly<Record<Finding["level"], Colour>> = { ok: "green", warn: "yellow", fail: "red" };
 
 export function addDoctorCommand(program: Command, io: Io, result: CommandResult): void {
-  program
-    .command("doctor")
+  addDatabaseFlags(program.command("doctor"))
     .description("Examine a database file, or a PostgreSQL, and this machine.")
-    .option("--db <file>", "the database file", toPath)
-    .option("--store <address>", "in place of --db: postgres://USER@HOST/DATABASE", toAddress)
-    .addOption(schemaOption("with --store"))
-    .addOption(new Option("--output <form>", "json: for programs").choices(["json"]))
     .option("--reconcile", "also check the credits of every key")
     .addHelpText("after", wrapped(HELP))
-    .action(async ({ db, store, schema, output, reconcile = false }: DoctorFlags) => {
-      if ((db === undefined) === (store === undefined)) throw usage("takes one of: --db FILE, --store ADDRESS");
+    .action(async (flags: DatabaseFlags & { readonly reconcile?: boolean }) => {
+      assertOneStore(flags);
+      const { db, store, schema, output, reconcile = false } = flags;
       const onProgress = (accounts: number) => {
         if (io.stderr.isTTY) void io.stderr.write(`\r${count(accounts)} accounts`);
       };
@@ -57,14 +52,6 @@ export function addDoctorCommand(program: Command, io: Io, result: CommandResult
       else for (const finding of findings) await io.stdout.write(`${toLine(io, finding)}\n`);
       if (!isFit) result.exitCode = EXIT.no;
     });
-}
-
-interface DoctorFlags {
-  readonly db?: string;
-  readonly store?: string;
-  readonly schema: string;
-  readonly output?: "json";
-  readonly reconcile?: boolean;
 }
 
 function toLine(io: Io, { level, check, text }: Finding): string {

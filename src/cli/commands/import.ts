@@ -1,16 +1,9 @@
-/** `keystile import`: imports keys that were hashed elsewhere straight into a database file. */
+/** `keystile import`: imports keys that were hashed elsewhere straight into a store. */
 import { type Command, Option } from "commander";
 import type { Store } from "../../contracts/store.js";
 import { dryStore } from "../../keyring/import/dry-store.js";
 import { createKeyring, type Keyring } from "../../keyring/keyring.js";
-import {
-  addDatabaseFlags,
-  assertDatabase,
-  COMMAND_LINE,
-  type DatabaseFlags,
-  filesOf,
-  withStore,
-} from "../database/database.js";
+import { addDatabaseFlags, COMMAND_LINE, type DatabaseFlags, filesOf, withStore } from "../database/database.js";
 import { dryRun, noteLost } from "../import/dry-run.js";
 import { type Carryover, type Format, FORMATS, inFormat } from "../import/formats.js";
 import { type KeySource, openCsv, openKeys } from "../import/key-source.js";
@@ -55,7 +48,7 @@ const TABLE = "apikey";
 
 export function addImportCommand(program: Command, io: Io, result: CommandResult): void {
   const command = addDatabaseFlags(program.command("import"))
-    .description("Import keys that were hashed elsewhere into a database file, without a server.")
+    .description("Import keys that were hashed elsewhere into a store, without a server.")
     .option(
       "--migration-id <id>",
       "of `keystile migrations create`; default with --from: its name, made if it is not there",
@@ -81,20 +74,19 @@ export function addImportCommand(program: Command, io: Io, result: CommandResult
 }
 
 async function act(io: Io, flags: Flags, format: Format, source: KeySource, carryover: Carryover) {
-  const { db, apiId, output, from, migrationId = format.algorithm === undefined ? undefined : from } = flags;
-  assertDatabase(db);
+  const { apiId, output, from, migrationId = format.algorithm === undefined ? undefined : from } = flags;
   if (migrationId === undefined) throw usage("--migration-id: is required; `keystile migrations create` makes one");
   const frame = { migrationId, apiId };
-  const job: Omit<Job, "target"> = {
-    io,
-    frame,
-    source,
-    from: flags.keys ?? `@${flags.source}`,
-    targetFiles: filesOf(db),
-    flags,
-    isJson: output === "json",
-  };
-  return withStore(db, async (given) => {
+  return withStore(flags, async (given) => {
+    const job: Omit<Job, "target"> = {
+      io,
+      frame,
+      source,
+      from: flags.keys ?? `@${flags.source}`,
+      targetFiles: flags.db === undefined ? [] : filesOf(flags.db),
+      flags,
+      isJson: output === "json",
+    };
     const store = flags.dryRun ? dryStore(given) : given;
     const keyring = createKeyring(store, { actor: COMMAND_LINE });
     await ensureMigration(store, keyring, migrationId, format);

@@ -1,4 +1,4 @@
-/** `keystile keys list|get|create|disable|revoke`, on the database file. */
+/** `keystile keys list|get|create|disable|revoke`, on a store. */
 import { type Command, Option } from "commander";
 import type { KeyResponseData } from "../../keyring/schemas/responses.js";
 import { type KeyState, keyState } from "../../lib/key-state.js";
@@ -7,7 +7,7 @@ import type { FlagAliases } from "../io/failures.js";
 import { wrapped } from "../io/help.js";
 import type { Io } from "../io/io.js";
 import { collect, toInteger, toTime } from "../io/parsers.js";
-import { type Columns, type ListFlags, writeList } from "../io/table.js";
+import { addLimit, type Columns, type ListFlags, writeList } from "../io/table.js";
 import { note, oneLine, pretty } from "../io/text.js";
 
 const FLAG_ALIASES: FlagAliases = new Map([
@@ -17,8 +17,6 @@ const FLAG_ALIASES: FlagAliases = new Map([
   ["permissions", "--permission"],
   ["roles", "--role"],
 ]);
-/** Most rows that a list shows. */
-const MAX_ROWS = 1_000_000;
 
 interface ListKeysFlags extends DatabaseFlags, ListFlags {
   readonly apiId?: string;
@@ -38,13 +36,8 @@ interface CreateFlags extends DatabaseFlags {
   readonly expires?: number;
 }
 
-/** The flag of every list. */
-export function addLimit(command: Command): Command {
-  return command.option("--limit <rows>", "at most this many; default: 50, or all as JSON", toInteger(1, MAX_ROWS));
-}
-
 export function addKeysCommand(program: Command, io: Io): void {
-  const keys = program.command("keys").description("Keys of a database file.");
+  const keys = program.command("keys").description("Keys in a store.");
   addLimit(addDatabaseFlags(keys.command("list")))
     .option("--api-id <id>", "only keys of this API")
     .option("--external-id <id>", "only keys of this owner")
@@ -69,9 +62,9 @@ export function addKeysCommand(program: Command, io: Io): void {
     .argument("<keyId>", "its id")
     .description("Show a key, and the API that it belongs to.")
     .addHelpText("after", wrapped("\nExample:\n  $ keystile keys get --db keys.db key_…"))
-    .action(async (keyId: string, { db, output }: DatabaseFlags) => {
-      const key = await withKeyringFor(db, FLAG_ALIASES, (keyring) => keyring.getKey({ keyId }));
-      await io.stdout.write(output === "json" ? `${pretty(key)}\n` : toText(key));
+    .action(async (keyId: string, flags: DatabaseFlags) => {
+      const key = await withKeyringFor(flags, FLAG_ALIASES, (keyring) => keyring.getKey({ keyId }));
+      await io.stdout.write(flags.output === "json" ? `${pretty(key)}\n` : toText(key));
     });
   addDatabaseFlags(keys.command("create"))
     .requiredOption("--api-id <id>", "the API, as `keystile apis list` shows it")
@@ -108,13 +101,14 @@ function change(io: Io, keys: Command, name: string, done: string, description: 
     .argument("<keyId>", "its id, as `list` shows it")
     .description(description)
     .addHelpText("after", wrapped(`\nExample:\n  $ keystile keys ${name} --db keys.db key_…`))
-    .action(async (keyId: string, { db, output }: DatabaseFlags) => {
-      await withKeyringFor(db, FLAG_ALIASES, (keyring) => act(keyring, keyId));
-      await io.stdout.write(output === "json" ? "{}\n" : `${done} ${keyId}\n`);
+    .action(async (keyId: string, flags: DatabaseFlags) => {
+      await withKeyringFor(flags, FLAG_ALIASES, (keyring) => act(keyring, keyId));
+      await io.stdout.write(flags.output === "json" ? "{}\n" : `${done} ${keyId}\n`);
     });
 }
 
-async function list(io: Io, { db, output, limit, ...wanted }: ListKeysFlags): Promise<void> {
+async function list(io: Io, flags: ListKeysFlags): Promise<void> {
+  const { db, store, schema, output, limit, ...wanted } = flags;
   const now = io.now();
   const columns: Columns<KeyResponseData> = {
     KEY: ({ keyId }) => keyId,
@@ -124,24 +118,24 @@ async function list(io: Io, { db, output, limit, ...wanted }: ListKeysFlags): Pr
     OWNER: ({ identity }) => identity?.externalId ?? "-",
     NAME: ({ name }) => name ?? "-",
   };
-  await withKeyringFor(db, FLAG_ALIASES, (keyring) =>
+  await withKeyringFor(flags, FLAG_ALIASES, (keyring) =>
     writeList(io, { output, limit }, (page) => keyring.searchKeys({ ...wanted, ...page }), columns),
   );
 }
 
 async function create(io: Io, flags: CreateFlags): Promise<void> {
-  const { db, output, permission, role, credits, ...given } = flags;
+  const { db, store, schema, output, permission, role, credits, ...given } = flags;
   const body = {
     ...given,
     ...(permission !== undefined && { permissions: permission }),
     ...(role !== undefined && { roles: role }),
     ...(credits !== undefined && { credits: { remaining: credits } }),
   };
-  const data = await withKeyringFor(db, FLAG_ALIASES, (keyring) => keyring.createKey(body));
+  const data = await withKeyringFor(flags, FLAG_ALIASES, (keyring) => keyring.createKey(body));
   try {
     await io.reveal(output === "json" ? `${pretty(data)}\n` : `${data.keyId}\n${data.key}\n`);
   } catch (error) {
-    await withKeyringFor(db, FLAG_ALIASES, (keyring) => keyring.deleteKey({ keyId: data.keyId, permanent: true }));
+    await withKeyringFor(flags, FLAG_ALIASES, (keyring) => keyring.deleteKey({ keyId: data.keyId, permanent: true }));
     throw error;
   }
   await note(io, "the key is shown this once; only its digest is kept");

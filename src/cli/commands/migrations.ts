@@ -12,19 +12,17 @@ Example:
   $ keystile migrations create --db keys.db --algorithm sha256`;
 
 export function addMigrationsCommand(program: Command, io: Io): void {
-  const group = program
-    .command("migrations")
-    .description("Migrations of a database file: how imported keys were hashed.");
+  const group = program.command("migrations").description("Migrations in a store: how imported keys were hashed.");
   addDatabaseFlags(group.command("create"))
     .description("Make a migration, which an import of hashed keys names.")
     .requiredOption("--algorithm <name>", "sha256, sha512 (of the whole key) or prefixed-api-key")
     .option("--id <id>", "its id, 3–255 characters; default: a new one")
     .addHelpText("after", wrapped(EXAMPLE))
     .action(
-      async ({ db, output, algorithm, id }: DatabaseFlags & { readonly algorithm: string; readonly id?: string }) => {
+      async ({ algorithm, id, ...flags }: DatabaseFlags & { readonly algorithm: string; readonly id?: string }) => {
         const body = { algorithm, ...(id !== undefined && { id }) };
-        const data = await withKeyring(db, (keyring) => keyring.createMigration(body));
-        await io.stdout.write(output === "json" ? `${pretty(data)}\n` : `${data.migrationId}\n`);
+        const data = await withKeyring(flags, (keyring) => keyring.createMigration(body));
+        await io.stdout.write(flags.output === "json" ? `${pretty(data)}\n` : `${data.migrationId}\n`);
       },
     );
 }

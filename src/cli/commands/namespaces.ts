@@ -1,10 +1,11 @@
-/** `keystile namespaces list`: the namespaces of rate limits in a database file, with their ids. */
+/** `keystile namespaces list`: the namespaces of rate limits in a store, with their ids. */
 import type { Command } from "commander";
 import { createRatelimits } from "../../keyring/ratelimits/create-ratelimits.js";
-import { addDatabaseFlags, type DatabaseFlags, readAll, withStore } from "../database/database.js";
-import type { Io } from "../io/io.js";
-import { note, oneLine, pretty } from "../io/text.js";
+import type { NamespaceData } from "../../keyring/schemas/responses.js";
+import { addDatabaseFlags, type DatabaseFlags, withStore } from "../database/database.js";
 import { wrapped } from "../io/help.js";
+import type { Io } from "../io/io.js";
+import { addLimit, type Columns, type ListFlags, writeList } from "../io/table.js";
 
 const HELP = `
 The id is what a permission on one namespace names, such as ratelimit.<namespace_id>.limit.
@@ -12,15 +13,14 @@ The id is what a permission on one namespace names, such as ratelimit.<namespace
 Example:
   $ keystile namespaces list --db keys.db`;
 
+const COLUMNS: Columns<NamespaceData> = { NAMESPACE: ({ id }) => id, NAME: ({ name }) => name };
+
 export function addNamespacesCommand(program: Command, io: Io): void {
-  const group = program.command("namespaces").description("Namespaces of rate limits in a database file.");
-  addDatabaseFlags(group.command("list"))
+  const group = program.command("namespaces").description("Namespaces of rate limits in a store.");
+  addLimit(addDatabaseFlags(group.command("list")))
     .description("List the namespaces: id and name.")
     .addHelpText("after", wrapped(HELP))
-    .action(async ({ db, output }: DatabaseFlags) => {
-      const rows = await withStore(db, (store) => readAll(createRatelimits(store).listNamespaces));
-      if (output === "json") return io.stdout.write(`${pretty(rows)}\n`);
-      for (const { id, name } of rows) await io.stdout.write(`${oneLine(`${id}  ${name}`)}\n`);
-      if (rows.length === 0) await note(io, "there are none");
-    });
+    .action((flags: DatabaseFlags & ListFlags) =>
+      withStore(flags, (store) => writeList(io, flags, createRatelimits(store).listNamespaces, COLUMNS)),
+    );
 }

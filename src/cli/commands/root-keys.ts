@@ -1,5 +1,5 @@
 /**
- * `keystile root-keys create|list|revoke`, on the database file: no root key can create another over HTTP (contract 5).
+ * `keystile root-keys create|list|revoke`, on a store: no root key can create another over HTTP (contract 5).
  */
 import type { Command } from "commander";
 import type { RootKeyData } from "../../keyring/schemas/responses.js";
@@ -7,7 +7,6 @@ import {
   addDatabaseFlags,
   allPermissions,
   type DatabaseFlags,
-  readAll,
   withKeyring,
   withKeyringFor,
 } from "../database/database.js";
@@ -15,7 +14,8 @@ import { type FlagAliases, usage } from "../io/failures.js";
 import { wrapped } from "../io/help.js";
 import type { Io } from "../io/io.js";
 import { collect, toTime } from "../io/parsers.js";
-import { note, oneLine, pretty } from "../io/text.js";
+import { addLimit, type Columns, type ListFlags, writeList } from "../io/table.js";
+import { note, pretty } from "../io/text.js";
 
 const CREATE_HELP = `
 The root key is printed once: only its digest is kept. Name only the permissions that its bearer needs.
@@ -25,7 +25,7 @@ Examples:
   $ keystile root-keys create --db keys.db --name operations --all`;
 const LIST_HELP = "\nExample:\n  $ keystile root-keys list --db keys.db";
 const REVOKE_HELP = `
-Servers that have the file open refuse it from their next request on.
+Servers on the same file refuse it from their next request on, those on the same PostgreSQL within two seconds.
 
 Example:
   $ keystile root-keys revoke --db keys.db rk_…`;
@@ -43,9 +43,7 @@ interface CreateFlags extends DatabaseFlags {
 }
 
 export function addRootKeysCommand(program: Command, io: Io): void {
-  const group = program
-    .command("root-keys")
-    .description("Root keys of a database file: what callers of the service present.");
+  const group = program.command("root-keys").description("Root keys in a store: what callers of the service present.");
   addDatabaseFlags(group.command("create"))
     .description("Make a root key and show it this once.")
     .option("--name <text>", "for people")
@@ -54,21 +52,22 @@ export function addRootKeysCommand(program: Command, io: Io): void {
     .option("--expires <time>", "Unix milliseconds or an ISO 8601 date", toTime)
     .addHelpText("after", wrapped(CREATE_HELP))
     .action((flags: CreateFlags) => create(io, flags));
-  addDatabaseFlags(group.command("list"))
+  addLimit(addDatabaseFlags(group.command("list")))
     .description("List the root keys; the keys themselves are not kept.")
     .addHelpText("after", wrapped(LIST_HELP))
-    .action((flags: DatabaseFlags) => list(io, flags));
+    .action((flags: DatabaseFlags & ListFlags) => list(io, flags));
   addDatabaseFlags(group.command("revoke"))
     .argument("<rootKeyId>", "its id, as `list` shows it")
     .description("Delete a root key: it lets nobody in any more.")
     .addHelpText("after", wrapped(REVOKE_HELP))
-    .action(async (rootKeyId: string, { db, output }: DatabaseFlags) => {
-      await withKeyringFor(db, FLAG_ALIASES, (keyring) => keyring.deleteRootKey({ rootKeyId }));
-      await io.stdout.write(output === "json" ? "{}\n" : `revoked ${rootKeyId}\n`);
+    .action(async (rootKeyId: string, flags: DatabaseFlags) => {
+      await withKeyringFor(flags, FLAG_ALIASES, (keyring) => keyring.deleteRootKey({ rootKeyId }));
+      await io.stdout.write(flags.output === "json" ? "{}\n" : `revoked ${rootKeyId}\n`);
     });
 }
 
-async function create(io: Io, { db, output, name, permission, all, expires }: CreateFlags): Promise<void> {
+async function create(io: Io, flags: CreateFlags): Promise<void> {
+  const { output, name, permission, all, expires } = flags;
   if (all === true && permission !== undefined) throw usage("--all cannot be combined with --permission");
   const permissions = all === true ? allPermissions() : permission;
   if (permissions === undefined) throw usage("--permission: name at least one, or use --all");
@@ -76,30 +75,28 @@ async function create(io: Io, { db, output, name, permission, all, expires }: Cr
   if (expires !== undefined && expires <= io.now())
     throw usage("--expires: must be in the future; the root key would let nobody in");
   const body = { permissions, ...(name !== undefined && { name }), ...(expires !== undefined && { expires }) };
-  const data = await withKeyringFor(db, FLAG_ALIASES, (keyring) => keyring.createRootKey(body));
+  const data = await withKeyringFor(flags, FLAG_ALIASES, (keyring) => keyring.createRootKey(body));
   try {
     await io.reveal(output === "json" ? `${pretty(data)}\n` : `${data.rootKeyId}\n${data.key}\n`);
   } catch (error) {
-    await withKeyringFor(db, FLAG_ALIASES, (keyring) => keyring.deleteRootKey({ rootKeyId: data.rootKeyId }));
+    await withKeyringFor(flags, FLAG_ALIASES, (keyring) => keyring.deleteRootKey({ rootKeyId: data.rootKeyId }));
     throw error;
   }
   await note(io, "the root key is shown this once; keep it where nobody else can read it");
 }
 
-async function list(io: Io, { db, output }: DatabaseFlags): Promise<void> {
-  const rows = await withKeyring(db, (keyring) => readAll(keyring.listRootKeys));
-  if (output === "json") return io.stdout.write(`${pretty(rows)}\n`);
+function list(io: Io, flags: DatabaseFlags & ListFlags): Promise<void> {
   const now = io.now();
-  for (const row of rows) await io.stdout.write(`${oneLine(toLine(row, now))}\n`);
-  if (rows.length === 0) await note(io, "there are none");
-}
-
-function toLine(
-  { rootKeyId, start, name, permissions, expires, enabled, createdAt }: RootKeyData,
-  now: number,
-): string {
-  const state = !enabled ? "disabled" : expires !== undefined && now > expires ? "expired" : "enabled";
-  const until = expires === undefined ? "" : ` until ${new Date(expires).toISOString()}`;
-  const made = new Date(createdAt).toISOString().slice(0, 10);
-  return [rootKeyId, `${start}…`, state + until, made, name ?? "-", permissions.join(" ")].join("  ");
+  const columns: Columns<RootKeyData> = {
+    "ROOT KEY": ({ rootKeyId }) => rootKeyId,
+    START: ({ start }) => `${start}…`,
+    STATE: ({ enabled, expires }) => {
+      const state = !enabled ? "disabled" : expires !== undefined && now > expires ? "expired" : "enabled";
+      return state + (expires === undefined ? "" : ` until ${new Date(expires).toISOString()}`);
+    },
+    MADE: ({ createdAt }) => new Date(createdAt).toISOString().slice(0, 10),
+    NAME: ({ name }) => name ?? "-",
+    PERMISSIONS: ({ permissions }) => permissions.join(" "),
+  };
+  return withKeyring(flags, (keyring) => writeList(io, flags, (page) => keyring.listRootKeys(page), columns));
 }

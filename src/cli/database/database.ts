@@ -1,28 +1,58 @@
-/** Shared by the commands that work on the database file without a server. */
+/** Shared by the commands that open a store themselves, without a server: a database file or a PostgreSQL. */
 import { existsSync, realpathSync, statSync } from "node:fs";
 import { type Command, Option } from "commander";
 import { OPERATIONS } from "../../http/operations/index.js";
 import type { Store } from "../../contracts/store.js";
 import { createKeyring, type Keyring } from "../../keyring/keyring.js";
-import type { Page } from "../../keyring/schemas/responses.js";
 import { COMPANIONS } from "../../stores/sqlite/backup/files.js";
+import { postgresStore } from "../../stores/postgres/index.js";
 import { sqliteStore } from "../../stores/sqlite/index.js";
 import { limitsPathOf } from "../../stores/sqlite/limits/limits-file.js";
 import { MAX_AUDIT_ROWS } from "../../stores/sqlite/options.js";
 import { type FlagAliases, toFailure, usage } from "../io/failures.js";
-import { toPath } from "../io/parsers.js";
+import { toAddress, toPath } from "../io/parsers.js";
+import { openPool, schemaOption } from "./postgres.js";
 import { rootKeyFile } from "./root-key-file.js";
 
-/** Adds the flags of these commands. */
-export function addDatabaseFlags(command: Command): Command {
-  return command
-    .requiredOption("--db <file>", "the database file", toPath)
-    .addOption(new Option("--output <form>", "json: for programs").choices(["json"]));
+/** Which store a command opens: either flag, and not both. */
+export interface StoreFlags {
+  readonly db?: string;
+  /** The address of a PostgreSQL, which may hold a password. */
+  readonly store?: string;
+  /** The schema of its tables; `keystile` if the flag is not given. */
+  readonly schema: string;
 }
 
-export interface DatabaseFlags {
-  readonly db: string;
+/** The flags of a command that opens a store, and prints what programs may read. */
+export interface DatabaseFlags extends StoreFlags {
   readonly output?: "json" | undefined;
+}
+
+/** @throws failure 2 unless one store is named */
+export function assertOneStore({ db, store }: StoreFlags): void {
+  if ((db === undefined) === (store === undefined)) throw usage("takes one of: --db FILE, --store ADDRESS");
+}
+
+/** Adds {@link StoreFlags}. */
+export function addStoreFlags(command: Command): Command {
+  return command
+    .option("--db <file>", "the database file", toPath)
+    .option(
+      "--store <address>",
+      "in place of --db: postgres://USER@HOST/DATABASE; the password from PGPASSWORD",
+      toAddress,
+    )
+    .addOption(schemaOption("with --store"));
+}
+
+/** Adds {@link DatabaseFlags}. */
+export function addDatabaseFlags(command: Command): Command {
+  return addStoreFlags(command).addOption(outputOption());
+}
+
+/** `--output`, of commands that print what programs may read. */
+export function outputOption(): Option {
+  return new Option("--output <form>", "json: for programs").choices(["json"]);
 }
 
 /** @throws failure 2 for a folder, for which SQLite's error is unhelpful */
@@ -53,40 +83,46 @@ export function filesOf(db: string): string[] {
 /** Who changes what the command line changes, in the audit trail. */
 export const COMMAND_LINE = "keystile command";
 
-/** Opens an existing file, and closes it after `act`. Servers that have it open see the changes. */
-export function withKeyring<T>(db: string, act: (keyring: Keyring) => Promise<T>): Promise<T> {
-  return withStore(db, (store) => act(createKeyring(store, { actor: COMMAND_LINE })));
+/** Opens a store that is there, and closes it after `act`. Servers that have it open see the changes. */
+export function withKeyring<T>(place: StoreFlags, act: (keyring: Keyring) => Promise<T>): Promise<T> {
+  return withStore(place, (store) => act(createKeyring(store, { actor: COMMAND_LINE })));
 }
 
 /** As {@link withKeyring}, with errors that name the flags of a command. */
-export function withKeyringFor<T>(db: string, aliases: FlagAliases, act: (keyring: Keyring) => Promise<T>): Promise<T> {
-  return withKeyring(db, act).catch((error: unknown) => {
+export function withKeyringFor<T>(
+  place: StoreFlags,
+  aliases: FlagAliases,
+  act: (keyring: Keyring) => Promise<T>,
+): Promise<T> {
+  return withKeyring(place, act).catch((error: unknown) => {
     throw toFailure(error, aliases);
   });
 }
 
 /** As {@link withKeyring}, with the store itself. */
-export async function withStore<T>(db: string, act: (store: Store) => Promise<T>): Promise<T> {
-  assertDatabase(db);
+export async function withStore<T>(place: StoreFlags, act: (store: Store) => Promise<T>): Promise<T> {
+  assertOneStore(place);
+  const { db, store: address, schema } = place;
   // The bound of the audit trail is the server's: here nothing is removed from it.
-  const store = sqliteStore(db, { mustExist: true, audit: { rows: MAX_AUDIT_ROWS } });
+  const audit = { rows: MAX_AUDIT_ROWS };
+  if (db !== undefined) {
+    assertDatabase(db);
+    return closing(sqliteStore(db, { mustExist: true, audit }), act);
+  }
+  const pool = await openPool(address as string);
+  try {
+    return await closing(postgresStore(pool, { schema, audit }), act);
+  } finally {
+    await pool.end();
+  }
+}
+
+async function closing<T>(store: Store, act: (store: Store) => Promise<T>): Promise<T> {
   try {
     return await act(store);
   } finally {
     await store.close();
   }
-}
-
-/** All pages of a list. */
-export async function readAll<T>(list: (page: { readonly cursor?: string }) => Promise<Page<T>>): Promise<T[]> {
-  const rows: T[] = [];
-  let cursor: string | undefined;
-  do {
-    const page = await list(cursor === undefined ? {} : { cursor });
-    rows.push(...page.data);
-    cursor = page.pagination.hasMore ? page.pagination.cursor : undefined;
-  } while (cursor !== undefined);
-  return rows;
 }
 
 /** The permissions of every operation on every resource, which the first root key gets. */

@@ -24,7 +24,7 @@ export function notEmpty(text: string): string {
 export function toPath(text: string): string {
   if (/^(postgres(ql)?|rediss?):\/\//.test(text))
     throw new InvalidArgumentError(
-      "must be a file, not an address; serve and doctor take that of a PostgreSQL as --store",
+      "must be a file, not an address; commands that work on PostgreSQL take its address as --store",
     );
   if (notEmpty(text) === text.trim()) return text;
   throw new InvalidArgumentError("must be a path without spaces at its ends");

@@ -1,6 +1,8 @@
 /** Lists of rows: for people a table within the terminal's width, for programs JSON; page by page. */
+import type { Command } from "commander";
 import type { Page } from "../../keyring/schemas/responses.js";
 import type { Io } from "./io.js";
+import { toInteger } from "./parsers.js";
 import { note, oneLine, paint, toJson } from "./text.js";
 
 /** What a table shows of a row, by the title of each column. */
@@ -14,9 +16,16 @@ export interface ListFlags {
 }
 
 const DEFAULT_LIMIT = 50;
+/** Most rows that a list shows. */
+const MAX_ROWS = 1_000_000;
 /** Rows of one call of the keyring. */
 const MAX_PAGE = 100;
 const GAP = "  ";
+
+/** Adds the flag of every list. */
+export function addLimit(command: Command): Command {
+  return command.option("--limit <rows>", "at most this many; default: 50, or all as JSON", toInteger(1, MAX_ROWS));
+}
 
 /** Writes what `read` returns, so that a list of any length needs the memory of one page; until the reader has left. */
 export async function writeList<T>(
