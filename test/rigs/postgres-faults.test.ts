@@ -20,8 +20,11 @@ describe.skipIf(noPostgresServer !== undefined)("PostgreSQL, stopped and cut off
   });
 
   it("control: what is acknowledged before it is on the disk is lost", { timeout: 200_000 }, async () => {
-    const { lost } = await runCrashes(server, 4, { durability: "process" });
-    expect(lost).toBeGreaterThan(0);
+    for (let attempt = 1; ; attempt++) {
+      const { lost } = await runCrashes(server, 1, { durability: "process" });
+      if (lost > 0) return;
+      expect(attempt).toBeLessThan(4);
+    }
   });
 
   it("one process of the server killed: numbers of transactions are used again, and hide no change", async () => {
@@ -35,7 +38,7 @@ describe.skipIf(noPostgresServer !== undefined)("PostgreSQL, stopped and cut off
   });
 
   it("a network that cuts, refuses, delays, stalls and loses", { timeout: 200_000 }, async () => {
-    const report = await runNetworkFaults(server);
+    const report = await runNetworkFaults(server, { timeout: 600, lasting: 1_500 });
     console.log(JSON.stringify(report, null, 1));
     expect(report).toMatchObject({ lost: 0, leaks: [] });
     for (const [fault, { slowest, grantsAfter, hostDelay }] of Object.entries(report.faults)) {
@@ -47,7 +50,7 @@ describe.skipIf(noPostgresServer !== undefined)("PostgreSQL, stopped and cut off
   });
 
   it("control: without a deadline calls wait for as long as the network does", { timeout: 200_000 }, async () => {
-    const { faults } = await runNetworkFaults(server, { timeout: 4_000, faults: ["stall"] });
+    const { faults } = await runNetworkFaults(server, { timeout: 3_000, faults: ["stall"] });
     expect(faults["stall"]!.slowest).toBeGreaterThan(2_400);
   });
 

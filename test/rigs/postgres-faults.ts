@@ -246,7 +246,8 @@ export interface NetworkReport {
   readonly leaks: readonly string[];
 }
 
-const FAULTS: Readonly<Record<string, (proxy: Proxy) => Promise<void>>> = {
+/** @param ms how long what does not end by itself lasts */
+const FAULTS: Readonly<Record<string, (proxy: Proxy, ms: number) => Promise<void>>> = {
   async cut(proxy) {
     for (let i = 0; i < 5; i++) {
       proxy.cut();
@@ -258,22 +259,28 @@ const FAULTS: Readonly<Record<string, (proxy: Proxy) => Promise<void>>> = {
     proxy.cut();
     await pause(1_000);
   },
-  delay: (proxy) => hold(proxy, "delay"),
-  stall: (proxy) => hold(proxy, "stall"),
-  "half-open": (proxy) => hold(proxy, "half-open"),
+  delay: (proxy, ms) => hold(proxy, "delay", ms),
+  stall: (proxy, ms) => hold(proxy, "stall", ms),
+  "half-open": (proxy, ms) => hold(proxy, "half-open", ms),
 };
 
-async function hold(proxy: Proxy, mode: ProxyMode): Promise<void> {
+async function hold(proxy: Proxy, mode: ProxyMode, ms: number): Promise<void> {
   proxy.set(mode);
-  await pause(2_500);
+  await pause(ms);
 }
 
 /** Breaks the way to the server in every manner, under load. */
 export async function runNetworkFaults(
   server: TestPostgres,
-  options: { readonly timeout?: number; readonly rounds?: number; readonly faults?: readonly string[] } = {},
+  options: {
+    readonly timeout?: number;
+    /** Milliseconds that a fault lasts, longer than calls may take. */
+    readonly lasting?: number;
+    readonly rounds?: number;
+    readonly faults?: readonly string[];
+  } = {},
 ): Promise<NetworkReport> {
-  const { timeout = 1_000, rounds = 1, faults: names = Object.keys(FAULTS) } = options;
+  const { timeout = 1_000, lasting = 2_500, rounds = 1, faults: names = Object.keys(FAULTS) } = options;
   const url = await server.newDatabase();
   const made = await makeKeys(url, KEYS, CREDITS);
   const proxy = await startProxy(server.port);
@@ -283,10 +290,10 @@ export async function runNetworkFaults(
   const faults: Record<string, FaultTimes> = {};
   for (let round = 0; round < rounds; round++) {
     for (const name of names) {
-      await pause(500);
+      await pause(300);
       load.slowest = 0;
       host.worst();
-      await FAULTS[name]!(proxy);
+      await FAULTS[name]!(proxy, lasting);
       const over = performance.now();
       proxy.set("pass");
       while (load.grantedAt < over && performance.now() - over < 20_000) await pause(2);
@@ -339,7 +346,7 @@ export async function runFailover(isSynchronous: boolean): Promise<FailoverRepor
     line.set("delay");
     const through = Object.assign(new URL(url), { port: String(proxy.port) }).href;
     const load = startLoad(through, made, {}, [primary.password, ...(await digests(primary, url))]);
-    await pause(3_000);
+    await pause(1_500);
     // What is on its way to the standby is lost with the primary.
     line.set("half-open");
     await primary.stop("immediate");

@@ -3,8 +3,8 @@ import { noPgbouncer, noPostgres, startPgbouncer, startPostgres, type TestPostgr
 import { runRemoteRevocations, runStops } from "./postgres-revocation.js";
 
 const REVOCATIONS = 200;
-/** Each takes up to a second; `npm run rigs -- postgres-revocation` has more. */
-const POLLED = 20;
+/** Each takes half a second, until the next poll; `npm run rigs -- postgres-revocation` has more. */
+const POLLED = 10;
 
 describe.skipIf(noPostgres !== undefined)("a revocation by another node on one PostgreSQL server", () => {
   let server: TestPostgres;
@@ -39,8 +39,9 @@ describe.skipIf(noPostgres !== undefined)("a revocation by another node on one P
     }
   });
 
-  it("control: a node that polls every three seconds, and whose listener was killed, is found out", async () => {
-    const { p99 } = await runRemoteRevocations(server, 5, "killed", { bound: 10_000, poll: 3_000 });
+  it("control: a node that polls every second and a half, and whose listener was killed, is found out", async () => {
+    // The second change comes just after the poll that told of the first.
+    const { p99 } = await runRemoteRevocations(server, 2, "killed", { bound: 10_000, poll: 1_500 });
     expect(p99).toBeGreaterThan(600);
   });
 

@@ -88,7 +88,7 @@ export interface StoppedReport {
   readonly judged: number;
 }
 
-/** Stops a node for three seconds, in which another one disables the key that it verifies. */
+/** Stops nodes for three seconds, in which another one disables the keys that they verify, each one of its own. */
 export async function runStops(
   server: TestPostgres,
   stops: number,
@@ -99,24 +99,28 @@ export async function runStops(
   const url = await server.newDatabase();
   const made = await makeKeys(url, stops);
   const admin = startWorker(worker, { url } satisfies NodeOrders);
+  const nodes = made.map(() => startWorker(worker, { url } satisfies NodeOrders));
   const totals = { passed: 0, judged: 0 };
   try {
-    await nextMessage(admin);
-    for (const { key, keyId } of made) {
-      const node = startWorker(worker, { url } satisfies NodeOrders);
-      await nextMessage(node);
+    await Promise.all([admin, ...nodes].map(nextMessage));
+    const results: Promise<{ after?: { began: string; code: string }[] }>[] = [];
+    for (const [i, node] of nodes.entries()) {
       const watching = nextMessage(node);
-      tell(node, { what: "watch", key } satisfies NodeCommand);
+      tell(node, { what: "watch", key: made[i]!.key } satisfies NodeCommand);
       if ((await watching)["isWatching"] !== "VALID") throw new Error("the key does not pass");
-      const result = nextMessage(node) as Promise<{ after?: { began: string; code: string }[] }>;
+      results.push(nextMessage(node));
       node.kill("SIGSTOP");
+    }
+    for (const { keyId } of made) {
       const word = nextMessage(admin);
       tell(admin, { what: "disable", keyId } satisfies NodeCommand);
       if ((await word)["at"] === undefined) throw new Error("the key was not disabled");
-      await pause(stoppedMs);
+    }
+    await pause(stoppedMs);
+    for (const [i, node] of nodes.entries()) {
       const continued = process.hrtime.bigint();
       node.kill("SIGCONT");
-      for (const { began, code } of (await result).after ?? []) {
+      for (const { began, code } of (await results[i])?.after ?? []) {
         if (BigInt(began) < continued) continue;
         totals.judged++;
         if (code !== "DISABLED") totals.passed++;
@@ -126,7 +130,10 @@ export async function runStops(
     }
     return { stops, ...totals };
   } finally {
-    admin.disconnect();
+    for (const one of [admin, ...nodes]) {
+      one.kill("SIGCONT");
+      if (one.connected) one.disconnect();
+    }
     rmSync(worker, { force: true });
   }
 }

@@ -7,7 +7,7 @@ describe.skipIf(noPostgresServer !== undefined)("PostgreSQL, of which something 
     "%s costs the calls that need it, and nothing else",
     { timeout: 200_000 },
     async (stall) => {
-      const report = await runStall(stall, 4);
+      const report = await runStall(stall, 3);
       expect(report).toMatchObject({ refused: 0, failed: 0, lost: 0 });
       expect(report.connections).toBeLessThanOrEqual(MOST);
       expect(report.grantsAfter).toBeLessThan(20_000);
@@ -20,7 +20,7 @@ describe.skipIf(noPostgresServer !== undefined)("PostgreSQL, of which something 
   );
 
   it("control: a client that forgets what it gave up fills the server", { timeout: 200_000 }, async () => {
-    const { connections } = await runStall("a lost standby", 5, { forgets: true });
+    const { connections } = await runStall("a lost standby", 4, { forgets: true });
     expect(connections).toBeGreaterThan(MOST);
   });
 });

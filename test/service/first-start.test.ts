@@ -13,6 +13,8 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { createKeyring } from "../../src/index.js";
+import { sqliteStore } from "../../src/stores/sqlite/index.js";
 import { bundleCommandLine, post, runCommand, startServer } from "./support.js";
 
 const FOLDER = mkdtempSync(join(tmpdir(), "keystile-first-"));
@@ -75,8 +77,15 @@ async function killedStart(killer: string, db: string, point: number): Promise<b
   return signal === "SIGKILL";
 }
 
-const rootKeysOf = async (db: string): Promise<unknown[]> =>
-  JSON.parse((await runCommand(cli, ["root-keys", "list", "--db", db, "--output", "json"])).stdout) as unknown[];
+/** Read here: a process for each would take most of the time. */
+async function rootKeysOf(db: string): Promise<readonly unknown[]> {
+  const store = sqliteStore(db, { mustExist: true });
+  try {
+    return (await createKeyring(store).listRootKeys()).data;
+  } finally {
+    await store.close();
+  }
+}
 
 describe("serve: the first start", () => {
   it("of several processes at once makes one API and one root key, and none says that there is none", async () => {
