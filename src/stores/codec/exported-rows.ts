@@ -24,8 +24,8 @@ export interface ExportedIdentity {
 }
 
 /**
- * Tables that no port of a store writes as they are: audit trail, idempotency keys, counts, alerts. Both SQL stores have
- * them with the same columns, of which these are the primary key.
+ * Tables that no port of a store writes row by row: audit trail, idempotency keys, counts, alerts. Both SQL stores have
+ * the same columns in them, of which these are the primary key.
  */
 export const SHARED_TABLES = {
   idempotency: ["id"],

@@ -1,8 +1,8 @@
 /**
- * Polls for what other nodes changed, so that none of it is missed, however late a transaction commits.
+ * Polls the changes of other nodes and tells the listeners of this one, missing none however late a transaction commits.
  *
- * A poll asks for what the snapshot of the poll before could not see. Why not by a sequence: a number is taken before its
- * transaction commits, so that a reader who has seen 8 may never see 7.
+ * Each poll asks for the changes that the snapshot of the poll before could not see. Why not by a sequence: a number is
+ * taken before its transaction commits, so that a reader who has seen 8 may never see 7.
  *
  * Times are monotonic, and count from the start of a poll: a node that was stopped asks before it trusts.
  */
@@ -91,7 +91,7 @@ export class Changes {
   /** Whether the last poll found nobody, and when the last one failed. */
   #isOutOfReach = false;
   #failedAt = -Infinity;
-  /** As if it had pruned some time ago: nodes that live for less than the interval prune as well, and not all at once. */
+  /** Random, so that nodes that live for less than the interval prune as well, and not all at once. */
   #prunedAt = performance.now() - Math.random() * PRUNE_EVERY_MS;
   /** Whether another node rang after the poll in flight had begun: its snapshot may be older. */
   #hearsAgain = false;
@@ -154,7 +154,10 @@ export class Changes {
     return this.#listeners.add(listener);
   }
 
-  /** Notifies of changes that this node made in the transaction `xid`. @param rings whether other nodes hear of it now */
+  /**
+   * Notifies of changes that this node made in the transaction `xid`.
+   * @param rings whether other nodes are rung at once
+   */
   made(what: readonly string[], xid: string, rings: boolean): void {
     // No poll returns a transaction that told of nothing.
     if (what.length === 0) return;

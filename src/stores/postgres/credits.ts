@@ -78,11 +78,11 @@ interface OnceCall {
 const accountOfTuple = ([account]: Tuple): number => account;
 
 /**
- * A spend that is a group by itself. Where nothing is due, no reservation has expired and enough is left, it is an
- * UPDATE whose conditions the server evaluates again once it has the lock; anything else goes through `group_v1`, in the
- * same statement.
+ * A spend that is a group by itself. Where no refill is due, no reservation has expired and enough is left, it is one
+ * UPDATE, whose conditions the server evaluates again once it has the lock. Any other spend goes through `group_v1`, in
+ * the same statement.
  *
- * Why: in a group of one the parsing of JSON, the dynamic call and the second lookup take ten times as long as the
+ * Why: in a group of one the server spends ten times as long on JSON, a dynamic call and a second look-up as on the
  * UPDATE.
  */
 function spendAlone(schema: string, lockMs: number): Statement {

@@ -1,4 +1,4 @@
-/** Tells other nodes at once, by NOTIFY, that something changed, and hears the same of theirs where the client listens. */
+/** Tells other nodes by NOTIFY that something changed, so that they poll at once, and hears theirs if the client listens. */
 import { startTimer } from "../../lib/start-timer.js";
 import type { EndListening, Session, Statement } from "./client.js";
 

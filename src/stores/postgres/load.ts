@@ -28,7 +28,7 @@ import { jsonForPeople } from "./texts.js";
 /** A load in progress. */
 export interface PostgresLoad {
   write(page: ExportedPage): Promise<void>;
-  /** The rows of a page as the database has them, in the order of their keys, and as {@link asShared} has the page's. */
+  /** The rows of a page as the database has them, in the order of their primary keys; {@link asShared} compares. */
   readShared(page: SharedPage): Promise<readonly unknown[]>;
   /** Rows of each kind that are there. */
   counts(): Promise<Readonly<Record<string, number>>>;
