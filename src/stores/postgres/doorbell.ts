@@ -1,4 +1,4 @@
-/** Tells other nodes by NOTIFY that something changed, so that they poll at once, and hears theirs if the client listens. */
+/** Tells other nodes by NOTIFY that something changed, so that they poll at once, and listens for theirs where it can. */
 import { startTimer } from "../../lib/start-timer.js";
 import type { EndListening, Session, Statement } from "./client.js";
 

@@ -5,13 +5,7 @@ import { join } from "node:path";
 import Database from "better-sqlite3";
 import { afterAll, describe, expect, it } from "vitest";
 import { copyDatabase } from "../../../src/cli/database/copy-database.js";
-import {
-  createAnalytics,
-  createKeyring,
-  createRatelimits,
-  createVerifier,
-  type Store,
-} from "../../../src/index.js";
+import { createAnalytics, createKeyring, createRatelimits, createVerifier, type Store } from "../../../src/index.js";
 import { postgresStore } from "../../../src/stores/postgres/index.js";
 import { sqliteStore } from "../../../src/stores/sqlite/index.js";
 import { pglite } from "../../stores/postgres/support.js";
