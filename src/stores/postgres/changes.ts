@@ -1,5 +1,5 @@
 /**
- * Polls the changes of other nodes and tells the listeners of this one, missing none however late a transaction commits.
+ * Polls the changes of other nodes and tells the listeners here, missing none however late a transaction commits.
  *
  * Each poll asks for the changes that the snapshot of the poll before could not see. Why not by a sequence: a number is
  * taken before its transaction commits, so that a reader who has seen 8 may never see 7.

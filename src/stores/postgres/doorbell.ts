@@ -1,4 +1,4 @@
-/** Tells other nodes by NOTIFY that something changed, so that they poll at once, and listens for theirs where it can. */
+/** Tells other nodes by NOTIFY that something changed, so that they poll at once, and listens for theirs if it can. */
 import { startTimer } from "../../lib/start-timer.js";
 import type { EndListening, Session, Statement } from "./client.js";
 
