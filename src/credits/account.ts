@@ -97,7 +97,7 @@ type LeaseChange = LeaseChanges[number];
 export type Ending = NonNullable<LeaseChange[2]>["how"];
 
 /** What an operation returns, and what it leaves behind. `account` is the one given if nothing changed. */
-export interface Outcome<T> {
+export interface Applied<T> {
   readonly account: Account;
   readonly leases: LeaseChanges;
   readonly result: T;
@@ -202,7 +202,7 @@ export function spend(
   cost: number,
   period: number,
   now: number,
-): Outcome<Spend> {
+): Applied<Spend> {
   const taken = spendRemaining(account, cost, period);
   const { result } = taken;
   if (result.stale === true || result.remaining === null) return taken;
@@ -219,7 +219,7 @@ export function spend(
 }
 
 /** {@link spend} without leases. */
-export function spendRemaining(account: Account, cost: number, period: number): Outcome<Spend> {
+export function spendRemaining(account: Account, cost: number, period: number): Applied<Spend> {
   assertCount("cost", cost);
   if (account.unlimited) return unchanged(account, { ok: true, remaining: null });
   if (!isOfCalendar(account, period)) return unchanged(account, STALE);
@@ -248,7 +248,7 @@ export function reserve(
   period: number,
   now: number,
   { id, until }: ReservationRequest,
-): Outcome<Spend> {
+): Applied<Spend> {
   const taken = spend(account, leases, cost, period, now);
   const { ok, remaining } = taken.result;
   if (!ok || cost === 0 || remaining === null) return taken;
@@ -283,7 +283,7 @@ export function settle(
   leases: ReadonlyMap<string, Lease>,
   { id, spent, now }: SettleRequest,
   ended: Settlement,
-): Outcome<Settlement> {
+): Applied<Settlement> {
   const lease = leases.get(id);
   const swept = takeBackReserves(account, leases, now);
   if (lease === undefined) return { ...swept, result: ended };
@@ -299,7 +299,7 @@ function removed(id: string, { expires }: Lease, how: Ending): LeaseChange {
   return id.startsWith(RESERVATION) ? [id, undefined, { how, until: expires + ENDING_KEPT }] : [id, undefined];
 }
 
-function unchanged<T>(account: Account, result: T): Outcome<T> {
+function unchanged<T>(account: Account, result: T): Applied<T> {
   return { account, leases: NO_CHANGES, result };
 }
 
@@ -337,7 +337,7 @@ function takeBackReserves(
   account: Account,
   leases: ReadonlyMap<string, Lease>,
   now: number,
-): Omit<Outcome<never>, "result"> {
+): Omit<Applied<never>, "result"> {
   return expiredReserves(leases, account, now) === 0
     ? { account, leases: NO_CHANGES }
     : sweep(account, leases, undefined, now);
@@ -371,7 +371,7 @@ export function applyChange(
   before: Account | undefined,
   leases: ReadonlyMap<string, Lease>,
   { period, now, remaining, add = 0, refill }: CreditChange,
-): Omit<Outcome<never>, "result"> {
+): Omit<Applied<never>, "result"> {
   const from = before ?? { ...openAccount(0, { amount: 0, period, generation: 0 }), unlimited: true };
   let account = isOfCalendar(from, period) ? countRefills(from, period) : { ...from, period };
   let changes: LeaseChanges = NO_CHANGES;
@@ -395,7 +395,7 @@ export function applyChange(
 }
 
 /** Forfeits the reserves; what nodes hold stays in the leases until they have reported what they spent of it. */
-function voidLeases(account: Account, leases: ReadonlyMap<string, Lease>): Omit<Outcome<never>, "result"> {
+function voidLeases(account: Account, leases: ReadonlyMap<string, Lease>): Omit<Applied<never>, "result"> {
   const changes: LeaseChange[] = [];
   let reserved = 0;
   for (const [id, lease] of leases) {
@@ -422,7 +422,7 @@ export function forfeitLeases(account: Account, leases: ReadonlyMap<string, Leas
  * Draws credits for a lease and tops up its reserve. Beyond `cost` it takes at most a quarter of what is free, so that
  * nodes share the last credits instead of leaving them idle with one.
  */
-export function draw(account: Account, leases: ReadonlyMap<string, Lease>, request: DrawRequest): Outcome<Draw> {
+export function draw(account: Account, leases: ReadonlyMap<string, Lease>, request: DrawRequest): Applied<Draw> {
   assertDraw(request);
   const { generation } = account;
   if (account.unlimited) return unchanged(account, { drawn: request.cost, generation, remaining: null });
@@ -460,7 +460,7 @@ export function draw(account: Account, leases: ReadonlyMap<string, Lease>, reque
  * Ends a lease. What it did not spend returns to the balance; if the balance was set since, it is forfeited. Ending it
  * again changes nothing.
  */
-export function endLease(account: Account, leases: ReadonlyMap<string, Lease>, ended: LeaseReturn): Outcome<undefined> {
+export function endLease(account: Account, leases: ReadonlyMap<string, Lease>, ended: LeaseReturn): Applied<undefined> {
   assertReturn(ended);
   const { account: reported, lease } = report(account, leases.get(ended.holder), ended.spent);
   if (lease === undefined) return unchanged(account, undefined);
@@ -504,7 +504,7 @@ export function sweep(
   leases: ReadonlyMap<string, Lease>,
   self: string | undefined,
   now: number,
-): Omit<Outcome<never>, "result"> {
+): Omit<Applied<never>, "result"> {
   let swept = account;
   const changes: LeaseChange[] = [];
   for (const [id, lease] of leases) {

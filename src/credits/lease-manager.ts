@@ -7,7 +7,7 @@ import type { KeyRef, Store } from "../contracts/store.js";
 import { newId } from "../lib/hash.js";
 import { startTimer } from "../lib/start-timer.js";
 import { type CreditCount, type CreditReturns, creditReturns, MAX_IN_FLIGHT } from "./credit-returns.js";
-import { Lease, type LeaseOwner, type LeaseSizes } from "./lease.js";
+import { NodeLease, type LeaseOwner, type LeaseSizes } from "./lease.js";
 import type { Spender } from "./spender.js";
 
 /**
@@ -33,19 +33,19 @@ export class LeaseManager implements LeaseOwner {
   readonly returns: CreditReturns;
   readonly sizes: LeaseBounds;
   isClosing = false;
-  readonly #leases = new Map<KeyRef, Lease>();
+  readonly #leases = new Map<KeyRef, NodeLease>();
   /** Random, created for the first lease: Cloudflare Workers do not allow that while modules load. */
   #node: string | undefined;
   #lastId = 0;
   readonly #inFlight = new Set<Promise<void>>();
   #timer: ReturnType<typeof setTimeout> | undefined;
   /** The rest of a round of {@link LeaseManager.#returnUnused}. */
-  #round: Iterator<Lease, undefined> | undefined;
+  #round: Iterator<NodeLease, undefined> | undefined;
   /**
    * The leases to evict, the oldest first. Kept, since a new iterator passes over all that were removed before it finds
    * the oldest; but not for long, since it holds on to all that the map was since.
    */
-  #oldest: Iterator<Lease, undefined> | undefined;
+  #oldest: Iterator<NodeLease, undefined> | undefined;
 
   constructor(store: Store, exact: Pick<Spender, "spend">, sizes: LeaseBounds) {
     this.store = store;
@@ -55,12 +55,12 @@ export class LeaseManager implements LeaseOwner {
   }
 
   /** The key's lease, if it has one. */
-  find(ref: KeyRef): Lease | undefined {
+  find(ref: KeyRef): NodeLease | undefined {
     return this.#leases.get(ref);
   }
 
   /** The key's lease to draw for, a new one if it has none; `undefined`: no space, or too many returns wait. */
-  findOrBegin(ref: KeyRef): Lease | undefined {
+  findOrBegin(ref: KeyRef): NodeLease | undefined {
     const lease = this.#leases.get(ref);
     if (lease !== undefined && lease.state !== "empty") return lease;
     return this.returns.isBlocked() ? undefined : (lease ?? this.#begin(ref));
@@ -75,7 +75,7 @@ export class LeaseManager implements LeaseOwner {
     return `${this.#node}.${id}`;
   }
 
-  forget({ ref }: Lease): void {
+  forget({ ref }: NodeLease): void {
     this.#leases.delete(ref);
   }
 
@@ -106,10 +106,10 @@ export class LeaseManager implements LeaseOwner {
     if (left.leases > 0 || this.#inFlight.size > 0) throw this.#notReturned(left);
   }
 
-  #begin(ref: KeyRef): Lease | undefined {
+  #begin(ref: KeyRef): NodeLease | undefined {
     if (this.#leases.size >= this.sizes.keys && !this.#evict()) return undefined;
     if (this.#timer === undefined) this.#schedule(this.sizes.ttl);
-    const lease = new Lease(ref, this);
+    const lease = new NodeLease(ref, this);
     this.#leases.set(ref, lease);
     return lease;
   }

@@ -91,12 +91,12 @@ export interface LeaseOwner {
   /** The name of an id in the store. */
   holderOf(id: number): string;
   /** Forgets a lease that has ended. */
-  forget(lease: Lease): void;
+  forget(lease: NodeLease): void;
   /** Makes the end of this process wait for `work`. */
   track(work: Promise<unknown>): void;
 }
 
-export class Lease {
+export class NodeLease {
   // First what each spend reads, in one or two lines of the processor's cache.
   /** Credits in memory. */
   #available = 0;
@@ -199,7 +199,7 @@ export class Lease {
     return state === "open" ? this.#return() : undefined;
   }
 
-  /** Returns the credits; what is drawn next is another lease of the store. @returns as {@link Lease.end} */
+  /** Returns the credits; what is drawn next is another lease of the store. @returns as {@link NodeLease.end} */
   #return(): Promise<void> | undefined {
     const returned = {
       ref: this.ref,

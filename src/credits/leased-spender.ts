@@ -12,7 +12,7 @@ import type { MaybePromise } from "../contracts/types.js";
 import { isThenable } from "../lib/thenable.js";
 import { exactSpender } from "./exact-spender.js";
 import { LeaseManager } from "./lease-manager.js";
-import { Lease } from "./lease.js";
+import { NodeLease } from "./lease.js";
 import type { Spender, SpendTarget } from "./spender.js";
 
 /** Sizes and times of the `leased` mode. `docs/credits.md` says what a crash costs. */
@@ -99,7 +99,7 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
   return {
     spend(target, cost, now) {
       const { lease } = target;
-      const spent = lease instanceof Lease ? lease.take(target.generation, cost) : undefined;
+      const spent = lease instanceof NodeLease ? lease.take(target.generation, cost) : undefined;
       return spent ?? spendElsewhere(target, cost, now);
     },
     async reserve(target, cost, now, reservation) {

@@ -5,6 +5,7 @@
  */
 export {
   type Account,
+  type Applied,
   applyChange,
   countedBalance,
   countRefills,
@@ -18,7 +19,6 @@ export {
   type LeaseChanges,
   MAX_BALANCE,
   openAccount,
-  type Outcome,
   reserve,
   settle,
   spend,

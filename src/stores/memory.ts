@@ -17,6 +17,7 @@ import type {
 } from "../contracts/store.js";
 import {
   type Account,
+  type Applied,
   applyChange,
   assertReservation,
   assertSettle,
@@ -28,7 +29,6 @@ import {
   type Lease,
   type LeaseChanges,
   openAccount,
-  type Outcome,
   RESERVATION,
   reserve,
   settle,
@@ -330,7 +330,7 @@ function ownerOf({ rows, identityIds }: State, ref: KeyRef): Owner | undefined {
 function onAccount<T>(
   state: State,
   ref: KeyRef,
-  change: (account: Account, leases: ReadonlyMap<string, Lease>) => Outcome<T>,
+  change: (account: Account, leases: ReadonlyMap<string, Lease>) => Applied<T>,
 ): T | undefined {
   const before = state.accounts.get(ref);
   if (before === undefined) return undefined;

@@ -4,7 +4,7 @@
 import { describe, expect, it } from "vitest";
 import type { Store } from "../../src/contracts/store.js";
 import type { Refill } from "../../src/contracts/types.js";
-import { Lease } from "../../src/credits/lease.js";
+import { NodeLease } from "../../src/credits/lease.js";
 import { account, accountOf, removeKey, setBalance, settled, watched } from "./support.js";
 
 const DAY = 86_400_000;
@@ -95,7 +95,7 @@ describe("a lease that is there", () => {
     for (const account of [one, two]) await spender.spend(account, 1, 0);
     const fresh = await accountOf(store, 2);
     expect(spender.spend(fresh, 1, 0)).toEqual({ ok: true, remaining: 98 });
-    expect(fresh.lease).toBeInstanceOf(Lease);
+    expect(fresh.lease).toBeInstanceOf(NodeLease);
     expect([fresh.lease === two.lease, two.lease === one.lease]).toEqual([true, false]);
     await spender.close();
     expect([one.lease, fresh.lease]).toEqual([undefined, undefined]);

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Store } from "../../src/contracts/store.js";
 import { exactSpender } from "../../src/credits/exact-spender.js";
-import { Lease } from "../../src/credits/lease.js";
+import { NodeLease } from "../../src/credits/lease.js";
 import type { LeaseOptions } from "../../src/credits/leased-spender.js";
 import {
   eagerSpender,
@@ -188,7 +188,7 @@ describe("leasedSpender", () => {
     const spender = leased(store, { size: 8, step: 2 });
     const accounts = await Promise.all([1, 2].map((n) => accountOf(store, n)));
     for (let call = 0; call < 2; call++) for (const one of accounts) await spender.spend(one, 1, 0);
-    for (const { lease } of accounts) expect(lease).toBeInstanceOf(Lease);
+    for (const { lease } of accounts) expect(lease).toBeInstanceOf(NodeLease);
     expect(accounts[0]!.lease).not.toBe(accounts[1]!.lease);
   });
 

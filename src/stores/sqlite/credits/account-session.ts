@@ -3,7 +3,7 @@
  * Cached accounts stay valid from one transaction to the next until another connection writes to the file.
  */
 import type { ReservationRequest, Spend } from "../../../contracts/store.js";
-import { type Account, type Lease, type Outcome, reserve, spend, spendRemaining } from "../../../credits/account.js";
+import { type Account, type Lease, type Applied, reserve, spend, spendRemaining } from "../../../credits/account.js";
 import { type Handle, select } from "../connection/handle.js";
 import type { Accounts } from "./account-table.js";
 
@@ -22,7 +22,7 @@ export interface AccountSession {
     n: number,
     lease: string,
     now: number,
-    change: (account: Account, leases: ReadonlyMap<string, Lease>) => Outcome<T>,
+    change: (account: Account, leases: ReadonlyMap<string, Lease>) => Applied<T>,
   ): T | undefined;
   /** Takes credits. `undefined`: there is no such account. @param reservation takes them for one */
   spend(n: number, cost: number, period: number, now: number, reservation?: ReservationRequest): Spend | undefined;
@@ -78,7 +78,7 @@ export function createAccountSession(
     cache.set(n, found);
     return found;
   };
-  const keep = <T>(of: CachedAccount, { account, leases, result }: Outcome<T>): T => {
+  const keep = <T>(of: CachedAccount, { account, leases, result }: Applied<T>): T => {
     if (leases.length > 0) accounts.saveLeases(of.n, leases);
     if (account === of.account) return result;
     if (of.account === of.stored) dirty.push(of);
