@@ -32,7 +32,7 @@ export function operation<C extends Context, B, T>(
 /**
  * Runs one call of an operation in a context of its own.
  *
- * Why here: whatever an operation does after its first write, no error of it may read as if nothing had been changed.
+ * Why here: an error after the first write of an operation must not read as if nothing had been changed.
  * @param caller for whom; absent: the program itself
  * @throws what `act` throws; once something was written, errors of the store and the like as `outcomeUnknown`
  */
@@ -53,10 +53,10 @@ export async function runCall<C extends Context, T>(
   }
 }
 
-/** A refusal of the request stays one: it says what was asked for was not done. */
+/** A refusal (a status below 500) stays as it is: it tells the caller what was not done. */
 function asUnknown(error: unknown): unknown {
   if (!isKeystileError(error) || error.status < 500 || error.outcomeUnknown === true) return error;
-  const detail = `${error.detail}; a part of what was asked for, or all of it, was written before`;
+  const detail = `${error.detail}; some or all of the changes had been written by then`;
   return new KeystileError(error.code, detail, { cause: error, outcomeUnknown: true });
 }
 

@@ -25,8 +25,8 @@ Other forms, with --from:
   csv  columns named like the fields, dotted where nested (credits.remaining, meta.plan), under a header; lists with commas
   prefixed-api-key  rows with longTokenHash, shortToken and keyPrefix, and fields as above
 
---dry-run does all of the import but the write: it says which keys would go in and which would fail, and why, and what of those that
-go in would carry over. No file is made, --failures and --successes included.
+--dry-run reads and checks everything, and writes nothing: it says which keys would be imported, which would fail and why, and which
+fields of the imported keys would be lost. It creates no file, so --failures and --successes have no effect.
 
 Examples:
   $ keystile import --db keys.db --migration-id mig_… --api-id api_… --keys @old-keys.ndjson --failures failed.ndjson
