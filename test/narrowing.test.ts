@@ -209,7 +209,7 @@ const OPTIONS: readonly (readonly [string, Readonly<Record<string, boolean>>, Gi
   [
     "requestLimit",
     REQUEST_LIMIT,
-    (given) => createHandler(store, { requestLimit: { limit: 1, duration: 1, ...(given as object) } }),
+    (given) => createHandler(store, { requestLimit: { limit: 1, duration: 1_000, ...(given as object) } }),
     "options.requestLimit.",
   ],
   [

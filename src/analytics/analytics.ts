@@ -14,6 +14,7 @@ import {
   workspace,
 } from "../lib/check-options.js";
 import { nextTurn } from "../lib/after-input.js";
+import { explainLate } from "../lib/seconds.js";
 import { guardStore, STORE_GUARD_OPTIONS, type StoreGuardOptions } from "../lib/guards/guard-store.js";
 import { requirePower } from "../lib/guards/powers.js";
 import { type AnalyticsQuery, type Plan, planQuery } from "./query.js";
@@ -163,7 +164,8 @@ export function createAnalytics(given: Store, options: AnalyticsReaderOptions = 
     },
     async prune(level, before) {
       isLevel(level, "level");
-      if (!Number.isSafeInteger(before)) throw new TypeError("before must be Unix time in milliseconds");
+      if (!Number.isSafeInteger(before) || explainLate(before) !== undefined)
+        throw new TypeError("before must be Unix time in milliseconds");
       let removed = 0;
       for (let some = PRUNED; some === PRUNED; removed += some) some = await store.pruneOutcomes(level, before, PRUNED);
       return removed;

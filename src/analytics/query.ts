@@ -9,6 +9,7 @@ import {
 } from "../contracts/outcomes.js";
 import type { VerificationCode } from "../contracts/types.js";
 import { isPlainObject, MAX_DATE_MS } from "../lib/check-options.js";
+import { explainLate } from "../lib/seconds.js";
 
 /** Lengths of time that rows may be told apart by. */
 export type AnalyticsPeriod = OutcomeLevel | "month";
@@ -75,19 +76,26 @@ const WRONG_CURSOR = "must be the cursor of a page";
  */
 export function planQuery(given: unknown, location = "query"): Plan {
   if (!isPlainObject(given))
-    throw badRequest([{ location, message: "must be an object", fix: 'send { "by": ["day"], "from": 0, "to": 1 }' }]);
+    throw badRequest([
+      {
+        location,
+        message: "must be an object",
+        fix: 'send { "by": ["day"], "from": 1793491200000, "to": 1796083200000 }',
+      },
+    ]);
   const query = Object.assign({ __proto__: null }, given) as Partial<Record<string, unknown>>;
   const problems: ValidationProblem[] = [];
-  const wrong = (name: string, message: string): void =>
-    void problems.push({ location: `${location}.${name}`, message });
+  const wrong = (name: string, message: string, fix?: string): void =>
+    void problems.push({ location: `${location}.${name}`, message, ...(fix !== undefined && { fix }) });
   const names = Object.keys(query).filter((name) => !FIELDS.includes(name));
   if (names.length > 0) problems.push({ location, message: `must have no other fields than ${FIELDS.join(", ")}` });
   const by = readBy(query["by"] ?? [], wrong);
   const where = readWhere(Object.hasOwn(query, "where") ? query["where"] : {}, wrong);
   const [from, to] = (["from", "to"] as const).map((name) => {
-    if (isInteger(query[name], -MAX_DATE_MS, MAX_DATE_MS)) return query[name];
-    wrong(name, "must be Unix time in milliseconds");
-    return 0;
+    const fault = explainLate(query[name]);
+    if (fault !== undefined) wrong(name, fault.message, fault.fix);
+    else if (!isInteger(query[name], -MAX_DATE_MS, MAX_DATE_MS)) wrong(name, "must be Unix time in milliseconds");
+    return query[name];
   }) as [number, number];
   if (from >= to && problems.length === 0) wrong("to", "must be after from");
   const { order = "time", limit = 1_000, cursor } = query;

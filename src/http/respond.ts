@@ -10,7 +10,7 @@ import { isKeystileError, type KeystileErrorCode } from "../contracts/errors.js"
 import type { MaybePromise } from "../contracts/types.js";
 import { forbidden } from "../keyring/rows.js";
 import { newId } from "../lib/hash.js";
-import { explainSeconds } from "../lib/seconds.js";
+import { secondsIn } from "../lib/seconds.js";
 import type { Trace } from "./access-log.js";
 import type { Hold } from "./admission/admission.js";
 import { checkContentType, isShortJson, readLongJson, readShortJson } from "./body.js";
@@ -126,7 +126,8 @@ async function perform(
   const isShort = isShortJson(bytes);
   if (buffered === undefined && isShort) await hold.turn(false);
   const body = isShort ? readShortJson(bytes) : await hold.parse(() => readLongJson(bytes, operation.bodyShape, hold));
-  trace.warning = warningOf(body);
+  const seconds = secondsIn(body);
+  trace.warning = seconds && `${seconds.name} ${seconds.message}`;
   // A body may take long to arrive and to be parsed: what was withdrawn from the caller meanwhile must not act.
   if (buffered === undefined) admitted = await admit(context, incoming, trace, hold);
   const { clientAddress, header } = incoming;
@@ -169,16 +170,6 @@ async function admit(
   if (caller.kind === "rootKey") trace.rootKeyId = caller.id;
   const services = servicesOf(caller.workspaceId);
   return { caller, services: services instanceof Promise ? await services : services };
-}
-
-/** An `expires` in seconds, which the contract takes: the key is EXPIRED at once. */
-function warningOf(body: unknown): string | undefined {
-  const { keys } = (body ?? {}) as { readonly keys?: unknown };
-  for (const key of [body, ...(Array.isArray(keys) ? (keys as unknown[]) : [])]) {
-    const fault = explainSeconds((key as { readonly expires?: unknown } | null | undefined)?.expires);
-    if (fault !== undefined) return `expires ${fault.message}`;
-  }
-  return undefined;
 }
 
 /** Records the outcome of a verification and the key id, for log and metrics. */

@@ -10,7 +10,7 @@ import { waitFor } from "../ratelimit/wait-time.js";
 export interface RequestLimitOptions {
   /** Requests per window, 1…1_000_000_000. */
   readonly limit: number;
-  /** Window, milliseconds, 1…2_592_000_000. */
+  /** Window, milliseconds, 1_000…2_592_000_000. */
   readonly duration: number;
   /**
    * Default: a `memoryLimiter()` for this limit alone, which holds for this process and ends with it. May be shared
@@ -50,7 +50,7 @@ export interface RequestLimit {
 export function createRequestLimit(options: RequestLimitOptions): RequestLimit {
   const checks = {
     limit: integer(1, 1_000_000_000),
-    duration: integer(1, 2_592_000_000),
+    duration: integer(1_000, 2_592_000_000),
     limiter: LIMITER_OPTIONS.limiter,
     nodes: LIMITER_OPTIONS.nodes,
   };

@@ -1,12 +1,53 @@
 /**
- * Times in seconds where milliseconds are asked for. 0 is the same instant in both.
+ * Times and lengths of time in seconds where milliseconds are asked for. 0 is the same in both.
  *
- * Why this bound: below it milliseconds mean a time before March 1973, and seconds any time up to the year 5138.
+ * Why these bounds: below the first, milliseconds mean a time before March 1973, and seconds any time up to the year
+ * 5138. No stored limit has a shorter window than the second.
  */
 export const MIN_TIME_MS = 100_000_000_000;
+const MIN_LENGTH_MS = 1_000;
+/** September 2001. */
+const MIN_SECONDS = 1_000_000_000;
+
+/** A problem, and how to mend it. */
+export interface Seconds {
+  readonly message: string;
+  readonly fix: string;
+}
 
 /** What is wrong with a time that looks like seconds, and the same in milliseconds; `undefined`: nothing. */
-export function explainSeconds(time: unknown): { readonly message: string; readonly fix: string } | undefined {
-  if (typeof time !== "number" || !(time > 0 && time < MIN_TIME_MS)) return undefined;
-  return { message: "must be in milliseconds, not seconds", fix: `did you mean ${time * 1_000}?` };
+export const explainSeconds = below(MIN_TIME_MS, "must be in milliseconds, not seconds");
+/** The same of a time that may be any of the first days of 1970, as where a program's tests count from there. */
+export const explainLate = (time: unknown) => (Number(time) < MIN_SECONDS ? undefined : explainSeconds(time));
+/** The same of a length of time. */
+export const explainShort = below(MIN_LENGTH_MS, `must be in milliseconds, ${MIN_LENGTH_MS} at least`);
+
+function below(min: number, message: string) {
+  return (value: unknown): Seconds | undefined => {
+    if (typeof value !== "number" || !(value > 0 && value < min)) return undefined;
+    return { message, fix: `did you mean ${value * 1_000}?` };
+  };
+}
+
+/** Where the contract takes seconds, in a request or each of its `keys`: times, lengths, and lists with lengths. */
+const TAKEN = {
+  expires: explainSeconds,
+  expiration: explainShort,
+  ratelimits: (limits: unknown) =>
+    Array.isArray(limits) ? limits.map((limit) => explainShort(property(limit, "duration"))).find(Boolean) : undefined,
+} as const;
+
+/** The first time or length of such a request that looks like seconds. */
+export function secondsIn(body: unknown): (Seconds & { readonly name: string }) | undefined {
+  const keys = property(body, "keys");
+  for (const part of Array.isArray(keys) ? [body, ...(keys as unknown[])] : [body])
+    for (const [name, explainField] of Object.entries(TAKEN)) {
+      const fault = explainField(property(part, name));
+      if (fault !== undefined) return { name, ...fault };
+    }
+  return undefined;
+}
+
+function property(value: unknown, name: string): unknown {
+  return (value as Readonly<Record<string, unknown>> | null | undefined)?.[name];
 }

@@ -3,6 +3,7 @@ import { compileQuery } from "../access/permission-query.js";
 import { isKeystileError } from "../contracts/errors.js";
 import type { KeysVerifyKeyRatelimit, MaybePromise } from "../contracts/types.js";
 import { callable, type Check, checkOptions, integer, narrowing } from "../lib/check-options.js";
+import { explainShort } from "../lib/seconds.js";
 import { readRequest, type VerificationRequest } from "../verify/request.js";
 import { headerNames } from "../verify/verify-headers.js";
 
@@ -26,7 +27,7 @@ export interface KeyRequirement<Request> {
   readonly tags?: PerRequest<Request, readonly string[] | undefined>;
   /**
    * Rate limits to check besides the automatic ones, at most 1_000. A name that the key or its identity does not have
-   * needs `limit` and `duration`.
+   * needs `limit` and `duration`, in milliseconds; a fixed `duration` is 0 or 1_000 at least.
    */
   readonly ratelimits?: PerRequest<Request, readonly KeysVerifyKeyRatelimit[]>;
 }
@@ -53,8 +54,10 @@ export const partOfRequest =
   (name: "permissions" | "tags" | "ratelimits" | "migrationId"): Check =>
   (value, path) => {
     try {
-      const { permissions } = readRequest({ key: "-", [name]: value });
+      const { permissions, ratelimits } = readRequest({ key: "-", [name]: value });
       if (permissions !== undefined) compileQuery(permissions);
+      const short = ratelimits.map(({ duration }) => explainShort(duration)).find((fault) => fault !== undefined);
+      if (short !== undefined) throw new TypeError(`${path}: each duration ${short.message}; ${short.fix}`);
     } catch (cause) {
       if (!isKeystileError(cause)) throw cause;
       throw new TypeError(cause.message.replace(`body.${name}`, path), { cause });

@@ -7,6 +7,8 @@ import { type OutcomeQuery, type OutcomeRow, OUTCOMES } from "../../src/contract
 import { runs } from "../runs.js";
 
 const DAY = 86_400_000;
+/** The first day of counts: below it a time would be taken for one in seconds. */
+const FIRST = 20_000;
 const counts = OUTCOMES.map((_, i) => (i === 0 ? 1 : 0));
 
 /** A store with so many counts on each day, each of a key of its own, and what was asked of it. */
@@ -17,8 +19,8 @@ function storeOf(sizes: readonly number[]) {
     readOutcomes(query: OutcomeQuery): OutcomeRow[] {
       asked.push(query);
       const { of, at } = query.part ?? { of: 1, at: 0 };
-      const first = Math.max(0, query.from / DAY);
-      const found = sizes.slice(first, Math.max(0, query.to / DAY)).flatMap((size, day) =>
+      const first = Math.max(0, query.from / DAY - FIRST);
+      const found = sizes.slice(first, Math.max(0, query.to / DAY - FIRST)).flatMap((size, day) =>
         Array.from({ length: size }, (_, n) => n)
           .filter((n) => n % of === at)
           .map((n) => ({ keyId: `${first + day}-${n}`, counts, spent: 0, rows: 1 })),
@@ -29,9 +31,16 @@ function storeOf(sizes: readonly number[]) {
   };
 }
 const query = (days: number, maxRows: number, from = 0): OutcomeQuery => ({
-  ...{ level: "day", workspaceId: "ws_1", by: ["keyId"], from: from * DAY, to: days * DAY, maxRows },
+  ...{
+    level: "day",
+    workspaceId: "ws_1",
+    by: ["keyId"],
+    from: (FIRST + from) * DAY,
+    to: (FIRST + days) * DAY,
+    maxRows,
+  },
 });
-const plan = (days: number) => planQuery({ by: ["keyId"], from: 0, to: days * DAY, limit: 10 });
+const plan = (days: number) => planQuery({ by: ["keyId"], from: FIRST * DAY, to: (FIRST + days) * DAY, limit: 10 });
 
 describe("counts are read in turns", () => {
   it("each once, whatever the parts, and never more than allowed", async () => {

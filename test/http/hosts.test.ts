@@ -421,7 +421,7 @@ describe("options", () => {
       /options\.authentication\.clock is not an option; there are: proxyTokens, scheme, rootKeys$/,
     ],
     [{ authentication: { proxyTokens: { issuer: 5 } as never } }, /options\.authentication\.proxyTokens\.issuer/],
-    [{ requestLimit: { limit: 0, duration: 1 } }, /options\.requestLimit\.limit/],
+    [{ requestLimit: { limit: 0, duration: 1_000 } }, /options\.requestLimit\.limit/],
     [{ requestLimit: null as never }, /options\.requestLimit must be an object/],
     [{ requestLimit: {} as never }, /options\.requestLimit\.limit must be given/],
     [{ trustedProxies: ["nonsense"] }, /options\.trustedProxies/],

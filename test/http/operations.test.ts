@@ -123,7 +123,7 @@ const steps: readonly [name: string, body: (w: Made) => unknown, data: unknown][
   ["identities.deleteIdentity", () => ({ identity: "user_1" }), {}],
   ["permissions.deleteRole", () => ({ role: "editor" }), {}],
   ["permissions.deletePermission", () => ({ permission: "documents.read" }), {}],
-  ["analytics.getVerifications", () => ({ query: '{"by":["outcome"],"from":0,"to":1}' }), []],
+  ["analytics.getVerifications", () => ({ query: '{"by":["outcome"],"from":0,"to":1793491200000}' }), []],
   ["apis.deleteApi", ({ apiId }) => ({ apiId }), {}],
 ];
 

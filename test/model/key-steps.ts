@@ -114,7 +114,7 @@ export async function rerollKey(stage: Stage): Promise<void> {
   const target = chosen(stage);
   if (target === undefined) return createKey(stage);
   const { key, keyring, absent } = target;
-  const body = { keyId: key.id, expiration: dice.pick([0, 1, 2_000, DAY, 40 * DAY, 400 * DAY]) };
+  const body = { keyId: key.id, expiration: dice.pick([0, 1_000, 2_000, DAY, 40 * DAY, 400 * DAY]) };
   stage.note("rerollKey", body);
   if (absent) return refused("rerollKey", keyring.rerollKey(body), "NOT_FOUND");
   if (key.rotated === true || (key.expires ?? Infinity) < world.now)

@@ -3,6 +3,7 @@ import { type Command, Option } from "commander";
 import type { JsonSchema } from "../../keyring/schemas/json-schema.js";
 import { toKebab, usage } from "../io/failures.js";
 import { parseJson, readJson, readSecret } from "../io/input.js";
+import { secondsIn } from "../../lib/seconds.js";
 import type { Io } from "../io/io.js";
 import type { GlobalFlags } from "./settings.js";
 
@@ -89,6 +90,9 @@ export async function buildBody(
     const value = given[flag.name];
     if (value !== undefined) body[flag.name] = await readValue(io, flag, value);
   }
+  // The service takes these, as the contract has it, and says so in its log alone.
+  const seconds = secondsIn(body);
+  if (seconds !== undefined) throw usage(`--${toKebab(seconds.name)}: ${seconds.message}; ${seconds.fix}`);
   return body;
 }
 

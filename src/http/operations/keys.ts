@@ -2,7 +2,7 @@
 import { countKeys } from "../../keyring/keys/count-keys.js";
 import { createKey, createSpecifiedKey, specifiedKey } from "../../keyring/keys/create-key.js";
 import { getKey, getKeys, listKeys, whoami } from "../../keyring/keys/read-keys.js";
-import { replaceKey, rerollKey } from "../../keyring/keys/reroll-key.js";
+import { replaceKey, rerollKey, specifiedRotation } from "../../keyring/keys/reroll-key.js";
 import { searchKeys } from "../../keyring/keys/search-keys.js";
 import { updateCredits } from "../../keyring/keys/update-credits.js";
 import { deleteKey, specifiedChange, updateKey } from "../../keyring/keys/update-key.js";
@@ -61,7 +61,11 @@ export const keyOperations = [
   }),
   define(deleteKey, { summary: "Hides a key, or removes it for good.", answer: empty, access: onKey("delete_key") }),
   defineStrictly(
-    { ...rerollKey, act: (context, request) => replaceKey(context, request, (old) => requireGivable(context, old)) },
+    {
+      ...rerollKey,
+      schema: specifiedRotation,
+      act: (context, request) => replaceKey(context, request, (old) => requireGivable(context, old)),
+    },
     {
       summary: "Gives a key a new id and text; the old one expires after a while.",
       answer: createdKey,

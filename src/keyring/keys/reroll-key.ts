@@ -8,7 +8,7 @@ import type { Mutable } from "../../lib/mutable.js";
 import { type Context, updateWithRetry } from "../context.js";
 import { operation } from "../operation.js";
 import { requireKey } from "../rows.js";
-import { body, id, integer, MAX_TIME, optional, prefix } from "../schemas/primitives.js";
+import { body, id, integer, length, MAX_TIME, optional, prefix } from "../schemas/primitives.js";
 import type { V2KeysRerollKeyRequestBody } from "../schemas/requests.js";
 import type { V2KeysCreateKeyResponseData } from "../schemas/responses.js";
 import { writeRows } from "../write.js";
@@ -23,6 +23,11 @@ import { toLimitRows } from "./new-key.js";
  */
 const PREFIXED = /^([a-zA-Z0-9_]{1,16})_(?:.{4}|.*\.{3})$/;
 
+const request = { keyId: id, prefix: optional(prefix) };
+
+/** A rotation over HTTP: an overlap may be shorter than a second. */
+export const specifiedRotation = body<V2KeysRerollKeyRequestBody>()({ ...request, expiration: integer(0, MAX_TIME) });
+
 /**
  * One write creates the new key and sets the old one's expiry. The new key has the old one's `expires` and, unless the
  * request names another, its prefix, but 16 new random bytes. Both share one balance and the buckets of the key's own
@@ -32,7 +37,7 @@ const PREFIXED = /^([a-zA-Z0-9_]{1,16})_(?:.{4}|.*\.{3})$/;
  */
 export const rerollKey = operation(
   "rerollKey",
-  body<V2KeysRerollKeyRequestBody>()({ keyId: id, expiration: integer(0, MAX_TIME), prefix: optional(prefix) }),
+  body<V2KeysRerollKeyRequestBody>()({ ...request, expiration: length(0, MAX_TIME) }),
   (context, request) => replaceKey(context, request, () => undefined),
 );
 

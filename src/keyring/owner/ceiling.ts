@@ -34,7 +34,8 @@ export interface OwnerCeiling {
    */
   readonly ratelimits?: readonly RatelimitRequest[];
   /**
-   * The longest life of a key, milliseconds, 1…4_102_444_800_000, and what it gets unless the request asks for less.
+   * The longest life of a key, milliseconds, 1_000…4_102_444_800_000, and what it gets unless the request asks for
+   * less.
    */
   readonly expiresIn?: number;
 }
@@ -62,7 +63,7 @@ const CEILING = {
     if (value !== true) throw new TypeError(`${path} must be true, or left out`);
   }),
   ratelimits: narrowing(partOfKey("ratelimits")),
-  expiresIn: narrowing(integer(1, MAX_TIME)),
+  expiresIn: narrowing(integer(1_000, MAX_TIME)),
 } as const satisfies Record<keyof OwnerCeiling, Check>;
 
 /** The parts of a request that a ceiling bounds. */

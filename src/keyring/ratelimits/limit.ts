@@ -6,7 +6,7 @@ import { overrideName } from "../../lib/override-name.js";
 import type { Context } from "../context.js";
 import { operation } from "../operation.js";
 import type { Schema } from "../schemas/parse.js";
-import { body, integer, list, optionalOr } from "../schemas/primitives.js";
+import { body, integer, length, list, optionalOr } from "../schemas/primitives.js";
 import type { V2RatelimitLimitResponseData } from "../schemas/responses.js";
 import type { V2RatelimitLimitRequestBody, V2RatelimitMultiLimitRequestBody } from "../schemas/service-requests.js";
 import { enterNamespaces, newNamespace } from "./namespaces.js";
@@ -33,7 +33,7 @@ interface Checked {
 const check = body<V2RatelimitLimitRequestBody>()({
   namespace: newNamespace,
   cost: optionalOr(integer(0), 1),
-  duration: integer(1_000, MAX_DURATION),
+  duration: length(1_000, MAX_DURATION),
   identifier,
   limit: integer(1),
 });

@@ -11,7 +11,7 @@ import { readPage } from "../list-page.js";
 import { operation } from "../operation.js";
 import { notFound, ownedRow } from "../rows.js";
 import { page } from "../schemas/page.js";
-import { body, integer, text } from "../schemas/primitives.js";
+import { body, integer, length, text } from "../schemas/primitives.js";
 import type { RatelimitOverride } from "../schemas/responses.js";
 import type * as R from "../schemas/service-requests.js";
 import { write, writeRows } from "../write.js";
@@ -33,7 +33,7 @@ export const setOverride = operation(
   "setOverride",
   body<R.V2RatelimitSetOverrideRequestBody>()({
     namespace: newNamespace,
-    duration: integer(1_000),
+    duration: length(1_000),
     identifier,
     limit: integer(0),
   }),

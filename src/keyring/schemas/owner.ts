@@ -19,7 +19,7 @@ export type OwnerKeyRequestBody = Pick<
 export interface OwnerRotateRequestBody {
   /** A key of the owner that was not rotated before. */
   readonly keyId: string;
-  /** Milliseconds for which the old key goes on verifying, 0…2_592_000_000, default 86_400_000. */
+  /** Milliseconds for which the old key goes on verifying, 0 or 1_000…2_592_000_000, default 86_400_000. */
   readonly overlap?: number;
 }
 /** Body of `list` of an owner's keys. */
@@ -52,7 +52,7 @@ export const create = atom.body<OwnerKeyRequestBody>()({
 });
 export const rotate = atom.body<OwnerRotateRequestBody>()({
   keyId: atom.id,
-  overlap: atom.optionalOr(atom.integer(0, MAX_OVERLAP), 86_400_000),
+  overlap: atom.optionalOr(atom.length(0, MAX_OVERLAP), 86_400_000),
 });
 export const revoke = atom.body<OwnerRevokeRequestBody>()({ keyId: atom.id });
 export const rename = atom.body<OwnerRenameRequestBody>()({ keyId: atom.id, name: atom.nullable(atom.name) });

@@ -4,7 +4,7 @@ import type { Json, JsonObject } from "../../contracts/types.js";
 import { ownOnly } from "../../lib/check-options.js";
 import { hasLength, isObject, Refusal } from "../../lib/copy-json.js";
 import { isAddressOrRange } from "../../lib/ip-ranges.js";
-import { explainSeconds, MIN_TIME_MS } from "../../lib/seconds.js";
+import { explainSeconds, explainShort, MIN_TIME_MS } from "../../lib/seconds.js";
 import { described } from "./json-schema.js";
 import { type Differing, type Exact, isUnknownProperty, type Schema, withFix } from "./parse.js";
 
@@ -187,8 +187,19 @@ export const time = described(checked(specifiedTime, explainSeconds), {
   if: { minimum: 1 },
   then: { minimum: MIN_TIME_MS },
 });
+/** A length of time, milliseconds; one that looks like seconds is refused. @param min 0, which is none, or 1_000 */
+export function length(min: 0 | 1_000, max = Number.MAX_SAFE_INTEGER) {
+  const fits = (value: unknown): boolean =>
+    Number.isSafeInteger(value) && (value as number) >= min && (value as number) <= max && !explainShort(value);
+  const schema = v.custom<number>(fits, ({ input }) => {
+    const fault = explainShort(input);
+    return fault === undefined ? `must be an integer from ${min} to ${max}` : withFix(fault.message, fault.fix);
+  });
+  const json = { type: "integer", minimum: min, maximum: max } as const;
+  return described(schema, min === 0 ? { ...json, if: { minimum: 1 }, then: { minimum: 1_000 } } : json);
+}
 /** Milliseconds from now. */
-export const period = integer(1, MAX_TIME);
+export const period = length(1_000, MAX_TIME);
 export const boolean = described(
   v.custom<boolean>((value) => typeof value === "boolean", "must be true or false"),
   { type: "boolean" },

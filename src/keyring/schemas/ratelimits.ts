@@ -5,7 +5,7 @@ import { type Schema, withFix } from "./parse.js";
 import * as atom from "./primitives.js";
 
 const MAX_LIMITS = 50;
-const limit = { name: atom.label(3, 128), limit: atom.integer(1), duration: atom.integer(1_000) };
+const limit = { name: atom.label(3, 128), limit: atom.integer(1), duration: atom.length(1_000) };
 
 /** Limits of a key or an identity. */
 export const ratelimits = limits(

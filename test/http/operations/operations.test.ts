@@ -36,7 +36,7 @@ const override: Body = ({ namespaceId }) => ({ namespace: namespaceId, identifie
 const TABLE: Readonly<Record<string, readonly [permissions: readonly string[], body: Body]>> = {
   "analytics.getVerifications": [
     ofApi("read_analytics"),
-    ({ apiId }) => ({ query: { from: 0, to: 1, where: { apiId: [apiId] } } }),
+    ({ apiId }) => ({ query: { from: 0, to: 1_793_491_200_000, where: { apiId: [apiId] } } }),
   ],
   "apis.createApi": [["api.*.create_api"], () => ({ name: "abc" })],
   "apis.deleteApi": [ofApi("delete_api"), named],

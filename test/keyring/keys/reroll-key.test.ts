@@ -160,10 +160,10 @@ describe("rerollKey: everything under a new id and a new text", () => {
     const { keyring, create, time } = await world();
     for (const [expires, shown] of [
       [time.now + 5, time.now + 5],
-      [time.now + 500, time.now + 100],
+      [time.now + 5_000, time.now + 1_000],
     ] as const) {
       const { keyId } = await create({ expires });
-      await keyring.rerollKey({ keyId, expiration: 100 });
+      await keyring.rerollKey({ keyId, expiration: 1_000 });
       expect((await keyring.getKey({ keyId })).expires).toBe(shown);
     }
     time.now = 0;
