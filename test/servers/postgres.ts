@@ -54,8 +54,8 @@ export interface TestPostgres {
   readonly password: string;
   /** Of the superuser in the first database. */
   readonly url: string;
-  /** Makes an empty database. @returns its address */
-  newDatabase(): Promise<string>;
+  /** Makes an empty database. @param how as in CREATE DATABASE @returns its address */
+  newDatabase(how?: string): Promise<string>;
   /** Runs SQL as the superuser. */
   sql(text: string, database?: string): Promise<Record<string, unknown>[]>;
   /** `immediate`: as a crash, without writing what is in memory. `fast`: in order, ending all sessions. */
@@ -187,9 +187,9 @@ async function serve(
     sql,
     start,
     stop,
-    async newDatabase() {
+    async newDatabase(how = "") {
       const name = `test_${process.pid}_${++databases}`;
-      await sql(`CREATE DATABASE ${name}`);
+      await sql(`CREATE DATABASE ${name} ${how}`);
       return url.replace(/postgres$/, name);
     },
     async standby(name, from = port) {
@@ -231,9 +231,9 @@ function named(address: string): TestPostgres {
     password,
     url: address,
     sql,
-    async newDatabase() {
+    async newDatabase(how = "") {
       const name = `keystile_test_${process.pid}_${made.length}`;
-      await sql(`CREATE DATABASE ${name}`);
+      await sql(`CREATE DATABASE ${name} ${how}`);
       made.push(name);
       return at(name);
     },

@@ -2,6 +2,7 @@
  * The PostgreSQL store on a real server: each client, a pooler, set-up by many at once, and servers that it must
  * refuse.
  */
+import { execFile } from "node:child_process";
 import pg from "pg";
 import postgres from "postgres";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
@@ -522,6 +523,41 @@ describe.skipIf(isSkipped)("postgres: statements and connections", () => {
     const store = postgresStore(poolOf(await server.newDatabase()));
     await expect(store.findKey("d")).rejects.toMatchObject({ code: "STORE_INVALID", message: /setUp/ });
     await store.close();
+  });
+
+  it("a database of another encoding is refused at setUp, which says which one is needed; nothing is made", async () => {
+    const url = await server.newDatabase("ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0");
+    const pool = poolOf(url);
+    const store = postgresStore(pool);
+    await expect(store.setUp()).rejects.toMatchObject({
+      code: "STORE_FAILED",
+      message: expect.stringContaining("ENCODING 'UTF8' TEMPLATE template0"),
+    });
+    await expect(pool.query(setUpScript("keystile"))).rejects.toMatchObject({
+      code: "KS011",
+      message: expect.stringContaining("LATIN1"),
+    });
+    expect((await pool.query("SELECT to_regnamespace('keystile') AS made")).rows).toEqual([{ made: null }]);
+    await store.close();
+  });
+
+  it("a store that is not closed lets the program end, where its pool does", async () => {
+    const url = await server.newDatabase();
+    await newStore(url);
+    const code = `
+      import pg from "pg";
+      import { createVerifier } from "./src/index.ts";
+      import { postgresStore } from "./src/stores/postgres/index.ts";
+      const pool = new pg.Pool({ connectionString: ${JSON.stringify(url)}, allowExitOnIdle: true, idleTimeoutMillis: 0 });
+      const verifier = createVerifier(postgresStore(pool));
+      console.log((await verifier.verify({ key: "sk_unknown" })).code);`;
+    const ended = await new Promise<{ readonly stdout: string; readonly isKilled: boolean }>((resolve) => {
+      const flags = ["--import", "tsx", "--input-type=module", "-e", code];
+      execFile(process.execPath, flags, { timeout: 20_000 }, (error, stdout) =>
+        resolve({ stdout, isKilled: error?.killed === true }),
+      );
+    });
+    expect(ended).toEqual({ stdout: "NOT_FOUND\n", isKilled: false });
   });
 
   it.skipIf(noPostgresServer !== undefined)("a replica is refused with the reason", async () => {
