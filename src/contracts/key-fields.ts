@@ -127,6 +127,9 @@ export const KEY_FIELDS = {
   accountId: { row: "text", absent: true },
   rerolledFrom: { row: "text", absent: true, shown: "unusual" },
   rerolledTo: { row: "text", absent: true, shown: "unusual" },
+  // Last in a body: taking the tables back to a version without them cuts them off its end.
+  deletedAt: { row: "time", absent: true, shown: "unusual", audit: "never" },
+  deletedBy: { row: "text", absent: true, shown: "unusual", audit: "never" },
 
   ref: { record: "key", from: "made" },
   keyId: { record: "key", from: "made" },

@@ -91,11 +91,12 @@
  *     subjects whose account has totals, and the totals of an account that is nobody's. A workspace has at most
  *     `maxTagSets` sets of tags at once, however many others have, beside `[]` and `["(other)"]`; calls with further
  *     ones are counted as `["(other)"]`, and the result names their cells. Power `analytics`.
- * 29. `searchKeys` looks at the next `among` keys of these APIs in the order asked for, without those that are deleted:
- *     `newest` is by id downwards, `expires` by that and then by id, without those that never expire. It leaves out
- *     none that `mayMatch`, and may return others. `countKeys` counts each of the next `among` keys of an API once.
- *     `findKeyIds` finds the keys for which `insertKeys` would refuse one with this digest or hash, those that are
- *     deleted or of a deleted API among them; keystile passes at most 10,000. Power `search`.
+ * 29. `searchKeys` looks at the next `among` keys of these APIs in the order asked for, without those that are deleted,
+ *     or at those that are deleted alone: `newest` is by id downwards, `expires` by that and then by id, without those
+ *     that never expire. It leaves out none that `mayMatch`, and may return others. `countKeys` counts each of the
+ *     next `among` keys of an API once. `findKeyIds` finds the keys for which `insertKeys` would refuse one with this
+ *     digest or hash, those that are deleted or of a deleted API among them; keystile passes at most 10,000. Power
+ *     `search`.
  * 30. `changeAlerts` raises an alert of a subject unless one is raised, or one ended at `from` or later, and ends the
  *     one that was raised before `from`; it is raised, or has ended, as of `until`. All or nothing; of calls in flight
  *     at once, one raises it, and one ends it. It returns of each whether it changed anything. What was raised is due
@@ -340,6 +341,10 @@ export interface KeyRow extends OwnedRow, CreditRow {
   readonly creditsFrom?: "none";
   /** Whether it is deleted: neither found nor listed, though its digests stay taken (clauses 16, 18). */
   readonly deleted: boolean;
+  /** When it was deleted, Unix time in milliseconds. Absent: it is not, or was before this was recorded. */
+  readonly deletedAt?: number;
+  /** Who deleted it: {@link AuditEntry.actor}, or where that is not known {@link AuditEntry.actorKind}. */
+  readonly deletedBy?: string;
   /**
    * Id of the key whose credits it shares, and after which the buckets of its limits are named: the first of the keys
    * that replaced each other, which may be gone. Never changes. Absent: its own.
@@ -631,7 +636,10 @@ export interface KeySearch {
   readonly apiIds: readonly string[];
   /** Only keys of this identity. */
   readonly identityId?: string;
+  /** With `deleted` always `newest`. */
   readonly order: "newest" | "expires";
+  /** Look at deleted keys, and at no others. Absent: at those that are not deleted. */
+  readonly deleted?: true;
   /** Begin after this; absent: with the first. */
   readonly after?: KeyPosition;
   /** Look at no more keys than this, ≥ 1; fewer will do, but one at least. */

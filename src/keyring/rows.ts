@@ -33,10 +33,17 @@ export async function requireKey(context: Context, keyId: string): Promise<KeyRo
 
 /** As {@link requireKey}, deleted ones included. */
 export async function requireKeyIncludingDeleted(context: Context, keyId: string): Promise<KeyRow> {
+  const { key, api } = await requireKeyOfAnyApi(context, keyId);
+  if (api.deleted) throw notFound("The key");
+  return key;
+}
+
+/** A key and its API, each deleted or not. @throws KeystileError NOT_FOUND */
+export async function requireKeyOfAnyApi(context: Context, keyId: string) {
   const key = await readOwned(context, "keys", keyId);
   const [api] = key === undefined ? [] : await context.store.readMany("apis", [key.apiId]);
-  if (key === undefined || api === undefined || api.deleted) throw notFound("The key");
-  return key;
+  if (key === undefined || api === undefined) throw notFound("The key");
+  return { key, api };
 }
 
 const NOUNS: Readonly<Record<NamedTable, string>> = {

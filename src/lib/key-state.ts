@@ -1,23 +1,41 @@
 /** The state of a key: one function for the filter of lists, their rows, and pages. */
 
+/** The states, in the order in which a verification finds them. */
+export const KEY_STATES = ["deleted", "disabled", "rotated", "expired", "forbidden", "exhausted", "active"] as const;
+
 /**
- * The first that holds: `disabled`; `expired`; `exhausted`: the credits that it takes are used up, its own or those of
- * its identity; `active`: none of these. In the order in which a verification finds them.
+ * The first that holds: `deleted`, or its API is; `disabled`; `rotated`: it was replaced, and its overlap has ended;
+ * `expired`; `forbidden`: its API or workspace is disabled; `exhausted`: the credits that it takes are used up, its own
+ * or those of its identity; `active`: none of these. A verification that asks for nothing and costs 1 is NOT_FOUND,
+ * DISABLED, EXPIRED of both, FORBIDDEN, USAGE_EXCEEDED and VALID.
  */
-export type KeyState = "disabled" | "expired" | "exhausted" | "active";
+export type KeyState = (typeof KEY_STATES)[number];
+
+/** Whether a list of one state shows a key in another: `expired` has those that were rotated away too. */
+export function isListedAs(wanted: KeyState, state: KeyState): boolean {
+  return state === wanted || (state === "rotated" && wanted === "expired");
+}
 
 /** What decides it. */
 export interface StateFacts {
+  /** Whether it or its API is deleted. */
+  readonly deleted?: boolean;
   readonly enabled: boolean;
   /** Unix time, milliseconds. */
   readonly expires?: number;
+  /** Id of the key that replaced it. */
+  readonly rerolledTo?: string;
+  /** Whether its API or workspace is disabled. */
+  readonly parentDisabled?: boolean;
   /** Of the credits that it takes, whoever owns them; null or absent: unlimited. */
   readonly remaining?: number | null | undefined;
 }
 
 /** @param now Unix time, milliseconds: at exactly `expires` a key is valid */
-export function keyState({ enabled, expires, remaining }: StateFacts, now: number): KeyState {
-  if (!enabled) return "disabled";
-  if (expires !== undefined && now > expires) return "expired";
-  return remaining === 0 ? "exhausted" : "active";
+export function keyState(facts: StateFacts, now: number): KeyState {
+  if (facts.deleted === true) return "deleted";
+  if (!facts.enabled) return "disabled";
+  if (facts.expires !== undefined && now > facts.expires) return facts.rerolledTo === undefined ? "expired" : "rotated";
+  if (facts.parentDisabled === true) return "forbidden";
+  return facts.remaining === 0 ? "exhausted" : "active";
 }

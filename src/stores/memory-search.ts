@@ -6,8 +6,9 @@ import type { SortedIds } from "./sorted-ids.js";
 export function searchKeys(ids: SortedIds, rows: ReadonlyMap<string, KeyRow>, search: KeySearch): KeySlice {
   const { apiIds, identityId, order, among, limit } = search;
   const apis = new Set(apiIds);
+  const wanted = search.deleted === true;
   const isLooked = ({ apiId, deleted, ...row }: KeyRow): boolean =>
-    !deleted && apis.has(apiId) && (identityId === undefined || row.identityId === identityId);
+    deleted === wanted && apis.has(apiId) && (identityId === undefined || row.identityId === identityId);
   const most = Math.min(among, limit);
   const walk = order === "newest" ? newest : expiring;
   // One more, to know whether there is one.

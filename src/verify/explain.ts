@@ -14,7 +14,7 @@ import { type Check, checkOptions, narrowing, text } from "../lib/check-options.
 import { hasLength, isObject } from "../lib/copy-json.js";
 import { applyLimits } from "../ratelimit/applied-limits.js";
 import type { LimitAnswer, LimitTaker } from "../ratelimit/fallback.js";
-import { findKey, findKeyAgain, findKeyById } from "./find-key.js";
+import { findDeletedKey, findKey, findKeyAgain, findKeyById } from "./find-key.js";
 import {
   beginCall,
   forgetFindings,
@@ -90,10 +90,16 @@ export interface Explanation {
   readonly passes: boolean;
   /** The code that it would return otherwise: that of the first check that fails, or NOT_FOUND. */
   readonly refusal?: ExplainedCheck["code"] | "NOT_FOUND";
-  /** Absent with NOT_FOUND. */
+  /** Absent with NOT_FOUND, unless the key is `deleted`. */
   readonly keyId?: string;
-  /** Absent with NOT_FOUND. */
+  /** Absent with NOT_FOUND, unless the key is `deleted`. */
   readonly apiId?: string;
+  /** Why it is NOT_FOUND: the key is deleted, or its API is. Absent: it is not, or there is no such key. */
+  readonly deleted?: true;
+  /** When the key was deleted, Unix time in milliseconds. Absent: its API was, or nobody recorded it. */
+  readonly deletedAt?: number;
+  /** Who deleted it: the actor of the audit trail, or else its kind. Absent as `deletedAt` is. */
+  readonly deletedBy?: string;
   /**
    * Every check of the key in order, those after the first failure too; empty with NOT_FOUND. `verify` stops at the
    * first that fails.
@@ -153,6 +159,8 @@ interface ExplainedCall {
   readonly call: Verification;
   readonly find: () => MaybePromise<CachedKey | undefined>;
   readonly findAgain: () => MaybePromise<CachedKey | undefined>;
+  /** Where the key is named by its id. */
+  readonly keyId?: string;
 }
 
 function beginExplained(deps: VerifyDeps, request: ExplainRequest, context: ExplainContext): ExplainedCall {
@@ -168,7 +176,7 @@ function beginExplained(deps: VerifyDeps, request: ExplainRequest, context: Expl
   const { keyId, rest } = readKeyId(request);
   const call = beginCall(deps, ANY_KEY, context, { plan: planRequest(deps, rest) });
   const find = () => findKeyById(sources, keyId, call.context);
-  return { call, find, findAgain: find };
+  return { call, find, findAgain: find, keyId };
 }
 
 /** In place of the text of a key that is named by its id. */
@@ -218,7 +226,7 @@ export async function explain(
   if (parts.isClosed()) throw closedError();
   const deps = dryRun(parts);
   const own = checkOptions(context, OPTIONS, "context");
-  const { call, find, findAgain } = beginExplained(deps, request, own);
+  const { call, find, findAgain, ...named } = beginExplained(deps, request, own);
   let key = await find();
   for (let restarts = 0; restarts <= MAX_RESTARTS; restarts++) {
     if (key === undefined) break;
@@ -242,5 +250,12 @@ export async function explain(
   }
   if (key !== undefined && call.spend !== GONE)
     throw new KeystileError("STORE_BUSY", "the credits of this key kept changing while it was explained; try again");
-  return { passes: false, refusal: "NOT_FOUND", checks: [] };
+  const row = await findDeletedKey(deps.sources, { key: call.key, ...named }, call.context);
+  const { id, apiId, deletedAt, deletedBy } = row ?? {};
+  return {
+    ...{ passes: false, refusal: "NOT_FOUND", checks: [] },
+    ...(id !== undefined && apiId !== undefined && { keyId: id, apiId, deleted: true }),
+    ...(deletedAt !== undefined && { deletedAt }),
+    ...(deletedBy !== undefined && { deletedBy }),
+  };
 }

@@ -5,7 +5,7 @@ import type { CachedKey } from "../cache/cached-key.js";
 import type { KeyCache } from "../cache/key-cache.js";
 import type { Caller } from "../contracts/caller.js";
 import { isKeystileError } from "../contracts/errors.js";
-import type { KeyRef, Store } from "../contracts/store.js";
+import type { KeyRecord, KeyRef, KeyRow, Store } from "../contracts/store.js";
 import type { MaybePromise } from "../contracts/types.js";
 import { digestKey, ROOT_KEY_PREFIX } from "../lib/hash.js";
 import type { Algorithms } from "../lib/migration-hashes.js";
@@ -77,6 +77,25 @@ export async function findKeyById(sources: KeySources, keyId: string, viewer: Vi
   return found !== undefined && isVisible(sources, viewer, found) ? found : undefined;
 }
 
+/**
+ * A key that {@link findKey} or {@link findKeyById} did not find because it is deleted, or its API is, if it would be
+ * visible otherwise. One that is named by its text is found where the store has the power `search`.
+ */
+export async function findDeletedKey(
+  sources: KeySources,
+  { key, keyId }: { readonly key: string; readonly keyId?: string },
+  viewer: Viewer,
+): Promise<KeyRow | undefined> {
+  const { store } = sources;
+  const ids =
+    keyId === undefined && store.powers.search ? await store.findKeyIds!([{ digest: await digestKey(key) }]) : [];
+  const named = keyId ?? ids[0];
+  const [row] = named === undefined ? [] : await store.readMany("keys", [named]);
+  if (row === undefined || !isVisible(sources, viewer, { policy: row, keyId: row.id })) return undefined;
+  const [api] = await store.readMany("apis", [row.apiId]);
+  return row.deleted || api?.deleted !== false ? row : undefined;
+}
+
 /** The prefix of root keys; other keys may have it too. */
 const ROOT_KEY = `${ROOT_KEY_PREFIX}_`;
 const FIRST_UNIT = ROOT_KEY.charCodeAt(0);
@@ -143,7 +162,13 @@ async function adopt(store: Store, ref: KeyRef, key: string): Promise<void> {
 
 const seesAll = ({ caller, apiId }: Viewer): boolean => caller === undefined && apiId === undefined;
 
-function isVisible(sources: KeySources, viewer: Viewer, { policy, keyId }: CachedKey): boolean {
+/** What decides whether a key is visible. */
+interface Seen {
+  readonly policy: Pick<KeyRecord, "workspaceId" | "apiId">;
+  readonly keyId: string;
+}
+
+function isVisible(sources: KeySources, viewer: Viewer, { policy, keyId }: Seen): boolean {
   const { caller, apiId } = viewer;
   if (!isInWorkspace(sources, viewer, policy.workspaceId)) return false;
   if (apiId !== undefined && apiId !== policy.apiId) return false;

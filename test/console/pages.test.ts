@@ -320,8 +320,47 @@ describe("console: keys", () => {
         expect([typed, (await browser.submit(path, path, { typed })).status]).toEqual([typed, 400]);
       expect((await browser.submit(path, path, { typed: right })).headers.get("location")).toBe("/keys?notice=revoked");
       await expect(keyring.getKey({ keyId: keyId(name) })).rejects.toMatchObject({ code: "NOT_FOUND" });
-      expect((await browser.get(key(name))).status).toBe(404);
     }
+  });
+
+  it("a revoked key is found by text, id and search, with who revoked it and when, and nothing to do with it", async () => {
+    const { browser, store, keyring, texts, key, keyId } = await signedIn();
+    const as = createKeyring(store, { clock: () => NOW - 3 * 86_400_000, actor: "<b>support</b>" });
+    await as.deleteKey({ keyId: keyId("Mobile app") });
+    const found = await browser.submit("/keys/find", "/keys/find", { key: texts["Mobile app"] ?? "" });
+    expect(found.headers.get("location")).toBe(`${key("Mobile app")}?notice=found`);
+    const { status, text } = await browser.get(key("Mobile app"));
+    expect(status).toBe(200);
+    expect(text).toContain("&lt;b&gt;support&lt;/b&gt;");
+    const facts = text.replace(/<[^>]*>/g, " ").replace(/\s+/g, " ");
+    expect(facts).toContain("Deleted 3 d ago by &lt;b&gt;support&lt;/b&gt;");
+    expect(facts).toContain("The key was deleted 3 d ago by &lt;b&gt;support&lt;/b&gt; .");
+    expect([...text.matchAll(/<form method="post" action="([^"]*)"/g)].map(([, to]) => to)).toEqual(["/sign-out"]);
+    for (const way of ["edit", "rotate", "revoke"]) {
+      expect(text).not.toContain(`${key("Mobile app")}/${way}`);
+      expect((await browser.get(`${key("Mobile app")}/${way}`)).status).toBe(404);
+    }
+    const { csrf } = hiddenOf(text, "/sign-out");
+    for (const way of ["enable", "credits", "edit", "rotate", "revoke"])
+      expect((await browser.post(`${key("Mobile app")}/${way}`, { csrf: csrf ?? "" })).status, way).not.toBe(303);
+    const list = async (query: string) => (await browser.get(`/keys${query}`)).text;
+    expect(await list("?state=deleted")).toContain("Mobile app");
+    expect(await list("?search=mobile")).toMatch(/No key is found.*Deleted keys.*Mobile app/s);
+    for (const query of ["", "?search=billing", "?search=mobile&state=active", "?state=expired"])
+      expect(await list(query), query).not.toContain("Mobile app");
+    await expect(keyring.getKey({ keyId: keyId("Mobile app") })).rejects.toMatchObject({ code: "NOT_FOUND" });
+  });
+
+  it("a key that was rotated away, and one of a disabled API, have a state and a filter of their own", async () => {
+    const { browser, keyring, apiId, key, keyId } = await signedIn();
+    await keyring.rerollKey({ keyId: keyId("Mobile app"), expiration: 0 });
+    expect((await browser.get(key("Mobile app"))).text).toContain("Rotated away");
+    for (const state of ["rotated", "expired"])
+      expect((await browser.get(`/keys?state=${state}`)).text).toContain(key("Mobile app"));
+    await keyring.updateApi({ apiId, enabled: false });
+    expect((await browser.get(key("Billing worker"))).text).toContain("API disabled");
+    expect((await browser.get("/keys?state=forbidden")).text).toContain("Billing worker");
+    expect((await browser.get("/keys?state=active")).text).not.toContain("Billing worker");
   });
 });
 

@@ -218,6 +218,41 @@ describe("callers over HTTP: administration", () => {
     await close();
   });
 
+  it("a deleted key is shown to whoever asks for it and may read it, with who deleted it and when", async () => {
+    const { create, apiId, rootKeyOf, keyring, time, close } = await world();
+    const { keyId, key } = await create();
+    const call = await rootKeyOf("api.*.delete_key", "api.*.read_key", "api.*.read_api");
+    const blind = await rootKeyOf("api.api_other.read_key");
+    await call("keys.deleteKey", { keyId });
+    const { data: rootKeys } = await keyring.listRootKeys();
+    const deletedBy = rootKeys.find(({ permissions }) => permissions.length === 3)!.rootKeyId;
+    for (const [name, body] of [
+      ["keys.getKey", { keyId }],
+      ["keys.whoami", { key }],
+    ] as const) {
+      for (const more of [{}, { includeDeleted: false }])
+        expect((await call(name, { ...body, ...more })).status, name).toBe(404);
+      const asked = { ...body, includeDeleted: true };
+      expect((await blind(name, asked)).status, name).toBe(404);
+      const { status, body: shown } = await call(name, asked);
+      expect([status, shown.data], name).toEqual([
+        200,
+        expect.objectContaining({ keyId, deletedAt: time.now, deletedBy }),
+      ]);
+    }
+    const found = await call("keys.searchKeys", { state: "deleted", apiId });
+    expect(found.body.data).toEqual([
+      expect.objectContaining({ keyId, state: "deleted", deletedAt: time.now, deletedBy }),
+    ]);
+    const told = await call("keys.explainKey", { keyId });
+    expect(told.body.data).toEqual({
+      ...{ passes: false, refusal: "NOT_FOUND", checks: [] },
+      ...{ keyId, apiId, deleted: true, deletedAt: time.now, deletedBy },
+    });
+    expect((await blind("keys.explainKey", { keyId })).status).toBe(404);
+    await close();
+  });
+
   it("nothing of another workspace is seen, and a root key acts in its own", async () => {
     const { store, create, clock, as, apiId, close } = await world();
     const { key, keyId } = await create();

@@ -1,12 +1,13 @@
 /** Steps that read: one key whole, all keys of an API page by page. */
 import type { KeyCreditsData } from "../../src/contracts/types.js";
+import type { KeyState } from "../../src/lib/key-state.js";
 import type { KeyResponseData } from "../../src/keyring/schemas/responses.js";
 import { chosen } from "./key-rolls.js";
 import { createKey } from "./key-steps.js";
 import { balanceAt, type ModelCredits } from "./naive-credits.js";
 import { showIdentity, showLimits } from "./naive-verify.js";
 import { learnId, learnLimits, refused, same, show, type Stage } from "./stage.js";
-import { digestOf, type ModelKey, named, sourceOf } from "./world.js";
+import { digestOf, drawnOn, type ModelKey, named, sourceOf } from "./world.js";
 
 /** What administration shows of a key, whole. */
 export async function readKey(stage: Stage): Promise<void> {
@@ -39,6 +40,7 @@ export async function readKey(stage: Stage): Promise<void> {
   const due: Omit<KeyResponseData, "start" | "createdAt"> = {
     keyId: key.id,
     apiId: key.api.id,
+    state: stateOf(key, world.now, rerolledTo !== undefined),
     creditsFrom: sourceOf(key),
     enabled: key.enabled,
     ...(key.name !== undefined && { name: key.name }),
@@ -54,6 +56,14 @@ export async function readKey(stage: Stage): Promise<void> {
     ...(key.allowlist.length > 0 && { ipAllowlist: key.allowlist }),
   };
   same("readKey", shown, due);
+}
+
+/** What `verify` of the model would say of a key that is there, in the words of administration. */
+function stateOf(key: ModelKey, now: number, isReplaced: boolean): KeyState {
+  if (!key.enabled) return "disabled";
+  if (key.expires !== undefined && now > key.expires) return isReplaced ? "rotated" : "expired";
+  if (!key.api.enabled || !key.api.workspace.enabled) return "forbidden";
+  return balanceAt(drawnOn(key), now) === 0n ? "exhausted" : "active";
 }
 
 /** All keys of an API, page by page. */

@@ -134,7 +134,15 @@ describe.each(STORES)("a polluted prototype: %s", (_name, open) => {
     const own = [{ name: "requests", limit: 5, duration: 1_000 }];
     made.push(await polluted(forLimits, () => keyring.createKey({ apiId, credits, ratelimits: own })));
     const first = await keyring.getKey({ keyId: made[0]!.keyId });
-    expect(Object.keys(first).sort()).toEqual(["apiId", "createdAt", "creditsFrom", "enabled", "keyId", "start"]);
+    expect(Object.keys(first).sort()).toEqual([
+      "apiId",
+      "createdAt",
+      "creditsFrom",
+      "enabled",
+      "keyId",
+      "start",
+      "state",
+    ]);
     expect([first.enabled, made[0]!.key.startsWith("polluted")]).toEqual([true, false]);
     const second = await keyring.getKey({ keyId: made[1]!.keyId });
     expect(second).toMatchObject({ credits: { remaining: 5 }, ratelimits: [{ name: "requests", autoApply: false }] });

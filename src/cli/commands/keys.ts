@@ -1,7 +1,7 @@
 /** `keystile keys list|get|create|disable|revoke`, on a store. */
 import { type Command, Option } from "commander";
 import type { KeyResponseData } from "../../keyring/schemas/responses.js";
-import { type KeyState, keyState } from "../../lib/key-state.js";
+import { KEY_STATES, type KeyState } from "../../lib/key-state.js";
 import { addDatabaseFlags, type DatabaseFlags, withKeyringFor } from "../database/database.js";
 import type { FlagAliases } from "../io/failures.js";
 import { wrapped } from "../io/help.js";
@@ -43,7 +43,7 @@ export function addKeysCommand(program: Command, io: Io): void {
     .option("--external-id <id>", "only keys of this owner")
     .option("--search <text>", "part of the id, the first characters or the name, or a whole external id")
     .addOption(
-      new Option("--state <state>", "only keys in this state").choices(["active", "disabled", "expired", "exhausted"]),
+      new Option("--state <state>", "only keys in this state; without it all that are not deleted").choices(KEY_STATES),
     )
     .addOption(
       new Option("--order <order>", "newest first, or what ends, was used or runs out first")
@@ -54,16 +54,18 @@ export function addKeysCommand(program: Command, io: Io): void {
     .addHelpText(
       "after",
       wrapped(
-        "\nExamples:\n  $ keystile keys list --db keys.db --search acme\n  $ keystile keys list --db keys.db --state active --order expires",
+        "\nExamples:\n  $ keystile keys list --db keys.db --search acme\n  $ keystile keys list --db keys.db --state active --order expires\n  $ keystile keys list --db keys.db --state deleted --search acme",
       ),
     )
     .action((flags: ListKeysFlags) => list(io, flags));
   addDatabaseFlags(keys.command("get"))
     .argument("<keyId>", "its id")
-    .description("Show a key, and the API that it belongs to.")
+    .description("Show a key, and the API that it belongs to; of a deleted one who deleted it, and when.")
     .addHelpText("after", wrapped("\nExample:\n  $ keystile keys get --db keys.db key_…"))
     .action(async (keyId: string, flags: DatabaseFlags) => {
-      const key = await withKeyringFor(flags, FLAG_ALIASES, (keyring) => keyring.getKey({ keyId }));
+      const key = await withKeyringFor(flags, FLAG_ALIASES, (keyring) =>
+        keyring.getKey({ keyId, includeDeleted: true }),
+      );
       await io.stdout.write(flags.output === "json" ? `${pretty(key)}\n` : toText(key));
     });
   addDatabaseFlags(keys.command("create"))
@@ -109,18 +111,25 @@ function change(io: Io, keys: Command, name: string, done: string, description: 
 
 async function list(io: Io, flags: ListKeysFlags): Promise<void> {
   const { db, store, schema, output, limit, ...wanted } = flags;
-  const now = io.now();
   const columns: Columns<KeyResponseData> = {
     KEY: ({ keyId }) => keyId,
     API: ({ apiId }) => apiId,
     START: ({ start }) => `${start}…`,
-    STATE: (key) => keyState({ ...key, remaining: (key.credits ?? key.ownerCredits)?.remaining }, now),
+    STATE: ({ state }) => state,
     OWNER: ({ identity }) => identity?.externalId ?? "-",
     NAME: ({ name }) => name ?? "-",
   };
-  await withKeyringFor(flags, FLAG_ALIASES, (keyring) =>
-    writeList(io, { output, limit }, (page) => keyring.searchKeys({ ...wanted, ...page }), columns),
-  );
+  let found = 0;
+  await withKeyringFor(flags, FLAG_ALIASES, (keyring) => {
+    const read = async (page: object) => {
+      const answer = await keyring.searchKeys({ ...wanted, ...page });
+      found += answer.data.length;
+      return answer;
+    };
+    return writeList(io, { output, limit }, read, columns);
+  });
+  if (found === 0 && wanted.search !== undefined && wanted.state === undefined)
+    await note(io, "no key was found; deleted ones are listed with --state deleted");
 }
 
 async function create(io: Io, flags: CreateFlags): Promise<void> {
@@ -144,7 +153,7 @@ async function create(io: Io, flags: CreateFlags): Promise<void> {
 /** A line for each field, in words where it has parts. */
 function toText(key: KeyResponseData): string {
   const time = (value: unknown): string => new Date(value as number).toISOString();
-  const TIMES = new Set(["createdAt", "updatedAt", "lastUsedAt", "expires"]);
+  const TIMES = new Set(["createdAt", "updatedAt", "lastUsedAt", "expires", "deletedAt"]);
   const shown = Object.entries(key).map(([name, value]: [string, unknown]) => {
     const text = TIMES.has(name) ? time(value) : typeof value === "string" ? value : JSON.stringify(value);
     return `${`${name}:`.padEnd(14)}${oneLine(text)}\n`;

@@ -1,9 +1,11 @@
 /** What several pages show of keys and owners. */
 import { KeystileError } from "../../contracts/errors.js";
+import type { KeyRow } from "../../contracts/store.js";
 import type { RatelimitResponse } from "../../contracts/types.js";
 import { untilRefilled } from "../../credits/refill-calendar.js";
+import type { IncludesDeleted } from "../../keyring/schemas/requests.js";
 import type { KeyCredits, KeyResponseData } from "../../keyring/schemas/responses.js";
-import { keyState } from "../../lib/key-state.js";
+import type { KeyState } from "../../lib/key-state.js";
 import { number, time, window } from "../view/format.js";
 import { confirmField, type Field, form, type Options, requireConfirmed } from "../view/form.js";
 import { html, type Html, type Part } from "../view/html.js";
@@ -17,8 +19,8 @@ export const toKey = (keyId: string): string => `/keys/${encodeURIComponent(keyI
 export const toOwner = (externalId: string): string => `/owners/${encodeURIComponent(externalId)}`;
 
 /** A key with all that administration knows of it. @throws (rejects) KeystileError NOT_FOUND */
-export async function readKey(view: View, keyId: string): Promise<KeyResponseData> {
-  const { keys } = await view.ask("keys.getKeys", { keyIds: [keyId] });
+export async function readKey(view: View, keyId: string, more: IncludesDeleted = {}): Promise<KeyResponseData> {
+  const { keys } = await view.ask("keys.getKeys", { keyIds: [keyId], ...more });
   if (keys[0] === undefined) throw new KeystileError("NOT_FOUND", "the key does not exist, or is not yours to see");
   return keys[0];
 }
@@ -37,10 +39,9 @@ export async function apiField(view: View): Promise<Field> {
   return { name: "apiId", label: "API", type: "select", options, value: view.query.get("apiId") ?? "" };
 }
 
-/** The state of a key, or root key, by its own fields: what `verify` says of it besides is on its page. */
-export function stateOf(key: Pick<KeyResponseData, "enabled"> & Partial<KeyResponseData>, now: number): Html {
-  const { credits, ownerCredits = credits } = key;
-  const [tone, called] = BADGES[keyState({ ...key, remaining: ownerCredits?.remaining }, now)];
+/** A state as a badge. */
+export function showState(state: KeyState): Html {
+  const [tone, called] = BADGES[state];
   return badge(tone, called);
 }
 
@@ -48,8 +49,15 @@ const BADGES = {
   active: ["good", "Active"],
   disabled: ["bad", "Disabled"],
   expired: ["bad", "Expired"],
+  rotated: ["bad", "Rotated away"],
+  forbidden: ["bad", "API disabled"],
   exhausted: ["warn", "No credits"],
-} as const;
+  deleted: ["bad", "Deleted"],
+} as const satisfies Readonly<Record<KeyState, unknown>>;
+/** When a key was deleted, and by whom; nothing where that is not known. */
+export const deletion = ({ deletedAt, deletedBy }: Pick<KeyRow, "deletedAt" | "deletedBy">, now: number): Part =>
+  deletedAt !== undefined && html`${time(deletedAt, now)}${deletedBy !== undefined && html` by ${code(deletedBy)}`}`;
+
 /** What the list of keys can be filtered by. */
 export const STATES: Options = Object.entries(BADGES).map(([state, [, called]]) => [state, called]);
 

@@ -14,11 +14,12 @@ import {
   balance,
   creditChange,
   creditForm,
+  deletion,
   keyLink,
   limitTable,
   ownerLink,
   readKey,
-  stateOf,
+  showState,
   toKey,
 } from "./key-parts.js";
 import { usageOf } from "./usage.js";
@@ -28,13 +29,14 @@ import { explainAsked, usedLimits, verdict } from "./verdict.js";
 const OVERLAPS = [DAY / 24, DAY, 7 * DAY, 30 * DAY];
 
 async function showKey(view: View, keyId: string): Promise<Content> {
-  const key = await readKey(view, keyId);
+  const key = await readKey(view, keyId, { includeDeleted: true });
+  const isDeleted = key.state === "deleted";
   const found = await explainAsked(view, keyId);
   const apis = new Map(await apiOptions(view));
   return {
     title: key.name ?? `${key.start}…`,
-    about: html`${code(key.keyId)} ${stateOf(key, view.now)}`,
-    actions: actionsOf(view, key),
+    about: html`${code(key.keyId)} ${showState(key.state)}`,
+    actions: !isDeleted && actionsOf(view, key),
     body: html`${verdict(view, keyId, found)}
       <div class="ks-grid">${section("Key", aboutKey(view, key, apis))}${section("Credits", credits(view, key))}</div>
       ${await usageOf(view, { keyId: [keyId] }, key.apiId)}
@@ -66,6 +68,7 @@ function aboutKey(view: View, key: KeyResponseData, apis: ReadonlyMap<string, st
     ["Last used", time(lastUsedAt, now)],
     ["Created", time(createdAt, now)],
     ["Changed", updatedAt !== undefined && time(updatedAt, now)],
+    ["Deleted", deletion(key, now)],
     ["Addresses", ipAllowlist.length === 0 ? muted("any") : some(ipAllowlist)],
     ["Replaces", other(rerolledFrom)],
     ["Replaced by", other(rerolledTo)],
@@ -73,7 +76,8 @@ function aboutKey(view: View, key: KeyResponseData, apis: ReadonlyMap<string, st
 }
 
 function credits(view: View, key: KeyResponseData): Html {
-  const change = view.may("keys.updateCredits") && creditForm(view, toKey(key.keyId), key.credits?.remaining);
+  const mayChange = key.state !== "deleted" && view.may("keys.updateCredits");
+  const change = mayChange && creditForm(view, toKey(key.keyId), key.credits?.remaining);
   if (key.credits === undefined)
     return html`<p>${key.creditsFrom === "identity" ? html`Those of its owner, ${ownerLink(view, key)}.</p>${key.ownerCredits && balance(key.ownerCredits, view.now)}<p>` : muted("Unlimited.")}</p>${change}`;
   return html`${balance(key.credits, view.now)}${change}`;

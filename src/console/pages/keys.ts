@@ -7,13 +7,15 @@ import { time } from "../view/format.js";
 import { button, type Field, form, type Options } from "../view/form.js";
 import { html, type Html, type Part } from "../view/html.js";
 import { asked, type List, listed, searched, searchField } from "../view/lists.js";
-import { code } from "../view/parts.js";
+import { code, link, section } from "../view/parts.js";
 import type { Content, Done, Page, View } from "../view/view.js";
 import { changesOf, CREDIT_FIELDS, creditsOf, fieldsOf } from "./key-fields.js";
-import { apiField, apiOptions, creditsLeft, keyLink, ownerLink, stateOf, STATES, toKey } from "./key-parts.js";
+import { apiField, apiOptions, creditsLeft, keyLink, ownerLink, showState, STATES, toKey } from "./key-parts.js";
 import { secret } from "./key.js";
 
 const PAGE = 50;
+/** Deleted keys below a list. */
+const DELETED = 10;
 const ORDERS: Options = [
   ["", "Newest"],
   ["expires", "Expiring soonest"],
@@ -39,19 +41,28 @@ async function list(view: View): Promise<Content> {
     title: "Keys",
     actions: html`${view.may("keys.whoami") && button(view, "/keys/find", "Find by its text")}
       ${view.may("keys.createKey") && button(view, "/keys/new", "Create key", "primary")}`,
-    body: searched(view, fields, await keyList(view, filters)),
+    body: searched(view, fields, await keyList(view, filters), await deletedKeys(view, filters)),
   };
+}
+
+/** A few deleted keys that hold a text, which is looked for in all that are not: somebody asks why theirs is gone. */
+async function deletedKeys(view: View, filters: Readonly<Record<string, string>>): Promise<Part> {
+  if (filters["search"] === undefined || filters["state"] !== undefined || view.query.has("cursor")) return undefined;
+  const found = await keyList(view, { ...filters, state: "deleted" }, DELETED);
+  const all = new URLSearchParams({ ...filters, state: "deleted" });
+  const note = found.pagination.hasMore && link(`${view.path("/keys")}?${all.toString()}`, "All that are deleted");
+  return found.rows.length > 0 && section("Deleted keys", listed(view, { ...found, note, pagination: {} }));
 }
 
 /** A page of the keys that fit. */
 export const keyTable = async (view: View, filters: Readonly<Record<string, string>>): Promise<Html> =>
   listed(view, await keyList(view, filters));
 
-async function keyList(view: View, filters: Readonly<Record<string, string>>): Promise<List> {
+async function keyList(view: View, filters: Readonly<Record<string, string>>, limit = PAGE): Promise<List> {
   const apis = new Map(await apiOptions(view));
-  const request = { ...filters, limit: PAGE, ...asked(view, "cursor") };
+  const request = { ...filters, limit, ...asked(view, "cursor") };
   const { data, pagination } = await view.ask("keys.searchKeys", request);
-  const isPart = pagination.hasMore && data.length < PAGE;
+  const isPart = pagination.hasMore && data.length < limit;
   return {
     ...{ title: "Keys", columns: COLUMNS, rows: data.map((key) => row(view, key, apis)), pagination },
     empty: isPart ? "Nothing is found so far." : "No key is found.",
@@ -64,7 +75,7 @@ function row(view: View, key: KeyResponseData, apis: ReadonlyMap<string, string>
   const api = apis.get(key.apiId) ?? code(key.apiId);
   const { expires, lastUsedAt } = key;
   const times = [time(expires, now), time(lastUsedAt, now)];
-  return [keyLink(view, key), stateOf(key, now), ownerLink(view, key), api, creditsLeft(key), ...times];
+  return [keyLink(view, key), showState(key.state), ownerLink(view, key), api, creditsLeft(key), ...times];
 }
 
 async function showFind(view: View): Promise<Content> {
@@ -74,7 +85,7 @@ async function showFind(view: View): Promise<Content> {
 }
 
 async function find(view: View): Promise<Done> {
-  const { keyId } = await view.ask("keys.whoami", { key: view.form.get("key") ?? "" });
+  const { keyId } = await view.ask("keys.whoami", { key: view.form.get("key") ?? "", includeDeleted: true });
   return { to: toKey(keyId), notice: "found" };
 }
 

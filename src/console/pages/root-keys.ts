@@ -1,12 +1,13 @@
 /** Root keys: what each may do. They are made on the database alone, so that none can make another. */
 import type { RootKeyData } from "../../keyring/schemas/responses.js";
+import { keyState } from "../../lib/key-state.js";
 import { count, time } from "../view/format.js";
 import { button, requireTyped, typedForm } from "../view/form.js";
 import { html, type Part } from "../view/html.js";
 import { asked, listed } from "../view/lists.js";
 import { code, name, some } from "../view/parts.js";
 import type { Content, Done, Page, View } from "../view/view.js";
-import { stateOf } from "./key-parts.js";
+import { showState } from "./key-parts.js";
 
 const COLUMNS = ["Root key", "State", "Permissions", "Expires", "Created", "Action"];
 
@@ -25,7 +26,7 @@ function row(view: View, rootKey: RootKeyData): Part[] {
   const { rootKeyId, start, name: called, permissions, expires, createdAt } = rootKey;
   return [
     html`${called !== undefined && html`${name(called)}<br>`}${code(`${start}…`)}`,
-    stateOf(rootKey, view.now),
+    showState(keyState(rootKey, view.now)),
     html`<details><summary>${count(permissions.length, "permission")}</summary>${some(permissions, 100)}</details>`,
     time(expires, view.now),
     time(createdAt, view.now),

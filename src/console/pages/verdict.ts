@@ -9,7 +9,7 @@ import { html, type Html, join, literal, type Part } from "../view/html.js";
 import { badge, chips, code, muted, name, section, table } from "../view/parts.js";
 import type { View } from "../view/view.js";
 import { toNumber } from "./key-fields.js";
-import { toKey } from "./key-parts.js";
+import { deletion, toKey } from "./key-parts.js";
 
 /** What is explained: what a call would get, or what is wrong with what was asked of it. */
 export type Found = Explanation | KeystileError;
@@ -53,7 +53,7 @@ function asRefused(error: unknown): KeystileError {
   throw error;
 }
 
-function explained(view: View, { passes, refusal, checks }: Explanation): Html {
+function explained(view: View, { passes, refusal, checks, ...found }: Explanation): Html {
   const first = checks.findIndex((check) => !check.passes);
   const rows = checks.map((check, i): Part[] => {
     const [title, found] = finding(check, view);
@@ -68,7 +68,12 @@ function explained(view: View, { passes, refusal, checks }: Explanation): Html {
   const unless = checks.some((check) => isUnknown(check, view)) ? ", unless a rate limit refuses it" : "";
   const about = passes ? `This call would pass${unless}. Nothing was taken.` : "This call would be refused.";
   return html`<p class="ks-verdict">${verdict} ${muted(about)}</p>
-    ${table("Checks in order", ["Check", "Result", "What it found"], rows, "verify does not find this key.")}`;
+    ${table("Checks in order", ["Check", "Result", "What it found"], rows, notFound(found, view.now))}`;
+}
+
+function notFound(found: Partial<Explanation>, now: number): Part {
+  if (found.deleted !== true) return "verify does not find this key.";
+  return html`The key was deleted${found.deletedAt === undefined ? ", or its API was" : html` ${deletion(found, now)}`}.`;
 }
 
 /** Limits that others count. */

@@ -1,4 +1,5 @@
 /** Pages of lists: what is searched for, the rows, and the way to the next page. */
+import type { Pagination } from "../../keyring/schemas/responses.js";
 import { askForm, button, type Field } from "./form.js";
 import { html, type Html, type Part } from "./html.js";
 import { type Column, table } from "./parts.js";
@@ -10,14 +11,14 @@ export interface List {
   readonly columns: readonly (string | Column)[];
   readonly rows: readonly (readonly Part[])[];
   readonly empty: string;
-  readonly pagination: { readonly cursor?: string };
+  readonly pagination: Partial<Pagination>;
   /** Beside the ways to other pages. */
   readonly note?: Part;
 }
 
-/** A list with what is searched for. */
-export const searched = (view: View, fields: readonly Field[], list: List): Html =>
-  html`${askForm(view, list.title, fields, "Search", view.here)}<div id="ks-found">${listed(view, list)}</div>`;
+/** A list with what is searched for. @param more below it, of what was found too */
+export const searched = (view: View, fields: readonly Field[], list: List, more?: Part): Html =>
+  html`${askForm(view, list.title, fields, "Search", view.here)}<div id="ks-found">${listed(view, list)}${more}</div>`;
 
 /** A page of a list, and the ways to the next and the first one. No list says how many rows it has. */
 export function listed(view: View, { title, columns, rows, empty, pagination: { cursor }, note }: List): Html {

@@ -11,7 +11,8 @@ import type { NamedTable } from "../../contracts/store.js";
 import type { MaybePromise } from "../../contracts/types.js";
 import { type Context, pause } from "../../keyring/context.js";
 import { findNamed, forbidden, notFound } from "../../keyring/rows.js";
-import { digestKey } from "../../lib/hash.js";
+import { findIdByText } from "../../keyring/keys/read-keys.js";
+import type { V2KeysWhoamiRequestBody } from "../../keyring/schemas/requests.js";
 
 /** A further permission that an operation needs. */
 export interface FurtherPermission {
@@ -212,17 +213,15 @@ function onKeyOf(
 }
 
 /** An action on the key that the request contains as text. */
-export function onKeyText(action: string): Access<{ readonly key: string }> {
+export function onKeyText(action: string): Access<V2KeysWhoamiRequestBody> {
   const permissions = keyForms(action);
   return {
     action,
     type: "api",
     permissions,
-    async allow({ store }, caller, { key }) {
-      const record = await store.findKey(await digestKey(key));
-      const resource = record && ({ type: "api", id: record.apiId, keyId: record.keyId } as const);
-      if (record?.workspaceId !== caller.workspaceId || !resource || !caller.may(action, resource))
-        throw notFound("The key");
+    async allow(services, caller, request) {
+      const keyId = await findIdByText(services, request);
+      await onKey(action).allow(services, caller, { keyId });
     },
   };
 }

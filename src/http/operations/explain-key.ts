@@ -83,7 +83,10 @@ export const explainKey: Operation = {
     summary: "Tells what a verification of a key would return now, and what each check finds. Takes nothing.",
     answer: object<Explanation>(
       { passes: flag, checks: arrayOf(check) },
-      { refusal: { type: "string", enum: CODES }, keyId: text, apiId: text },
+      {
+        ...{ refusal: { type: "string", enum: CODES }, keyId: text, apiId: text },
+        ...{ deleted: flag, deletedAt: time, deletedBy: text },
+      },
     ),
     access,
   }),

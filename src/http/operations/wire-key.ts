@@ -3,6 +3,7 @@
  * of a response.
  */
 import type { Identity } from "../../contracts/types.js";
+import { KEY_STATES } from "../../lib/key-state.js";
 import type { IdentityData, KeyCredits, KeyResponseData, WireCredits } from "../../keyring/schemas/responses.js";
 import {
   arrayOf,
@@ -20,7 +21,10 @@ import {
 } from "./responses.js";
 
 /** A key as the specification has it: a field that only the library has joins those that are left out. */
-export type WireKey = Omit<KeyResponseData, "apiId" | "creditsFrom" | "ownerCredits" | "rerolledFrom" | "rerolledTo">;
+export type WireKey = Omit<
+  KeyResponseData,
+  "apiId" | "state" | "creditsFrom" | "ownerCredits" | "rerolledFrom" | "rerolledTo"
+>;
 
 const requiredOfKey = {
   keyId: longId,
@@ -40,6 +44,9 @@ const optionalOfKey = {
   identity: owner,
   ratelimits: { ...arrayOf(ratelimit), maxItems: 50 },
   ipAllowlist: texts,
+  // Of a deleted key, which is shown only where that is asked for.
+  deletedAt: time,
+  deletedBy: text,
 };
 
 /** A key as administration sees it. */
@@ -49,7 +56,10 @@ const reservable = { ...credits, properties: { ...credits.properties, reserved: 
 
 /** A key as operations show it that the specification does not have. */
 export const wholeKey = object<KeyResponseData>(
-  { ...requiredOfKey, apiId: text, creditsFrom: { type: "string", enum: ["key", "identity", "none"] } },
+  {
+    ...{ ...requiredOfKey, apiId: text, state: { type: "string", enum: KEY_STATES } },
+    creditsFrom: { type: "string", enum: ["key", "identity", "none"] },
+  },
   {
     ...optionalOfKey,
     credits: reservable,
@@ -69,6 +79,6 @@ export function toWireCredits({ reserved, ...credits }: KeyCredits): WireCredits
 }
 
 export function toWireKey(key: KeyResponseData): WireKey {
-  const { apiId: _, rerolledFrom: __, rerolledTo: ___, creditsFrom: ____, ownerCredits: _____, ...wire } = key;
+  const { apiId: _, state: _s, rerolledFrom: _f, rerolledTo: _t, creditsFrom: _c, ownerCredits: _o, ...wire } = key;
   return wire.credits === undefined ? wire : { ...wire, credits: toWireCredits(wire.credits) };
 }

@@ -20,7 +20,7 @@ export const countKeys = operation(
     context.turns.run(async () => {
       const now = context.clock();
       const counts = { total: 0, disabled: 0, expired: 0 };
-      for (const id of await readableApis(context, apiId)) await countApi(context, id, now, counts);
+      for (const { id } of await readableApis(context, apiId)) await countApi(context, id, now, counts);
       return { ...counts, asOf: now };
     }),
 );

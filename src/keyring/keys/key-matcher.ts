@@ -1,11 +1,11 @@
 /** Which keys a search is for, and how those rank that have no index. */
 import type { IdentityRow, KeyHints, KeyPosition, KeyRow } from "../../contracts/store.js";
-import { keyState } from "../../lib/key-state.js";
+import { isListedAs } from "../../lib/key-state.js";
 import type { Context, Reading } from "../context.js";
 import { readRows } from "../rows.js";
 import { createSearch } from "../search.js";
 import type { SearchKeysRequestBody } from "../schemas/requests.js";
-import { drawnCredits, readCredits } from "./key-response.js";
+import { drawnCredits, type KnownRows, readCredits, stateOf } from "./key-response.js";
 
 /** A key with what it is ranked by. */
 export interface Ranked {
@@ -35,22 +35,30 @@ export interface Matcher {
    * @param isOneWalk keys are added newest first, so that of those that rank alike the first ones stay
    */
   ranking(
-    order: "lastUsed" | "credits",
+    order: keyof typeof RANKS,
     size: number,
     after: { readonly id: string; readonly value: number } | undefined,
     isOneWalk: boolean,
   ): Ranking;
 }
 
-/** @param now when the search was asked for, Unix time in milliseconds */
-export function createMatcher(context: Context, request: SearchKeysRequestBody, now: number): Matcher {
+/**
+ * @param known the APIs whose keys are searched, and their workspace
+ * @param now when the search was asked for, Unix time in milliseconds
+ */
+export function createMatcher(
+  context: Context,
+  request: SearchKeysRequestBody,
+  known: KnownRows,
+  now: number,
+): Matcher {
   const { state, expiresBefore, creditsBelow } = request;
   const hints = hintsOf(request, now);
   /** As far as the row says: whether credits are left is looked at next. */
   const mayHave = (row: KeyRow): boolean => {
     if (expiresBefore !== undefined && !(row.expires !== undefined && row.expires < expiresBefore)) return false;
-    const known = keyState({ ...row, remaining: null }, now);
-    return state === undefined || known === state || (known === "active" && state === "exhausted");
+    const found = stateOf(row, known, null, now);
+    return state === undefined || isListedAs(state, found) || (found === "active" && state === "exhausted");
   };
   const looksAtCredits = creditsBelow !== undefined || state === "active" || state === "exhausted";
   return {
@@ -63,7 +71,7 @@ export function createMatcher(context: Context, request: SearchKeysRequestBody, 
       return found.filter((row, i) => {
         const remaining = balances[i] ?? null;
         if (creditsBelow !== undefined && !(remaining !== null && remaining < creditsBelow)) return false;
-        return state === undefined || keyState({ ...row, remaining }, now) === state;
+        return state === undefined || isListedAs(state, stateOf(row, known, remaining, now));
       });
     },
     startOf: (order) =>
@@ -83,12 +91,13 @@ export function createMatcher(context: Context, request: SearchKeysRequestBody, 
 }
 
 function hintsOf({ state, expiresBefore = Infinity, creditsBelow = Infinity }: SearchKeysRequestBody, now: number) {
-  const before = Math.min(expiresBefore, state === "expired" ? now : Infinity);
+  const before = Math.min(expiresBefore, state === "expired" || state === "rotated" ? now : Infinity);
   const below = Math.min(creditsBelow, state === "exhausted" ? 1 : Infinity);
+  const isCurrent = state === "active" || state === "exhausted" || state === "forbidden";
   const hints: KeyHints = {
-    ...(state !== undefined && { enabled: state !== "disabled" }),
+    ...(state !== undefined && state !== "deleted" && { enabled: state !== "disabled" }),
     ...(before < Infinity && { expiresBefore: before }),
-    ...((state === "active" || state === "exhausted") && { expiresFrom: now }),
+    ...(isCurrent && { expiresFrom: now }),
     ...(below < Infinity && { creditsBelow: below }),
   };
   return hints;
@@ -105,6 +114,13 @@ const RANKS = {
   credits: (context: Context, now: number): Rank => ({
     valuesOf: (rows) => balancesOf(context, rows, now),
     hintsOf: (below, { creditsBelow = Number.MAX_SAFE_INTEGER }) => ({ creditsBelow: Math.min(below, creditsBelow) }),
+  }),
+  /** Of deleted keys, which no index has by this. */
+  expires: (): Rank => ({
+    valuesOf: (rows) => Promise.resolve(rows.map(({ expires }) => expires)),
+    hintsOf: (below, { expiresBefore = Number.MAX_SAFE_INTEGER }) => ({
+      expiresBefore: Math.min(below, expiresBefore),
+    }),
   }),
   // The latest first.
   lastUsed: (): Rank => ({

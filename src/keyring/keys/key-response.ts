@@ -1,6 +1,7 @@
 /** Maps a key's row to `KeyResponseData`; a property that does not apply is absent. */
 import { KEY_FIELDS, type KeyField } from "../../contracts/key-fields.js";
 import type {
+  ApiRow,
   BalanceQuery,
   CountedBalance,
   CreditRow,
@@ -15,6 +16,7 @@ import { ownOnly } from "../../lib/check-options.js";
 import { creditsSource } from "../../lib/credits-source.js";
 import { clampIdentity, toRatelimitResponse } from "../../ratelimit/applied-limits.js";
 import { toIdentity } from "../../lib/identity.js";
+import { type KeyState, keyState } from "../../lib/key-state.js";
 import type { Mutable } from "../../lib/mutable.js";
 import type { Context, Reading } from "../context.js";
 import { MAX_BATCH, readRows, setField } from "../rows.js";
@@ -27,6 +29,22 @@ export interface KnownRows {
   readonly permissions: Map<string, Rows["permissions"]>;
   readonly roles: Map<string, Rows["roles"]>;
   readonly identities: Map<string, Rows["identities"]>;
+  readonly apis: Map<string, Rows["apis"]>;
+  /** Of all keys; absent: not read so far. */
+  workspaceDisabled?: boolean;
+}
+
+/** Reads whether the workspace is disabled, unless that is known. */
+export async function readWorkspace({ store, workspaceId }: Context, known: KnownRows): Promise<void> {
+  known.workspaceDisabled ??= (await store.readMany("workspaces", [workspaceId]))[0]?.enabled === false;
+}
+
+/** No rows but these APIs, for the keys of a page. */
+export function knownRows(...apis: readonly ApiRow[]): KnownRows {
+  return {
+    ...{ permissions: new Map(), roles: new Map(), identities: new Map() },
+    apis: new Map(apis.map((api) => [api.id, api])),
+  };
 }
 
 /** How many rows a key refers to. */
@@ -35,29 +53,33 @@ export function refersTo({ permissions, roles, identityId }: KeyRow): number {
 }
 
 /**
- * Maps keys, in order, with at most one call of the store each for permissions, roles, identities and balances,
- * whatever the number of keys; {@link readRows} and {@link readCredits} say when there are more.
+ * Maps keys, in order, with at most one call of the store each for permissions, roles, identities, APIs, the workspace
+ * and balances, whatever the number of keys; {@link readRows} and {@link readCredits} say when there are more.
  * @param known rows read for earlier keys of a page
  */
 export async function toKeyResponses(
   context: Context,
   given: readonly KeyRow[],
   now: number,
-  known: KnownRows = { permissions: new Map(), roles: new Map(), identities: new Map() },
+  known = knownRows(),
 ): Promise<KeyResponseData[]> {
   // Own properties only: a field that a row lacks must not come from a polluted prototype.
   const keys = given.map(ownOnly);
-  const read = <T extends keyof KnownRows>(table: T, ids: (row: KeyRow) => readonly string[]) =>
-    readRows(context, table, keys.flatMap(ids), known[table] as Map<string, Rows[T]>);
+  const read = <T extends Exclude<keyof KnownRows, "workspaceDisabled">>(
+    table: T,
+    ids: (row: KeyRow) => readonly string[],
+  ) => readRows(context, table, keys.flatMap(ids), known[table] as Map<string, Rows[T]>);
   const permissions = await read("permissions", (row) => row.permissions);
   const roles = await read("roles", (row) => row.roles);
   const identities = await read("identities", ({ identityId }) => (identityId === undefined ? [] : [identityId]));
+  await read("apis", ({ apiId }) => [apiId]);
+  await readWorkspace(context, known);
   const credits = await readCredits(context, "keys", keys, now);
   const drawn = await drawnCredits(context, keys, credits, identities, now);
   const responses: KeyResponseData[] = [];
   let shown = 0;
   for (const [i, row] of keys.entries()) {
-    const data = showFields(row);
+    const data = showFields(row, stateOf(row, known, drawn[i]?.remaining, now));
     const slugs = namesOf(row.permissions, permissions, ({ slug }) => slug);
     if (slugs.length > 0) data.permissions = slugs;
     const names = namesOf(row.roles, roles, ({ name }) => name);
@@ -75,6 +97,22 @@ export async function toKeyResponses(
     await context.turns.next();
   }
   return responses;
+}
+
+/**
+ * The state of a key.
+ * @param known its API, and whether the workspace is disabled
+ * @param remaining of the credits that it takes; null or absent: unlimited
+ */
+export function stateOf(
+  row: KeyRow,
+  { apis, workspaceDisabled = false }: Pick<KnownRows, "apis" | "workspaceDisabled">,
+  remaining: number | null | undefined,
+  now: number,
+): KeyState {
+  const api = apis.get(row.apiId);
+  const parentDisabled = workspaceDisabled || api?.enabled === false;
+  return keyState({ ...row, deleted: row.deleted || api?.deleted !== false, parentDisabled, remaining }, now);
 }
 
 /**
@@ -105,8 +143,8 @@ export async function drawnCredits(
 }
 
 /** Fields that are returned as they are stored. */
-function showFields(row: KeyRow): Mutable<KeyResponseData> {
-  const data: Mutable<Partial<KeyResponseData>> = { keyId: row.id, apiId: row.apiId };
+function showFields(row: KeyRow, state: KeyState): Mutable<KeyResponseData> {
+  const data: Mutable<Partial<KeyResponseData>> = { keyId: row.id, apiId: row.apiId, state };
   for (const name of ALWAYS_SHOWN) setField(data, name, row[name]);
   for (const name of SHOWN_UNLESS_USUAL) if (!isUsual(name, row[name])) setField(data, name, row[name]);
   return data as KeyResponseData;

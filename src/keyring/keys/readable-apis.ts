@@ -1,6 +1,7 @@
 /** The APIs whose keys a call may show. */
 import type { Caller } from "../../contracts/caller.js";
 import { badRequest } from "../../contracts/errors.js";
+import type { ApiRow } from "../../contracts/store.js";
 import type { Context } from "../context.js";
 import { requireApi } from "../rows.js";
 
@@ -15,20 +16,20 @@ function mayRead(caller: Caller | undefined, id?: string): boolean {
 }
 
 /**
- * Ids of the APIs that the caller may read, or of the one that is named, which it may.
+ * The APIs that the caller may read, or the one that is named, which it may.
  * @throws KeystileError NOT_FOUND: no such API · BAD_REQUEST at `body.apiId`, if there are more than a thousand
  */
-export async function readableApis(context: Context, apiId: string | undefined): Promise<readonly string[]> {
-  if (apiId !== undefined) return [(await requireApi(context, apiId)).id];
+export async function readableApis(context: Context, apiId: string | undefined): Promise<readonly ApiRow[]> {
+  if (apiId !== undefined) return [await requireApi(context, apiId)];
   const { store, workspaceId, caller, turns } = context;
   const mayAll = mayRead(caller);
-  const ids: string[] = [];
+  const found: ApiRow[] = [];
   for (let after: string | undefined; ;) {
     const query = { workspaceId, limit: MAX_APIS, ...(after !== undefined && { after }) };
     const rows = await store.list("apis", query);
-    for (const { id } of rows) if (mayAll || mayRead(caller, id)) ids.push(id);
-    if (ids.length > MAX_APIS) throw tooMany();
-    if (rows.length < MAX_APIS) return ids;
+    for (const row of rows) if (mayAll || mayRead(caller, row.id)) found.push(row);
+    if (found.length > MAX_APIS) throw tooMany();
+    if (rows.length < MAX_APIS) return found;
     after = rows.at(-1)?.id;
     await turns.next();
   }

@@ -2,8 +2,8 @@
  * Searches keys of all APIs that the caller may read: the operation `keys.searchKeys`.
  *
  * Why two ways: the orders `made` and `expires` are those of an index, and a page ends once it is full, or after 80 ms
- * of looking. Balances and last uses change with every verification and have no index: these orders look at every key,
- * and keep the best.
+ * of looking. Balances and last uses change with every verification and have no index, and deleted keys have none by
+ * expiry: these orders look at every key, and keep the best.
  */
 import { badRequest } from "../../contracts/errors.js";
 import type { KeyHints, KeyPosition, KeyRow, KeySearch, KeySlice } from "../../contracts/store.js";
@@ -16,6 +16,7 @@ import { searchedKeys } from "../schemas/search-keys.js";
 import type { SearchKeysRequestBody } from "../schemas/requests.js";
 import type { KeyResponseData, SearchPage } from "../schemas/responses.js";
 import { createMatcher, type Matcher } from "./key-matcher.js";
+import { knownRows, readWorkspace } from "./key-response.js";
 import { keyListing } from "./read-keys.js";
 import { readableApis } from "./readable-apis.js";
 import { createSlicing } from "./slicing.js";
@@ -39,6 +40,8 @@ interface Walk {
   readonly context: Context;
   readonly matcher: Matcher;
   readonly apiIds: readonly string[];
+  /** Whether it is for deleted keys. */
+  readonly isForDeleted: boolean;
   readonly phases: readonly Phase[];
   readonly limit: number;
 }
@@ -66,15 +69,19 @@ export const searchKeys = operation(
       if (store.powers.search !== true || store.searchKeys === undefined) throw lacking("search", "searchKeys");
       const { order = "made", limit = DEFAULT_LIMIT } = request;
       const cursor = cursorOf(request);
-      const apiIds = await readableApis(context, request.apiId);
+      const known = knownRows(...(await readableApis(context, request.apiId)));
+      const apiIds = [...known.apis.keys()];
       const phases = await phasesOf(context, request);
       if (apiIds.length === 0 || phases === undefined) return { data: [], pagination: { hasMore: false, searched: 0 } };
       const now = context.clock();
-      const walk: Walk = { context, matcher: createMatcher(context, request, now), apiIds, phases, limit };
-      const found = await (order === "made" || order === "expires"
+      await readWorkspace(context, known);
+      const matcher = createMatcher(context, request, known, now);
+      const isForDeleted = request.state === "deleted";
+      const walk: Walk = { context, matcher, apiIds, isForDeleted, phases, limit };
+      const found = await (order === "made" || (order === "expires" && !isForDeleted)
         ? walkInOrder(walk, order, cursor)
         : walkAll(walk, order, cursor));
-      const data = await fillPage(context, keyListing(context, now), found.rows);
+      const data = await fillPage(context, keyListing(context, known, now), found.rows);
       const { searched } = found;
       const last = found.rows[data.length - 1];
       const next = data.length < found.rows.length && last !== undefined ? found.cursorAt(last) : found.next;
@@ -147,7 +154,11 @@ async function walkInOrder(walk: Walk, order: "made" | "expires", cursor: KeyCur
 }
 
 /** Looks at every key, and keeps those that come first of the ones after the cursor. */
-async function walkAll(walk: Walk, order: "lastUsed" | "credits", cursor: KeyCursor | undefined): Promise<Found> {
+async function walkAll(
+  walk: Walk,
+  order: Exclude<KeyCursor["order"], "made">,
+  cursor: KeyCursor | undefined,
+): Promise<Found> {
   const { context, matcher, phases, limit } = walk;
   const slicing = createSlicing(context.turns);
   const after = cursor && { id: cursor.id, value: cursor.value as number };
@@ -175,7 +186,7 @@ async function walkAll(walk: Walk, order: "lastUsed" | "credits", cursor: KeyCur
 }
 
 function searchSlice(
-  { context: { store, workspaceId }, apiIds }: Walk,
+  { context: { store, workspaceId }, apiIds, isForDeleted }: Walk,
   { identityId, text }: Phase,
   order: KeySearch["order"],
   after: KeyPosition | undefined,
@@ -187,6 +198,7 @@ function searchSlice(
     apiIds,
     ...(identityId !== undefined && { identityId }),
     order,
+    ...(isForDeleted && { deleted: true }),
     ...(after !== undefined && { after }),
     ...size,
     mayMatch: { ...hints, ...(text !== undefined && { text }) },

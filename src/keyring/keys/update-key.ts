@@ -123,7 +123,7 @@ export const deleteKey = operation(
   body<V2KeysDeleteKeyRequestBody>()({ keyId: atom.id, permanent: atom.optionalOr(atom.boolean, false) }),
   (context, { keyId, permanent = false }) => {
     const now = context.clock();
-    if (!permanent) return writeKey(context, keyId, now, hide);
+    if (!permanent) return writeKey(context, keyId, now, (row) => (hide(context, row, now), undefined));
     return updateWithRetry(context, keyId, async () => {
       const row = await requireKeyIncludingDeleted(context, keyId);
       const removal: Write = { table: "keys", remove: keyId, version: row.version };
@@ -138,8 +138,11 @@ function whenCleared(name: (typeof CLEARABLE)[number]) {
   return "usual" in field ? field.usual : null;
 }
 
-function hide(row: Mutable<KeyRow>): undefined {
+/** What deleting a key does to its row. */
+export function hide({ audit: { actor } }: Context, row: Mutable<KeyRow>, now: number): void {
   row.deleted = true;
+  row.deletedAt = now;
+  row.deletedBy = actor.actor ?? actor.actorKind;
 }
 
 /**

@@ -18,10 +18,10 @@ import { type Check, checkOptions, isPlainObject, narrowing } from "../../lib/ch
 import { requirePower } from "../../lib/guards/powers.js";
 import { type Context, updateWithRetry } from "../context.js";
 import { expiryOf, prepareKey } from "../keys/create-key.js";
-import { type KnownRows, refersTo, toKeyResponses } from "../keys/key-response.js";
+import { knownRows, refersTo, toKeyResponses } from "../keys/key-response.js";
 import { pagesOfKeys } from "../keys/keys-of-identity.js";
 import { replaceKey, requireRotatable } from "../keys/reroll-key.js";
-import { writeKey } from "../keys/update-key.js";
+import { hide, writeKey } from "../keys/update-key.js";
 import { contextOfKeyring, type Keyring } from "../keyring.js";
 import { fillPage } from "../list-page.js";
 import { runCall } from "../operation.js";
@@ -150,7 +150,7 @@ export function forOwner(keyring: Keyring, externalId: string, options: OwnerOpt
   return Object.freeze<OwnerKeys>({
     async list(body = {}) {
       const { limit = 100, cursor, identityMeta = false } = parse(schemas.list, body);
-      await requireApi(context, apiId);
+      const api = await requireApi(context, apiId);
       const before = cursor === undefined ? undefined : readCursor("keys", cursor);
       const owner = await findOwner();
       const newest: KeyRow[] = [];
@@ -161,7 +161,7 @@ export function forOwner(keyring: Keyring, externalId: string, options: OwnerOpt
         }
       }
       const [shown, now] = [newest.reverse().slice(0, limit), context.clock()];
-      const known: KnownRows = { permissions: new Map(), roles: new Map(), identities: new Map() };
+      const known = knownRows(api);
       const toResponses = async (rows: readonly KeyRow[]) => {
         const responses = await toKeyResponses(context, rows, now, known);
         return responses.map((key) => toSeen(key, identityMeta));
@@ -242,7 +242,7 @@ export function forOwner(keyring: Keyring, externalId: string, options: OwnerOpt
       runCall({ context, operation: "deleteKey" }, async (writing) => {
         const { keyId } = parse(schemas.revoke, body);
         const owner = await requireOwner();
-        return hide(writing, keyId, (row) => void requireOwned(owner, row));
+        return revoke(writing, keyId, (row) => void requireOwned(owner, row));
       }),
 
     revokeAll: () =>
@@ -256,7 +256,7 @@ export function forOwner(keyring: Keyring, externalId: string, options: OwnerOpt
             listed += rows.length;
             for (const { id } of rows) {
               try {
-                await hide(writing, id, (row) => void requireOwned(owner, row));
+                await revoke(writing, id, (row) => void requireOwned(owner, row));
                 revoked++;
               } catch (error) {
                 // Revoked by another call meanwhile.
@@ -284,10 +284,11 @@ export function forOwner(keyring: Keyring, externalId: string, options: OwnerOpt
   });
 }
 
-function hide(context: Context, keyId: string, check: (row: KeyRow) => void): Promise<EmptyResponse> {
-  return writeKey(context, keyId, context.clock(), (row) => {
+function revoke(context: Context, keyId: string, check: (row: KeyRow) => void): Promise<EmptyResponse> {
+  const now = context.clock();
+  return writeKey(context, keyId, now, (row) => {
     check(row);
-    row.deleted = true;
+    hide(context, row, now);
     return undefined;
   });
 }
@@ -317,7 +318,7 @@ const SEEN = {
   ...{ keyId: true, apiId: true, start: true, name: true, meta: true, enabled: true, ipAllowlist: true },
   ...{ createdAt: true, updatedAt: true, lastUsedAt: true, expires: true, rerolledFrom: true, rerolledTo: true },
   ...{ permissions: true, roles: true, ratelimits: true, credits: true, creditsFrom: true, identity: true },
-  ownerCredits: false,
+  ...{ state: true, ownerCredits: false, deletedAt: false, deletedBy: false },
 } satisfies Record<keyof KeyResponseData, boolean>;
 
 function toSeen(key: KeyResponseData, identityMeta: boolean): KeyResponseData {

@@ -74,18 +74,23 @@ export interface V2KeysCreateKeyRequestBody extends GivenKeyFields {
 }
 /** Body of `createKey` in the library. */
 export interface CreateKeyRequestBody extends V2KeysCreateKeyRequestBody {
-  /** Milliseconds from now until it expires, 1…4_102_444_800_000, in place of `expires`. */
+  /** Milliseconds from now until it expires, 1_000…4_102_444_800_000, in place of `expires`. */
   readonly expiresIn?: number;
 }
+/** Asks for keys that are deleted too. */
+export interface IncludesDeleted {
+  /** Also a key that is deleted, or whose API is: its `state` is `deleted`. Absent: false. */
+  readonly includeDeleted?: boolean;
+}
 /** Body of `getKey`. */
-export interface V2KeysGetKeyRequestBody {
+export interface V2KeysGetKeyRequestBody extends IncludesDeleted {
   /** 3–255 characters of `[a-zA-Z0-9_]`. */
   readonly keyId: string;
   /** Only false: plaintext keys are never kept. */
   readonly decrypt?: false;
 }
 /** Body of `getKeys`. */
-export interface GetKeysRequestBody {
+export interface GetKeysRequestBody extends IncludesDeleted {
   /** 1–100 ids of keys. */
   readonly keyIds: readonly string[];
 }
@@ -111,7 +116,10 @@ export interface SearchKeysRequestBody extends ListRequestBody {
    * owner, whose keys come first. Blank text finds all.
    */
   readonly search?: string;
-  /** By its `enabled`, its `expires` and the credits that it draws on: the first that applies, or none of these. */
+  /**
+   * In this {@link KeyState}; `expired` has those that were rotated away too. Absent: in any but `deleted`. Keys of a
+   * deleted API are in no list.
+   */
   readonly state?: KeyState;
   /** Only keys that expire before this, Unix time in milliseconds. */
   readonly expiresBefore?: number;
@@ -186,7 +194,7 @@ export type V2KeysUpdateCreditsRequestBody =
       readonly value: number;
     };
 /** Body of `whoami`. */
-export interface V2KeysWhoamiRequestBody {
+export interface V2KeysWhoamiRequestBody extends IncludesDeleted {
   /** The key itself, 1–512 code points. */
   readonly key: string;
 }

@@ -6,6 +6,7 @@ import type { AuditEntry } from "../../contracts/audit.js";
 import type { KeyRow } from "../../contracts/store.js";
 import type { Identity, KeyCreditsData, RatelimitResponse } from "../../contracts/types.js";
 import type { CreditsSource } from "../../lib/credits-source.js";
+import type { KeyState } from "../../lib/key-state.js";
 import type { ALWAYS_SHOWN, SHOWN_UNLESS_USUAL } from "./key-names.js";
 import type { MigrationResults, MigrationTotals } from "./migration-requests.js";
 
@@ -105,7 +106,7 @@ export interface KeyCredits extends WireCredits {
 }
 
 /**
- * A key as the library shows it; a property that does not apply is not there. HTTP shows all but `apiId`,
+ * A key as the library shows it; a property that does not apply is not there. HTTP shows all but `apiId`, `state`,
  * `creditsFrom`, `ownerCredits`, `rerolledFrom`, `rerolledTo` and `credits.reserved`.
  */
 export interface KeyResponseData extends ShownKeyFields {
@@ -113,6 +114,8 @@ export interface KeyResponseData extends ShownKeyFields {
   readonly keyId: string;
   /** The API that it belongs to. */
   readonly apiId: string;
+  /** What a verification that asks for nothing would find now. */
+  readonly state: KeyState;
   /** Granted directly, sorted; those of its roles are in the roles. */
   readonly permissions?: readonly string[];
   /** Sorted. */

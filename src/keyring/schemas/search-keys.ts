@@ -1,5 +1,6 @@
 /** The request of a search of keys. */
 import * as v from "valibot";
+import { KEY_STATES } from "../../lib/key-state.js";
 import { readKeyCursor } from "./cursor.js";
 import { described } from "./json-schema.js";
 import { cursorOf, limitUpTo } from "./page.js";
@@ -15,7 +16,7 @@ export const searchedKeys = body<SearchKeysRequestBody>()({
   apiId: optional(nameGiven),
   externalId: optional(nameGiven),
   search: optional(text(0, 256)),
-  state: optional(oneOf("active", "disabled", "expired", "exhausted")),
+  state: optional(oneOf(...KEY_STATES)),
   expiresBefore: optional(time),
   creditsBelow: optional(integer(1)),
   order: optionalOr(oneOf("made", "expires", "lastUsed", "credits"), "made"),

@@ -5,6 +5,7 @@ import { rowFunctions, writtenBalances } from "./rows-sql.js";
 import { groupFunctions } from "./groups-sql.js";
 import { outcomeTables, REMOVE_UNNAMED } from "./outcomes-sql.js";
 import { alertTables } from "./alerts.js";
+import { LIST_DELETED } from "./search.js";
 import { SHARES } from "./shares-sql.js";
 import { fieldOf } from "./texts.js";
 
@@ -236,6 +237,7 @@ export const STEPS: readonly (((s: string) => string) | Step)[] = [
     down: (s) => `DROP FUNCTION ${s}.write_v2(text, text, text, bigint);`,
     refuses: {},
   },
+  LIST_DELETED,
 ];
 
 /** What {@link setUpScript} makes. A store works with this version alone. */

@@ -5,6 +5,15 @@ import type { Session, Statement } from "./client.js";
 import { type KeyText, KEY_COLUMNS } from "./keys.js";
 import { isStorable } from "./texts.js";
 
+/** Deleted keys by API. The way back removes who deleted them, and when, as the last two fields of a body. */
+export const LIST_DELETED = {
+  up: (s: string): string => `CREATE INDEX keys_deleted ON ${s}.keys (api_id, id) WHERE deleted;`,
+  down: (s: string): string => String.raw`DROP INDEX ${s}.keys_deleted;
+    UPDATE ${s}.keys SET body = regexp_replace(body,
+      E'(,"deletedAt":-?[0-9]+)?(,"deletedBy":"([^"\\\\]|\\\\.)*")?\\}$', '}') WHERE deleted;`,
+  refuses: {},
+} as const;
+
 export interface Search {
   searchKeys(search: KeySearch): Promise<KeySlice>;
   countKeys(count: KeyCount): Promise<KeyCounts>;
@@ -31,11 +40,11 @@ type Order = keyof typeof ORDERS;
 const APIS = "pg_catalog.jsonb_array_elements_text($2::text::jsonb)";
 
 /** $1 workspace, $2 APIs, $3 and $4 the position, $5 keys of each API, $6 of all, $7 those returned, $8 … hints. */
-function searching(schema: string, order: Order, ofIdentity: boolean): Statement {
+function searching(schema: string, order: Order, deleted: string, ofIdentity: boolean): Statement {
   const { after, by, until } = ORDERS[order];
   const next = (condition: string) =>
     `SELECT k.number, k.id, k.expires FROM ${schema}.keys k
-     WHERE ${condition} AND k.workspace_id = $1 AND NOT k.deleted AND ($4::text IS NULL OR true) AND ${after}
+     WHERE ${condition} AND k.workspace_id = $1 AND ${deleted} AND ($4::text IS NULL OR true) AND ${after}
      ORDER BY ${by} LIMIT $5::text::bigint`;
   const streams = ofIdentity
     ? `SELECT y.*, pg_catalog.row_number() OVER (ORDER BY ${by}) AS place
@@ -87,8 +96,12 @@ export function createSearch(
   schema: string,
   rowsOf: (texts: readonly KeyText[]) => Promise<KeyRow[]>,
 ): Search {
-  const statementsOf = (order: Order) => [searching(schema, order, false), searching(schema, order, true)] as const;
-  const searches = { newest: statementsOf("newest"), expires: statementsOf("expires") };
+  const statementsOf = (order: Order, deleted = "NOT k.deleted") =>
+    [searching(schema, order, deleted, false), searching(schema, order, deleted, true)] as const;
+  const searches = {
+    ...{ newest: statementsOf("newest"), expires: statementsOf("expires") },
+    deleted: statementsOf("newest", "k.deleted"),
+  };
   const counting: Statement = {
     isRead: true,
     text: `SELECT pg_catalog.count(*)::text AS total, pg_catalog.count(*) FILTER (WHERE NOT k.enabled)::text AS disabled,
@@ -98,13 +111,13 @@ export function createSearch(
         WHERE api_id = $2 AND workspace_id = $1 AND NOT deleted AND id > $3 ORDER BY id LIMIT $4::text::bigint) k`,
   };
   return {
-    async searchKeys({ workspaceId, apiIds, identityId, order, after, among, limit, mayMatch }) {
+    async searchKeys({ workspaceId, apiIds, identityId, order, deleted, after, among, limit, mayMatch }) {
       const given = [workspaceId, after?.id ?? "", identityId ?? "", ...apiIds];
       if (!given.every(isStorable)) return { keys: [], looked: 0 };
       const { text, enabled, expiresBefore, expiresFrom, usedFrom, creditsBelow } = mayMatch;
       const each = apiIds.length > 1 && identityId === undefined ? Math.ceil(among / apiIds.length) + 1 : among;
       const rows = (await session.run(
-        searches[order][identityId === undefined ? 0 : 1],
+        searches[deleted ? "deleted" : order][identityId === undefined ? 0 : 1],
         workspaceId,
         JSON.stringify(apiIds),
         after?.id ?? ORDERS[order].start,

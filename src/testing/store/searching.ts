@@ -114,6 +114,33 @@ export function searchingClauses(all: Clause): void {
     }
   });
 
+  clause(
+    "clause 29: deleted keys alone, of APIs and of an identity, newest first in slices of any size",
+    async (open) => {
+      const store = await open();
+      await fill(store);
+      const deletion = { deleted: true, deletedAt: NOW, deletedBy: "rk_1" };
+      const owned = [51, 52, 53].map((n) => keyRow(n, { ...deletion, identityId: "id_user" }));
+      await store.insertKeys(owned.map((row) => ({ row })));
+      const deleted = [...ROWS.filter((row) => row.deleted), ...owned].reverse();
+      const query = { order: "newest", deleted: true } as const;
+      for (const [among, limit] of SIZES) {
+        const size = { among, limit };
+        expect(await walk(store, { ...query, ...size })).toEqual({ ids: idsOf(deleted), looked: deleted.length });
+        const first = deleted.filter(({ apiId }) => apiId === "api_1");
+        expect((await walk(store, { ...query, ...size, apiIds: ["api_1"] })).ids).toEqual(idsOf(first));
+        const { ids } = await walk(store, { ...query, ...size, identityId: "id_user" });
+        expect(ids).toEqual(idsOf(owned).reverse());
+      }
+      const { ids } = await walk(store, { ...query, among: 9, limit: 9, mayMatch: { text: keyRow(52).id } });
+      expect(ids.includes(keyRow(52).id)).toBe(true);
+      const { keys } = await store.searchKeys!({
+        ...{ ...query, workspaceId: WS, apiIds: APIS, among: 9, limit: 1, mayMatch: {} },
+      });
+      expect(keys[0]).toMatchObject({ id: keyRow(53).id, ...deletion });
+    },
+  );
+
   clause("clause 29: what may match is never left out, whatever the slices", async (open) => {
     const store = await open();
     await fill(store);

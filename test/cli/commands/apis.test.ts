@@ -43,6 +43,28 @@ describe("apis list, keys list, keys get", () => {
     for (const { stdout } of [keys, one]) expect(stdout).not.toContain(key);
   });
 
+  it("a revoked key is shown by its id and listed by its state, with who revoked it and when", async () => {
+    const place = join(folder(), "revoked.db");
+    const store = sqliteStore(place);
+    const keyring = createKeyring(store, { actor: "support" });
+    const { apiId } = await keyring.createApi({ name: "docs" });
+    const { keyId } = await keyring.createKey({ apiId, name: "theirs" });
+    const other = await keyring.createKey({ apiId, name: "other" });
+    await keyring.deleteKey({ keyId });
+    await store.close();
+    const { stdout } = await run(["keys", "get", "--db", place, keyId]);
+    expect(stdout).toMatch(/^state: +deleted$/m);
+    expect(stdout).toMatch(/^deletedAt: +\d{4}-\d{2}-\d{2}T[^\n]*Z\ndeletedBy: +support$/m);
+    const listed = await run(["keys", "list", "--db", place, "--state", "deleted"]);
+    expect(listed.stdout).toMatch(new RegExp(`^KEY .*\n${keyId} .*  deleted  -      theirs\n$`));
+    const rest = await run(["keys", "list", "--db", place]);
+    expect([rest.stdout.includes(keyId), rest.stdout.includes(other.keyId)]).toEqual([false, true]);
+    const none = await run(["keys", "list", "--db", place, "--search", "theirs"]);
+    expect([none.stdout.includes(keyId), none.stderr]).toEqual([false, expect.stringContaining("--state deleted")]);
+    const wrong = await run(["keys", "list", "--db", place, "--state", "gone"]);
+    expect([wrong.code, wrong.stderr]).toEqual([2, expect.stringContaining("rotated, expired, forbidden")]);
+  });
+
   it("names with line breaks, as older files may hold them, forge no line", async () => {
     const place = join(folder(), "forged.db");
     const store = sqliteStore(place);

@@ -117,6 +117,7 @@ describe("migrateKeys: each key goes in or fails by itself", () => {
     const { keyId } = migrated[0]!;
     expect(await keyring.getKey({ keyId })).toEqual({
       keyId,
+      state: "disabled",
       creditsFrom: "key",
       apiId: expect.stringMatching(/^api_/),
       start: "...",

@@ -118,6 +118,7 @@ describe("createKey: a new key", () => {
       keyId,
       apiId,
       start: expect.any(String),
+      state: "disabled",
       enabled: false,
       name: "Ünïcode 🔑",
       meta,
@@ -143,6 +144,7 @@ describe("createKey: a new key", () => {
       "enabled",
       "keyId",
       "start",
+      "state",
     ]);
   });
 

@@ -126,7 +126,7 @@ describe("listKeys: pages", () => {
     const { data } = await (await world({ store: counting })).keyring.listKeys({ apiId });
     const shown = { roles: ["reader"], permissions: ["a"], identity: { externalId: "user_1" } };
     expect(data).toMatchObject([shown, shown, shown]);
-    expect(read).toEqual(["apis", "permissions", "roles", "identities"]);
+    expect(read).toEqual(["apis", "permissions", "roles", "identities", "workspaces"]);
   });
 
   it("the cursor of one list is refused by another", async () => {

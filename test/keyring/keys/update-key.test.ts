@@ -47,8 +47,8 @@ describe("updateKey: an absent field keeps, null clears, a list replaces", () =>
         fix: "did you mean 1700000000000?",
       },
     ]);
-    await step({ expires: NOON - 5 }, { expires: NOON - 5 });
-    await step({ enabled: false }, { enabled: false });
+    await step({ expires: NOON - 5 }, { expires: NOON - 5, state: "expired" });
+    await step({ enabled: false }, { enabled: false, state: "disabled" });
     await step({ permissions: ["c", "a", "c"] }, { permissions: ["a", "c"] });
     await step({ roles: ["writer"] }, { roles: ["writer"] });
     await step({ ipAllowlist: ["::1"] }, { ipAllowlist: ["::1"] });
@@ -70,7 +70,7 @@ describe("updateKey: an absent field keeps, null clears, a list replaces", () =>
       permissions: [],
       ipAllowlist: null,
     });
-    const shown = ["apiId", "createdAt", "creditsFrom", "enabled", "keyId", "start", "updatedAt"];
+    const shown = ["apiId", "createdAt", "creditsFrom", "enabled", "keyId", "start", "state", "updatedAt"];
     expect(Object.keys(await get()).sort()).toEqual(shown);
   });
 

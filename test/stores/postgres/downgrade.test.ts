@@ -1,10 +1,14 @@
 /** The way back from tables of a later keystile, as the script that an administrator runs. */
 import pg from "pg";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { KeyRow } from "../../../src/contracts/store.js";
 import { createKeyring } from "../../../src/keyring/keyring.js";
 import { postgresStore } from "../../../src/stores/postgres/index.js";
 import { downgradeScript, SCHEMA_VERSION, scriptOf, type Step, STEPS } from "../../../src/stores/postgres/schema.js";
+import { LIST_DELETED } from "../../../src/stores/postgres/search.js";
+import { api } from "../../../src/testing/store/rows.js";
 import { createVerifier } from "../../../src/verify/verifier.js";
+import { keyRow } from "../suite.js";
 import { noPostgres, startPostgres, type TestPostgres } from "../../servers/postgres.js";
 
 const LATER: readonly Step[] = [
@@ -81,6 +85,34 @@ describe.skipIf(noPostgres !== undefined)("downgradeScript: on a server", () => 
     await store.close();
     await pool.query(scriptOf("keystile", ALL));
     expect(await version()).toBe(SCHEMA_VERSION + 2);
+  });
+
+  it("who deleted keys, and when, is not known before it was recorded, and their rows are as they were else", async () => {
+    const meta = {
+      deletedAt: 1,
+      a: "\u0000",
+      n: 1e21,
+      ["__proto__"]: [{ deleted: true, deletedAt: 2, deletedBy: "x" }],
+    };
+    const [plain, bare] = [1, 2].map((n) => keyRow(n, { meta, deleted: true, rerolledTo: "key_9" })) as [
+      KeyRow,
+      KeyRow,
+    ];
+    await pool.query(SCRIPT);
+    const store = postgresStore(pool);
+    await store.write([{ table: "apis", row: api() }]);
+    const deletedBy = 'a"\\} b","deletedAt":7}';
+    await store.insertKeys([{ row: { ...plain, deletedAt: -5, deletedBy } }, { row: { ...bare, deletedAt: 5 } }]);
+    await store.close();
+    const before = SCHEMA_VERSION - STEPS.length + STEPS.indexOf(LIST_DELETED);
+    await pool.query(downgradeScript("keystile", before, ALL));
+    await pool.query(scriptOf("keystile", STEPS));
+    const again = postgresStore(pool);
+    const rows = [plain, bare].map((row) => ({ ...row, version: 1 }));
+    expect(await again.readMany("keys", [plain.id, bare.id])).toEqual(rows);
+    await again.close();
+    await pool.query("DELETE FROM keystile.keys WHERE deleted");
+    await pool.query(scriptOf("keystile", ALL));
   });
 
   it("each step that has a way back, back and forth: the tables are those of before", async () => {

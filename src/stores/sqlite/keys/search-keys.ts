@@ -19,6 +19,19 @@ export const CREATE_KEY_SEARCH = `
   CREATE INDEX keystile_keys_expires ON keystile_keys (api, json_extract(body, '$.expires'), id)
     WHERE deleted = 0 AND json_extract(body, '$.expires') IS NOT NULL;`;
 
+/**
+ * Deleted keys by API and by identity. The way back removes who deleted them, and when: an earlier version refuses to
+ * read a key with a field that it does not know.
+ */
+export const LIST_DELETED = {
+  up: `
+  CREATE INDEX keystile_keys_deleted ON keystile_keys (api, id) WHERE deleted = 1;
+  CREATE INDEX keystile_keys_deleted_of ON keystile_keys (identity, id) WHERE deleted = 1 AND identity IS NOT NULL;`,
+  down: `DROP INDEX keystile_keys_deleted; DROP INDEX keystile_keys_deleted_of;
+    UPDATE keystile_keys SET body = json_remove(body, '$.deletedAt', '$.deletedBy') WHERE deleted = 1;`,
+  refuses: {},
+};
+
 /** Greater than every id. */
 const AFTER_ALL = "\u{10FFFF}";
 
@@ -50,6 +63,9 @@ interface Place {
 
 const OF_IDENTITY = `k.number IN (SELECT key_number FROM keystile_key_lookup
     WHERE hash = -(SELECT number FROM keystile_identities WHERE id = ?))
+  AND k.identity = (SELECT number FROM keystile_identities WHERE id = ?) AND +k.deleted = 0`;
+/** Deleted keys are not among those that an identity is looked up for. */
+const DELETED_OF_IDENTITY = `? IS NOT NULL AND k.deleted = 1
   AND k.identity = (SELECT number FROM keystile_identities WHERE id = ?)`;
 
 /** A condition for each hint; each takes one value but `enabled`. */
@@ -77,21 +93,21 @@ export function createKeySearch(handle: Handle, { toRow }: Pick<KeyReader, "toRo
     handle,
     `SELECT p.number AS n FROM json_each(?) j CROSS JOIN keystile_apis p ON p.id = j.value WHERE p.workspace_id = ?`,
   );
-  const walkOf = (order: Order) => {
+  const walkOf = (order: Order, deleted: 0 | 1) => {
     const { columns, where, by } = ORDERS[order];
     return {
       ofApi: select<Place>(
         handle,
-        `SELECT ${columns} FROM keystile_keys k WHERE k.api = ? AND k.deleted = 0 AND ${where} ORDER BY ${by} LIMIT ?`,
+        `SELECT ${columns} FROM keystile_keys k WHERE k.api = ? AND k.deleted = ${deleted} AND ${where} ORDER BY ${by} LIMIT ?`,
       ),
       ofIdentity: select<Place>(
         handle,
-        `SELECT ${columns} FROM keystile_keys k WHERE ${OF_IDENTITY} AND +k.deleted = 0
+        `SELECT ${columns} FROM keystile_keys k WHERE ${deleted ? DELETED_OF_IDENTITY : OF_IDENTITY}
            AND +k.api IN (SELECT value FROM json_each(?)) AND ${where} ORDER BY ${by} LIMIT ?`,
       ),
     };
   };
-  const walks = { newest: walkOf("newest"), expires: walkOf("expires") };
+  const walks = { newest: walkOf("newest", 0), expires: walkOf("expires", 0), deleted: walkOf("newest", 1) };
   const filters = new Map<string, Select<FullKeyRaw>>();
   const counting = select<{ [K in keyof KeyCounts]-?: K extends "last" ? string | null : number | bigint | null }>(
     handle,
@@ -104,21 +120,16 @@ export function createKeySearch(handle: Handle, { toRow }: Pick<KeyReader, "toRo
   /** The next places, and whether there may be more. */
   const placesOf = (search: KeySearch): readonly [places: readonly Place[], more: boolean] => {
     const { workspaceId, apiIds, identityId, order, after, among } = search;
+    const walk = walks[search.deleted ? "deleted" : order];
     const numbers = apis.all(JSON.stringify(apiIds), workspaceId).map(({ n }) => Number(n));
     const { start, compare } = ORDERS[order];
     if (identityId !== undefined) {
-      const found = walks[order].ofIdentity.all(
-        identityId,
-        identityId,
-        JSON.stringify(numbers),
-        ...start(after),
-        among,
-      );
+      const found = walk.ofIdentity.all(identityId, identityId, JSON.stringify(numbers), ...start(after), among);
       return [found, found.length === among];
     }
     // What lies beyond the last key of an API that may have more is looked at in the next slice.
     const each = numbers.length > 1 ? Math.ceil(among / numbers.length) + 1 : among;
-    const streams = numbers.map((n) => walks[order].ofApi.all(n, ...start(after), each));
+    const streams = numbers.map((n) => walk.ofApi.all(n, ...start(after), each));
     if (streams.length === 1) return [streams[0] as Place[], streams[0]?.length === among];
     const ends = streams.filter(({ length }) => length === each).map((stream) => stream.at(-1) as Place);
     const end = ends.sort(compare)[0];

@@ -11,6 +11,7 @@ import {
   type Step,
   STEPS as OWN_STEPS,
 } from "../../../../src/stores/sqlite/connection/schema.js";
+import { LIST_DELETED } from "../../../../src/stores/sqlite/keys/search-keys.js";
 import { createTransact } from "../../../../src/stores/sqlite/connection/transaction.js";
 import { sqliteStore } from "../../../../src/stores/sqlite/index.js";
 import { keyRow } from "../../suite.js";
@@ -268,6 +269,25 @@ describe("downgradeSchema: the way back from a later version", () => {
     await new Promise((resolve) => setImmediate(resolve));
     expect(await codeOf(() => store.insertKeys([{ row: keyRow(2) }]))).toBe("STORE_SCHEMA_NEWER");
     await store.close();
+  });
+
+  it("who deleted keys, and when, is not known before it was recorded, and their rows are as they were else", async () => {
+    const place = currentFile();
+    const store = await withApi(sqliteStore(place));
+    const meta = { deletedAt: 1, a: "\u0000", n: 1e21, ["__proto__"]: [{ deletedBy: "x" }] };
+    const plain = { ...keyRow(1), meta, deleted: true, rerolledTo: "key_000002" };
+    await store.insertKeys([{ row: { ...plain, deletedAt: 5, deletedBy: 'a"\\} b' } }, { row: keyRow(3) }]);
+    await store.close();
+    const to = SCHEMA_VERSION - (OWN_STEPS.length - OWN_STEPS.indexOf(LIST_DELETED));
+    inspect(place, (db) => {
+      back(db, to, OWN_STEPS);
+      const known = "json_extract(body, '$.deletedAt') IS NOT NULL OR json_extract(body, '$.deletedBy') IS NOT NULL";
+      expect(db.prepare(`SELECT count(*) FROM keystile_keys WHERE ${known}`).pluck().get()).toBe(0);
+      upgrade(db, []);
+    });
+    const again = sqliteStore(place);
+    expect(await again.readMany("keys", [plain.id])).toEqual([{ ...plain, version: 1 }]);
+    await again.close();
   });
 
   it("there is none to before 0.1.0, nor to a version above", async () => {
