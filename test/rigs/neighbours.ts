@@ -3,17 +3,18 @@
  * server, the attacker and the neighbour are processes of their own; this one samples the server's memory.
  */
 import type { ChildProcess } from "node:child_process";
-import { copyFileSync, readFileSync, rmSync } from "node:fs";
-import { join } from "node:path";
+import { readFileSync, rmSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import { type Attack, type AttackName, ATTACKS } from "./neighbours/attacks.js";
-import { createWorld, permissionsLeft } from "./neighbours/world.js";
+import { createDatabases } from "./neighbours/databases.js";
+import { openDatabase } from "./neighbours/open-database.js";
+import { type Left, readLeft } from "./neighbours/world.js";
 import type { AttackOrders, AttackReport } from "./workers/attack.js";
 import type { NeighbourOrders, NeighbourReport } from "./workers/neighbour.js";
 import type { ServeOrders } from "./workers/serve.js";
 import type { AdmissionBounds } from "../../src/http/admission/admission.js";
 import type { ConnectionBounds } from "../../src/http/node/connections.js";
-import { buildWorker, ended, nextMessage, rigFolder, startWorker, tell } from "./workers.js";
+import { buildWorker, ended, nextMessage, rigFolder, startWorker, tell, type Without } from "./workers.js";
 
 /** Bounds of the server that a control changes. */
 export type Bounds = Partial<AdmissionBounds & ConnectionBounds> & {
@@ -22,7 +23,7 @@ export type Bounds = Partial<AdmissionBounds & ConnectionBounds> & {
 };
 
 /** What a control takes out: bounds, or what a module of `src` does, which one of `neighbours/without` replaces. */
-export type Fault = Bounds & { readonly without?: string };
+export type Fault = Bounds & { readonly without?: Without };
 
 /** What was not as it must be. */
 export type Problem =
@@ -40,7 +41,12 @@ export type Problem =
   | "fault"
   | "long"
   /** The attackers' workspace has grown. */
-  | "left";
+  | "left"
+  /** Of the neighbour's calls some are not in its counts, or entries of its audit trail are gone. */
+  | "uncounted"
+  | "washed"
+  /** Changes that change nothing made entries in the audit trail. */
+  | "recorded";
 
 export interface Settings {
   /** Of the full strength. */
@@ -65,7 +71,9 @@ export interface NeighboursReport {
   readonly share: number;
   readonly neighbour: NeighbourReport;
   readonly attacker: AttackReport;
-  readonly permissionsLeft: number;
+  /** What is there afterwards, and what there was. */
+  readonly left: Left;
+  readonly before: Left;
   readonly problems: readonly Problem[];
 }
 
@@ -93,10 +101,18 @@ export const CONTROLS: readonly Control[] = [
   { attack: "bad root key pipelined", fault: { turnMs: OUT }, caughtBy: "p99" },
   { attack: "idle connections of many addresses", fault: { evicts: false }, caughtBy: "refused" },
   { attack: "limiter flood", fault: { limiterShare: false }, caughtBy: "refused" },
-  { attack: "chunks of a byte, many", fault: { without: "http/node/paced-reads" }, caughtBy: "p50" },
-  { attack: "a thousand limits", fault: { without: "http/admission/fair-turns" }, caughtBy: "slower" },
-  { attack: "bodies pipelined", fault: { without: "http/long-json" }, caughtBy: "slower" },
-  { attack: "bodies at once", fault: { without: "http/body-memory" }, caughtBy: "kept" },
+  { attack: "chunks of a byte, many", fault: { without: "paced-reads" }, caughtBy: "p50" },
+  { attack: "a thousand limits", fault: { without: "fair-turns" }, caughtBy: "slower" },
+  { attack: "bodies pipelined", fault: { without: "long-json" }, caughtBy: "slower" },
+  { attack: "bodies at once", fault: { without: "body-memory" }, caughtBy: "kept" },
+  {
+    attack: "long tags of two bytes a character, a slow store",
+    fault: { without: "bytes-of-counts" },
+    caughtBy: "memory",
+  },
+  { attack: "long tags, little memory", fault: { without: "shares-of-counts" }, caughtBy: "uncounted" },
+  { attack: "updates", fault: { without: "shares-of-audit" }, caughtBy: "washed" },
+  { attack: "updates that change nothing", fault: { without: "comparison-of-writes" }, caughtBy: "recorded" },
 ];
 
 /** A server that ended before it could show anything else is found out too. @param whole with nothing taken out */
@@ -147,6 +163,7 @@ export const boundOf = ({ share, neighbour }: Pick<NeighboursReport, "share" | "
   MAX_P99 / share + neighbour.hostP99;
 const MAX_ANSWER_BYTES = 4 * 2 ** 20;
 const GIVE_BACK_MS = 10_000;
+const MAX_CLOSE_MS = 20_000;
 const SAMPLE_MS = 50;
 const BASELINE_MS = 500;
 /** Attacks that must be answered whole may take so many times as long. */
@@ -156,30 +173,28 @@ const MAX_STRETCH = 6;
 
 export interface Rig {
   run(name: AttackName, settings: Settings): Promise<NeighboursReport>;
-  close(): void;
+  close(): Promise<void>;
 }
 
-/** Bundles the workers and creates the file that each server gets a copy of. */
+/** Bundles the workers. */
 export async function createRig(): Promise<Rig> {
   const folder = rigFolder();
   const [attack, neighbour] = await Promise.all(["attack", "neighbour"].map((name) => buildWorker(name)));
-  const servers = new Map<string | undefined, Promise<string>>();
-  const serverWithout = (path: string | undefined): Promise<string> => {
-    const built = servers.get(path) ?? buildWorker("serve", { without: path });
-    servers.set(path, built);
+  const servers = new Map<Without | undefined, Promise<string>>();
+  const serverWithout = (without: Without | undefined): Promise<string> => {
+    const built = servers.get(without) ?? buildWorker("serve", { without });
+    servers.set(without, built);
     return built;
   };
-  const original = join(folder, "world.db");
-  const world = await createWorld(original);
-  let runs = 0;
+  const databases = createDatabases(folder);
   return {
     async run(name, settings) {
       const { scale, ms, fault = {}, execArgv = [], killAt = OUT } = settings;
       const { without, ...bounds } = fault;
-      const { host = "server", options, isComplete }: Attack = ATTACKS[name];
-      const file = join(folder, `${++runs}.db`);
-      copyFileSync(original, file);
-      const serving: ServeOrders = { file, host, options: options?.(scale) ?? {}, bounds };
+      const { host = "server", engine = "sqlite", options, isComplete, isCounting }: Attack = ATTACKS[name];
+      const { roles = 0, countsTake = 0 }: Attack = ATTACKS[name];
+      const { database, world } = await databases.make(engine, Math.ceil(roles * scale));
+      const serving: ServeOrders = { database, host, options: options?.(scale) ?? {}, bounds, countsTake };
       const server = startWorker(await serverWithout(without), serving, {}, ["--expose-gc", ...execArgv]);
       const children: ChildProcess[] = [server];
       const observed = observe(server, killAt);
@@ -214,24 +229,38 @@ export async function createRig(): Promise<Rig> {
           baseline,
           ...(await observed.settled(baseline + MAX_KEPT)),
         };
+        for (const child of [observer, attacker]) child.kill("SIGKILL");
+        if (isCounting === true) await closed(server);
         for (const child of children) child.kill("SIGKILL");
         await Promise.all(children.map(ended));
-        const left = await permissionsLeft(file);
-        return { ...report, permissionsLeft: left, problems: problemsOf({ ...report, permissionsLeft: left }) };
+        const { store, end } = openDatabase(database);
+        const left = await readLeft(store, world).finally(end);
+        const whole = { ...report, left, before: world.before };
+        return { ...whole, problems: problemsOf(whole) };
       } finally {
         observed.stop();
         for (const child of children) child.kill("SIGKILL");
-        for (const suffix of ["", "-wal", "-shm"]) rmSync(file + suffix, { force: true });
+        databases.remove(database);
       }
     },
-    close: () => rmSync(folder, { recursive: true, force: true }),
+    async close() {
+      await databases.close();
+      rmSync(folder, { recursive: true, force: true });
+    },
   };
+}
+
+/** Has the server write what it counted. One that has ended has nothing to write. */
+async function closed(server: ChildProcess): Promise<void> {
+  const closing = nextMessage(server).catch(() => undefined);
+  tell(server, "close");
+  await Promise.race([closing, ended(server), pause(MAX_CLOSE_MS)]);
 }
 
 /** What broke, by the bounds. */
 function problemsOf(report: Omit<NeighboursReport, "problems">): readonly Problem[] {
-  const { isAlive, baseline, peak, after, neighbour, attacker } = report;
-  const { isComplete }: Attack = ATTACKS[report.name];
+  const { isAlive, baseline, peak, after, neighbour, attacker, left, before } = report;
+  const { isComplete, isCounting, isChangeless }: Attack = ATTACKS[report.name];
   const answered = Object.values(attacker.answers).reduce((sum, count) => sum + count, 0);
   const found: Readonly<Record<Problem, boolean>> = {
     dead: !isAlive,
@@ -243,7 +272,10 @@ function problemsOf(report: Omit<NeighboursReport, "problems">): readonly Proble
     lost: isComplete === true && (attacker.lost > 0 || answered !== attacker.requests),
     fault: (attacker.answers["500"] ?? 0) > 0,
     long: attacker.longestAnswer > MAX_ANSWER_BYTES,
-    left: report.permissionsLeft !== 0,
+    left: left.permissions !== before.permissions,
+    uncounted: isCounting === true && left.counted < neighbour.verified,
+    washed: left.goodEntries < before.goodEntries,
+    recorded: isChangeless === true && left.entries > before.entries,
   };
   return (Object.keys(found) as Problem[]).filter((problem) => found[problem]);
 }

@@ -80,7 +80,7 @@ async function neighbours(execArgv: readonly string[]): Promise<Verdict> {
     console.log(toRow(report));
     if (report.problems.length > 0) broken.push(`${name}: ${report.problems.join(", ")}`);
   }
-  rig.close();
+  await rig.close();
   return verdict(broken.length === 0, { attacks: Object.keys(ATTACKS).length, broken });
 }
 
@@ -147,7 +147,7 @@ const RIGS: Readonly<Record<string, () => Promise<Verdict>>> = {
       console.log(rows.join("\n"));
       if (!isCaught) missed.push(control);
     }
-    rig.close();
+    await rig.close();
     return verdict(missed.length === 0, { controls: CONTROLS.length, missed });
   },
   async once() {

@@ -6,7 +6,7 @@ import { type ChildProcess, fork, type Serializable } from "node:child_process";
 import { createHash, randomUUID } from "node:crypto";
 import { mkdirSync, mkdtempSync, readFileSync, renameSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { build, type Plugin } from "esbuild";
 
@@ -17,14 +17,25 @@ const FOLDER = join(ROOT, ".cache", "rigs");
 /** What a worker tells its parent. */
 export type Message = Readonly<Record<string, unknown>>;
 
+/** Modules of `src`, by the one in `neighbours/without` that does without what they are for. */
+const REPLACED = {
+  "paced-reads": "http/node/paced-reads",
+  "fair-turns": "http/admission/fair-turns",
+  "long-json": "http/long-json",
+  "body-memory": "http/body-memory",
+  "bytes-of-counts": "verify/outcome-meter",
+  "shares-of-counts": "verify/outcome-meter",
+  "shares-of-audit": "stores/sqlite/tables/audit-table",
+  "comparison-of-writes": "keyring/write",
+} as const;
+export type Without = keyof typeof REPLACED;
+
 /** How a worker is built. */
 export interface Build {
   /** Where: what is not below the repository finds no driver. */
   readonly folder?: string;
-  /**
-   * A module of `src`, for a control that does without it: that of the same name in `neighbours/without` replaces it.
-   */
-  readonly without?: string | undefined;
+  /** A module in `neighbours/without`, for a control, in place of the one of `src` that {@link REPLACED} says. */
+  readonly without?: Without | undefined;
 }
 
 /** @returns the path of the bundle, one for each call: rigs may run at the same time */
@@ -45,19 +56,20 @@ export async function buildWriter(): Promise<URL> {
   return pathToFileURL(path);
 }
 
-async function bundle(name: string, source: string, folder = FOLDER, without?: string): Promise<string> {
+async function bundle(name: string, source: string, folder = FOLDER, without?: Without): Promise<string> {
   mkdirSync(folder, { recursive: true });
-  const file = without?.split("/").at(-1);
-  const replacing: Plugin = {
+  const replacing = (by: Without): Plugin => ({
     name: "without",
     setup({ onResolve }) {
-      onResolve({ filter: new RegExp(`/${file}\\.js$`) }, ({ importer }) =>
-        importer.startsWith(join(ROOT, "src"))
-          ? { path: join(ROOT, "test", "rigs", "neighbours", "without", `${file}.ts`) }
+      onResolve({ filter: /^\.+\/.*\.js$/ }, ({ path, resolveDir }) =>
+        // What replaces it may use it.
+        resolveDir.startsWith(join(ROOT, "src")) &&
+        resolve(resolveDir, path) === join(ROOT, "src", `${REPLACED[by]}.js`)
+          ? { path: join(ROOT, "test", "rigs", "neighbours", "without", `${by}.ts`) }
           : undefined,
       );
     },
-  };
+  });
   const outfile = join(folder, `${name}-${randomUUID()}.mjs`);
   await build({
     entryPoints: [source],
@@ -68,7 +80,7 @@ async function bundle(name: string, source: string, folder = FOLDER, without?: s
     target: "node20",
     external: ["better-sqlite3", "commander", "ioredis", "pg"],
     logLevel: "error",
-    plugins: file === undefined ? [] : [replacing],
+    plugins: without === undefined ? [] : [replacing(without)],
   });
   return outfile;
 }

@@ -2,7 +2,8 @@
 import type { ServerOptions } from "../../../src/http/index.js";
 import { OPERATIONS } from "../../../src/http/operations/index.js";
 import { LARGE_BODY_BYTES, SMALL_BODY_BYTES } from "../../../src/http/operations/largest-body.js";
-import type { World } from "./world.js";
+import type { Engine } from "./open-database.js";
+import { wildcardsOf, type World } from "./world.js";
 
 /** The bytes of a request. Its parts are shared with other requests. */
 export type Sent = readonly Buffer[];
@@ -29,10 +30,20 @@ export interface Attack {
   readonly addresses?: number;
   /** What serves; absent: `createServer`. */
   readonly host?: Host;
+  /** What the server keeps its rows in; absent: a file. */
+  readonly engine?: Engine;
   /** Options of the server that it is about. @param scale of the strength */
   readonly options?: (scale: number) => ServerOptions;
-  /** The requests, which connections send in turn. */
-  readonly requestsOf: (world: World) => readonly Sent[];
+  /** Whether the server counts verifications: then those of the neighbour must all be there. */
+  readonly isCounting?: true | undefined;
+  /** Milliseconds by which the store is slower to take counts. */
+  readonly countsTake?: number;
+  /** Whether it asks for changes that change nothing: then the audit trail must be as it was. */
+  readonly isChangeless?: true;
+  /** Roles of a thousand wildcards that a key of its has, at full strength; absent: none. */
+  readonly roles?: number;
+  /** The requests, which connections send in turn; or the one of a number. */
+  readonly requestsOf: (world: World) => readonly Sent[] | ((i: number) => Sent);
 }
 
 const ALL = Number.MAX_SAFE_INTEGER;
@@ -97,6 +108,35 @@ const limits = (world: World): Sent => {
   return post("keys.verifyKey", world.allRights, JSON.stringify({ key: world.key, ratelimits }));
 };
 const verification = ({ allRights, key }: World): Sent => post("keys.verifyKey", allRights, JSON.stringify({ key }));
+
+/** A verification with as many new tags as it may have. Both workspaces that attack send them. */
+const tagged =
+  (letter: string, characters: number): Attack["requestsOf"] =>
+  ({ allRights, key, other }) =>
+  (i) => {
+    const tags = Array.from({ length: 20 }, (_, tag) => `${i}t${tag}`.padEnd(characters, letter));
+    const [rootKey, of] = i % 2 === 0 ? [allRights, key] : [other.rootKey, other.key];
+    return post("keys.verifyKey", rootKey, JSON.stringify({ key: of, tags }));
+  };
+/** Updates of a key. @param nameOf the name that each gives it */
+const updates =
+  (nameOf: (world: World, i: number) => string): Attack["requestsOf"] =>
+  (world) =>
+    Array.from({ length: 1_200 }, (_, i) =>
+      post("keys.updateKey", world.allRights, JSON.stringify({ keyId: world.keyId, name: nameOf(world, i) })),
+    );
+/** Sets the permissions of a role, each time others, and verifies the key that has them all. */
+const wildcards: Attack["requestsOf"] = ({ other: { rootKey, key }, roles }) =>
+  roles.flatMap((roleId) =>
+    ["last", "other"].flatMap((last) => [
+      post(
+        "permissions.setRolePermissions",
+        rootKey,
+        JSON.stringify({ roleId, permissions: wildcardsOf(roleId, last) }),
+      ),
+      post("keys.verifyKey", rootKey, JSON.stringify({ key })),
+    ]),
+  );
 
 /** 10 MB, without a credential, without the right and with all rights. */
 function tooLong({ allRights, noRights }: World): readonly Sent[] {
@@ -180,6 +220,29 @@ const heads = {
   isHolding: true,
   requestsOf: one(headAlone()),
 } as const satisfies Attack;
+
+/** Until its time is over, with counting. */
+const tags = {
+  connections: 160,
+  requests: ALL,
+  depth: 1,
+  isReading: true,
+  isHolding: true,
+  isCounting: true,
+  requestsOf: tagged("t", 10),
+} as const satisfies Attack;
+const counting = { ...tags, options: () => ({ verifier: { analytics: { interval: 500 } } }) } as const;
+const long = { ...counting, requestsOf: tagged("t", 500) } as const;
+const wide = {
+  connections: 16,
+  requests: ALL,
+  depth: 1,
+  isReading: true,
+  isHolding: true,
+  roles: 100,
+  requestsOf: wildcards,
+} as const satisfies Attack;
+const update = { connections: 16, rounds: 1, depth: 1, isReading: true, isComplete: true } as const;
 
 /** By name. */
 export const ATTACKS = {
@@ -287,6 +350,40 @@ export const ATTACKS = {
     host: "console",
     requestsOf: () => [signInHead],
   },
+  "short tags": counting,
+  "short tags, a writer thread": { ...counting, engine: "sqlite with a writer thread" },
+  "short tags, PostgreSQL": { ...counting, engine: "postgres" },
+  "long tags": long,
+  /** Memory for four sets of tags, which is used up while the store takes the four before. */
+  "long tags, little memory": {
+    ...long,
+    countsTake: 100,
+    options: () => ({ verifier: { analytics: { memory: 2 ** 18 } } }),
+  },
+  "long tags of two bytes a character, a writer thread": {
+    ...long,
+    engine: "sqlite with a writer thread",
+    requestsOf: tagged("ж", 500),
+  },
+  /** Almost none of them is written while they come. */
+  "long tags of two bytes a character, a slow store": {
+    ...counting,
+    isCounting: undefined,
+    countsTake: 1_000,
+    requestsOf: tagged("ж", 500),
+  },
+  "long tags of two bytes a character, PostgreSQL": { ...long, engine: "postgres", requestsOf: tagged("ж", 500) },
+  "updates that change nothing": { ...update, isChangeless: true, requestsOf: updates(({ name }) => name) },
+  "updates that change nothing, PostgreSQL": {
+    ...update,
+    isChangeless: true,
+    engine: "postgres",
+    requestsOf: updates(({ name }) => name),
+  },
+  updates: { ...update, requestsOf: updates((_, i) => `name ${i}`) },
+  "updates, PostgreSQL": { ...update, engine: "postgres", requestsOf: updates((_, i) => `name ${i}`) },
+  "roles of wildcards": wide,
+  "roles of wildcards, PostgreSQL": { ...wide, engine: "postgres" },
   "limiter flood": { connections: 160, rounds: 6, depth: 1, isReading: true, requestsOf: limiterFlood },
   "every operation": { connections: 160, rounds: 1, depth: 1, isReading: true, isComplete: true, requestsOf: walk },
 } as const satisfies Readonly<Record<string, Attack>>;

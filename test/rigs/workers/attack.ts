@@ -40,6 +40,7 @@ const { name, scale, port, world } = JSON.parse(process.argv[2]!) as AttackOrder
 setPriority(constants.priority.PRIORITY_BELOW_NORMAL);
 const attack: Attack = ATTACKS[name];
 const requests = attack.requestsOf(world);
+const requestOf = typeof requests === "function" ? requests : (i: number): Sent => requests[i % requests.length]!;
 const connections = Math.max(1, Math.round(attack.connections * scale));
 const each = attack.requests ?? Math.ceil((requests.length * attack.rounds!) / connections);
 const totals = { connected: 0, lost: 0, unconnected: 0, closed: 0, sentBytes: 0, longestAnswer: 0 };
@@ -96,8 +97,7 @@ function open({ index, sent: sentBefore }: (typeof waiting)[number]): void {
     if (isLast || isOver || !isConnected) return;
     socket.cork();
     while (sent < each && sent - answered < attack.depth && !socket.writableNeedDrain) {
-      const request: Sent = requests[(index + sent++ * connections) % requests.length]!;
-      for (const part of request) socket.write(part);
+      for (const part of requestOf(index + sent++ * connections)) socket.write(part);
     }
     process.nextTick(() => socket.uncork());
   };

@@ -30,6 +30,8 @@ export interface NeighbourReport {
   /** What it was refused with, and how often. */
   readonly refusals: Readonly<Record<string, number>>;
   readonly all: Times;
+  /** Verifications that were answered, those before the attack as well. */
+  readonly verified: number;
   /** Calls on connections that stay, and calls on a connection of their own. */
   readonly kept: Times;
   readonly anew: Times;
@@ -48,6 +50,10 @@ const ADDRESS = "127.0.0.2";
 
 const { port, host: served, good } = JSON.parse(process.argv[2]!) as NeighbourOrders;
 const everyMs = served === "console" ? 20 : 5;
+const VERIFIED = '"code":"VALID"';
+/** Sets of tags that it has. */
+const PLANS = 24;
+let verified = 0;
 let [keptTimes, newTimes]: [number[], number[]] = [[], []];
 let hostDelays: number[] = [];
 let refusals: Record<string, number> = {};
@@ -73,7 +79,7 @@ const operation = (name: string, body: object, expected: string): Call => ({
 function callOf(i: number): Call {
   if (served === "console") return { path: "/keys", headers: { cookie: session }, expected: "Sign out" };
   if (i % 20 === 13) return operation("keys.getKey", { keyId: good.keyId }, good.keyId);
-  if (i % 5 !== 2) return operation("keys.verifyKey", { key: good.key }, '"code":"VALID"');
+  if (i % 5 !== 2) return operation("keys.verifyKey", { key: good.key, tags: [`plan${i % PLANS}`] }, VERIFIED);
   const check = { namespace: "mine", identifier: `user${i}`, limit: 1_000_000, duration: 60_000 };
   return operation("ratelimit.limit", check, '"success":true');
 }
@@ -136,8 +142,10 @@ async function keepCalling(): Promise<void> {
     if (calls.size < MAX_CALLS) {
       const began = performance.now();
       const isKept = i % 2 > 0;
-      const call = send(isKept && agent, callOf(i)).then((wrong) => {
+      const asked = callOf(i);
+      const call = send(isKept && agent, asked).then((wrong) => {
         calls.delete(call);
+        if (wrong === undefined && asked.expected === VERIFIED) verified++;
         (isKept ? keptTimes : newTimes).push(performance.now() - began);
         if (wrong !== undefined) refusals[wrong] = (refusals[wrong] ?? 0) + 1;
       });
@@ -197,6 +205,7 @@ process.on("message", (word) => {
       calls: keptTimes.length + newTimes.length,
       refused: Object.values(refusals).reduce((sum, count) => sum + count, 0),
       refusals,
+      verified,
       all: timesOf([...keptTimes, ...newTimes]),
       kept: timesOf(keptTimes),
       anew: timesOf(newTimes),

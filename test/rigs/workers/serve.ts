@@ -1,47 +1,77 @@
-/** Serves a file, with bounds taken out where a control says so. Tells its port; collects its garbage on a word. */
+/**
+ * Serves a database, with bounds taken out where a control says so. Tells its port; collects its garbage on a word, and
+ * closes on another, when it has written what it counted.
+ */
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
+import { setTimeout as pause } from "node:timers/promises";
 import { createConsoleListener } from "../../../src/console/index.js";
 import { createBoundedServer } from "../../../src/http/node/server.js";
 import { createNodeListener, type NodeListener, type ServerOptions } from "../../../src/http/index.js";
-import { memoryLimiter } from "../../../src/index.js";
-import { sqliteStore } from "../../../src/stores/sqlite/index.js";
+import { memoryLimiter, type Store } from "../../../src/index.js";
 import type { Bounds } from "../neighbours.js";
 import type { Host } from "../neighbours/attacks.js";
+import { type Database, openDatabase } from "../neighbours/open-database.js";
 
 export interface ServeOrders {
-  readonly file: string;
+  readonly database: Database;
   readonly host: Host;
   readonly options: ServerOptions;
   readonly bounds: Bounds;
+  /** Milliseconds by which the store is slower to take counts. */
+  readonly countsTake: number;
 }
 
 /** So few that a flood fills them. */
 const LIMITER_SIZE = 2_000;
 
-const { file, host, options, bounds: given } = JSON.parse(process.argv[2]!) as ServeOrders;
+const { database, host, options, bounds: given, countsTake } = JSON.parse(process.argv[2]!) as ServeOrders;
 const { limiterShare = true, ...bounds } = given;
 const shared = memoryLimiter({ size: LIMITER_SIZE });
 const limiter = {
   take: (...[checks, now]: Parameters<typeof shared.take>) =>
     shared.take(limiterShare ? checks : checks.map((check) => ({ ...check, workspaceId: "all" })), now),
 };
-const store = sqliteStore(file, { durability: "process" });
+const { store: fast, end } = openDatabase(database);
+const slow: Pick<Store, "countOutcomes"> = {
+  async countOutcomes(flush) {
+    await pause(countsTake);
+    return fast.countOutcomes(flush);
+  },
+};
+const store = countsTake > 0 ? { ...fast, ...slow } : fast;
 
-async function listen(listener: NodeListener): Promise<number> {
+interface Served {
+  readonly port: number;
+  close(): Promise<void>;
+}
+async function listen(listener: NodeListener): Promise<Served> {
   const server = createServer(listener).listen(0, "127.0.0.1");
   await once(server, "listening");
-  return (server.address() as AddressInfo).port;
+  return { port: (server.address() as AddressInfo).port, close: () => listener.close() };
 }
 
-const HOSTS: Readonly<Record<Host, () => Promise<number>>> = {
-  server: async () => (await createBoundedServer(store, { ...options, verifier: { limiter } }, bounds).listen()).port,
+const HOSTS: Readonly<Record<Host, () => Promise<Served>>> = {
+  async server() {
+    const { close, listen } = createBoundedServer(
+      store,
+      { ...options, verifier: { ...options.verifier, limiter } },
+      bounds,
+    );
+    return { port: (await listen()).port, close };
+  },
   listener: () => listen(createNodeListener(store, { verifier: { limiter } })),
   console: () => listen(createConsoleListener(store)),
 };
-const port = await HOSTS[host]();
+const { port, close } = await HOSTS[host]();
 // Where it does not end with the rig, it must not outlive it.
 process.once("disconnect", () => process.exit());
-process.on("message", () => (globalThis as { gc?: () => void }).gc!());
+process.on("message", (word) => {
+  if (word === "close")
+    void close()
+      .then(end)
+      .then(() => process.send!({ isClosed: true }));
+  else (globalThis as { gc?: () => void }).gc!();
+});
 process.send!({ port });
