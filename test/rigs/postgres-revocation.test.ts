@@ -53,6 +53,8 @@ describe.skipIf(noPostgres !== undefined)("a revocation by another node on one P
   });
 
   it("control: a node that was stopped for less than the bound trusts what it remembers", async () => {
-    expect((await runStops(server, 3, { stoppedMs: 1_200 })).passed).toBeGreaterThan(0);
+    // On a busy host it may be stopped for longer than asked.
+    for (let attempt = 1; (await runStops(server, 1, { stoppedMs: 1_100 })).passed === 0; attempt++)
+      expect(attempt).toBeLessThan(4);
   });
 });
