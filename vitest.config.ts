@@ -25,6 +25,7 @@ export const SERVED = [
   "test/stores/sqlite/writer-thread.test.ts",
   "test/stores/sqlite/connection/foreign-log.test.ts",
   "test/stores/postgres/{changes,servers,strangers,unknown-outcome}.test.ts",
+  "test/verify/outcome-memory.test.ts",
 ];
 
 /** What measures time, or counts what the compiler does: one file at a time, and nothing beside it. */
@@ -35,6 +36,7 @@ export const SLOW = [
   "test/hot-path/**/*.test.ts",
   "test/http/early.test.ts",
   "test/http/node/*.test.ts",
+  "test/stores/many-permissions.test.ts",
   "test/stores/sqlite/waiting.test.ts",
   "test/stores/postgres/{load,outage,stalls}.test.ts",
 ];

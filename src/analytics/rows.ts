@@ -4,6 +4,7 @@ import { LEVELS, type OutcomeQuery, type OutcomeRow, OUTCOMES } from "../contrac
 import type { Store } from "../contracts/store.js";
 import type { VerificationCode } from "../contracts/types.js";
 import { nextTurn } from "../lib/after-input.js";
+import { mergeRuns } from "../lib/merge-runs.js";
 import type { AnalyticsDimension, Plan } from "./query.js";
 
 /** Counts that are read in one turn of the event loop. */
@@ -66,26 +67,12 @@ export async function readRows(
 }
 
 async function sortInTurns<T>(items: readonly T[], compare: (a: T, b: T) => number): Promise<readonly T[]> {
-  const merge = async (a: readonly T[], b: readonly T[]): Promise<readonly T[]> => {
-    const merged: T[] = [];
-    for (let i = 0, j = 0; i < a.length || j < b.length;) {
-      const isNext = j === b.length || (i < a.length && compare(a[i] as T, b[j] as T) <= 0);
-      merged.push((isNext ? a[i++] : b[j++]) as T);
-      if (merged.length % ROWS_A_TURN === 0) await nextTurn();
-    }
-    return merged;
-  };
-  let runs: (readonly T[])[] = [];
+  const runs: (readonly T[])[] = [];
   for (let start = 0; start < items.length; start += ROWS_A_TURN) {
     runs.push(items.slice(start, start + ROWS_A_TURN).sort(compare));
     await nextTurn();
   }
-  while (runs.length > 1) {
-    const merged: (readonly T[])[] = [];
-    for (let i = 0; i < runs.length; i += 2) merged.push(await merge(runs[i] as readonly T[], runs[i + 1] ?? []));
-    runs = merged;
-  }
-  return runs[0] ?? [];
+  return mergeRuns(runs, compare, nextTurn);
 }
 
 /**

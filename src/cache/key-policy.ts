@@ -100,12 +100,14 @@ const LIMIT_FIELDS = (Object.keys(KEY_FIELDS.ratelimits.row[0]) as (keyof Rateli
 export function internPolicies(fields: readonly PolicyField[]): (record: KeyRecord) => KeyPolicy {
   const grantSets = policyCache<GrantSet>();
   const policies = policyCache<KeyPolicy>();
+  const longGrantsOf = internLongGrants();
   const grantsOf = (list: string, record: KeyRecord): GrantSet => {
     let grants = grantSets.get(list);
     if (grants === undefined) grantSets.set(list, (grants = new GrantSet(record)));
     return grants;
   };
   const find = (record: KeyRecord): KeyPolicy => {
+    if (record.permissions.length > MAX_NAMED) return toPolicy(fields, record, longGrantsOf(record));
     const list = nameGrants(record);
     const name = `${nameRest(fields, record)}\n${list}`;
     let policy = policies.get(name);
@@ -113,6 +115,37 @@ export function internPolicies(fields: readonly PolicyField[]): (record: KeyReco
     return policy;
   };
   return memoizeByListIdentity(find, (policy, record) => hasSameRest(fields, policy, record));
+}
+
+/**
+ * Most permissions of a list that is compared by its text: that of 100,000 took 60 ms to make and to look up, in one
+ * turn of the event loop. Longer lists are compared with the last few, name by name.
+ */
+const MAX_NAMED = 4_096;
+/** As many texts of 100,000 names as {@link MAX_NAME_UNITS} has space for. */
+const MAX_LONG = 4;
+
+function internLongGrants(): (record: KeyRecord) => GrantSet {
+  let lasts: (Pick<KeyRecord, "permissions" | "roles"> & { readonly grants: GrantSet })[] = [];
+  return (record) => {
+    const known = lasts.find(
+      ({ permissions, roles }) => isSameList(permissions, record.permissions) && isSameList(roles, record.roles),
+    );
+    if (known !== undefined) return known.grants;
+    const [permissions, roles] = [frozen(record.permissions), frozen(record.roles)];
+    const grants = new GrantSet({ permissions, roles });
+    lasts = [{ permissions, roles, grants }, ...lasts.slice(0, MAX_LONG - 1)];
+    return grants;
+  };
+}
+
+function isSameList(a: readonly string[], b: readonly string[]): boolean {
+  return a === b || (a.length === b.length && a.every((name, i) => name === b[i]));
+}
+
+/** The list itself, or a sorted copy if it may change: it is of a store of the program's own then. */
+function frozen(list: readonly string[]): readonly string[] {
+  return Object.isFrozen(list) ? list : Object.freeze([...list].sort());
 }
 
 /** {@link MAX_POLICIES}; + 1, since lru-cache rejects a size of 0: names may be empty */

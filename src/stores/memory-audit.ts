@@ -6,12 +6,12 @@ import { deepFreeze } from "../lib/deep-freeze.js";
 /** Entries that are kept; beyond it the workspace that has most loses its oldest. */
 const MAX_ENTRIES = 10_000;
 
-type Numbered = AuditEntry & { readonly number: number };
+type KeptEntry = AuditEntry & { readonly number: number };
 
 /** Creates a trail. `record` adds an entry. */
 export function createMemoryAudit(): Pick<Store, "readAudit"> & { record(entry: AuditEntry): void } {
   /** By workspace, in the order of their numbers; none is empty. */
-  const trails = new Map<string, Numbered[]>();
+  const trails = new Map<string, KeptEntry[]>();
   let [number, total] = [0, 0];
   return {
     record(entry) {
@@ -20,9 +20,9 @@ export function createMemoryAudit(): Pick<Store, "readAudit"> & { record(entry: 
       if (own === undefined) trails.set(entry.workspaceId, [one]);
       else own.push(one);
       if (++total <= MAX_ENTRIES) return;
-      let largest: Numbered[] = [];
+      let largest: KeptEntry[] = [];
       for (const trail of trails.values()) if (trail.length > largest.length) largest = trail;
-      const { workspaceId } = largest.shift() as Numbered;
+      const { workspaceId } = largest.shift() as KeptEntry;
       if (largest.length === 0) trails.delete(workspaceId);
       total--;
     },
@@ -45,7 +45,7 @@ export function createMemoryAudit(): Pick<Store, "readAudit"> & { record(entry: 
         one.time >= from &&
         one.time < to;
       const older = (trails.get(workspaceId) ?? []).filter((one) => one.number < before).reverse();
-      const entries: Numbered[] = [];
+      const entries: KeptEntry[] = [];
       let looked = 0;
       for (; looked < older.length && looked < among && entries.length < limit; looked++)
         if (isAsked(older[looked]!)) entries.push(older[looked]!);

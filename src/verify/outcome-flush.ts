@@ -27,11 +27,12 @@ export interface AnalyticsOptions {
   /** Milliseconds between two writes, 250…60_000, default 5_000: what a crash loses at most. */
   readonly interval?: number | undefined;
   /**
-   * Bytes that counts may take in memory until they are written, 256 KiB…1 GiB, default 96 MiB. A count of a key and a
-   * set of tags in a minute is booked at 256 bytes, a set of tags at 128 and 2 for each character. A third is for the
-   * counts of the interval, a third for those that are being written, and a third for sets of workspaces that have as
-   * many as they may. A workspace may take all of it if it is alone; once it is used up, at least half of an equal
-   * part. Further calls are counted without their key and tags, as `(other)`, and in `outcomesFolded`.
+   * Bytes that counts of a process may take in memory until they are written, 256 KiB…1 GiB, default 96 MiB: verifiers
+   * that count in one store divide it equally, until they are closed. A count of a key and a set of tags in a minute is
+   * booked at 256 bytes, a set of tags at 128 and 2 for each character. A third is for the counts of the interval, a
+   * third for those that are being written, and a third for sets of workspaces that have as many as they may. A
+   * workspace may take all of it if it is alone; once it is used up, at least half of an equal part. Further calls are
+   * counted without their key and tags, as `(other)`, and in `outcomesFolded`.
    */
   readonly memory?: number | undefined;
   /** Whether tags are counted, default true. */
@@ -118,8 +119,14 @@ export interface OutcomeCounter {
 
 const NO_TAGS: readonly string[] = Object.freeze([]);
 
-/** @param options validated by the caller */
-export function createOutcomeCounter(store: Store, options: AnalyticsOptions): OutcomeCounter {
+/** How many counters of a store are open in this process: they divide the memory. */
+const counters = new WeakMap<Store, { open: number }>();
+
+/**
+ * @param options validated by the caller
+ * @param of the store as the program knows it, where `store` is a guard of it
+ */
+export function createOutcomeCounter(store: Store, options: AnalyticsOptions, of: Store = store): OutcomeCounter {
   const { interval = 5_000, memory = DEFAULT_MEMORY, tags: keepsTags = true, tagSets = 10_000 } = options;
   const { keep, onFlush } = options;
   /** Workspaces of which the store took no more sets: those that it has, and how many more it is asked for. */
@@ -128,14 +135,21 @@ export function createOutcomeCounter(store: Store, options: AnalyticsOptions): O
     const known = full.get(workspaceId);
     return known === undefined || known.sets.has(set) || known.left-- > 0;
   };
-  const bounds = { bytes: Math.floor(memory / 3), tagSets, admits };
-  const early = Math.floor(bounds.bytes * 0.75);
+  const sharers = counters.get(of) ?? { open: 0 };
+  counters.set(of, sharers);
+  sharers.open++;
+  const bounds = {
+    get bytes() {
+      return Math.floor(memory / 3 / sharers.open);
+    },
+    ...{ tagSets, admits },
+  };
   /** Of keys that were not found, by workspace. */
   let unknown = new Map<string, Counted>();
   let meter = new OutcomeMeter(bounds);
   /** Of all tables that were put aside: by outcome, and credits. */
   const totals = OUTCOMES.map(() => 0).concat(0);
-  let folded = 0;
+  let aggregated = 0;
   let lost = 0;
   let flushing: Promise<void> | undefined;
   let isScheduled = false;
@@ -192,7 +206,7 @@ export function createOutcomeCounter(store: Store, options: AnalyticsOptions): O
     const written = meter;
     meter = new OutcomeMeter(bounds);
     unknown = new Map();
-    folded += written.folded;
+    aggregated += written.aggregated;
     written.sums().forEach((sum, i) => void (totals[i] = (totals[i] as number) + sum));
     const refused = new Map<string, Set<string>>();
     let isWritten = true;
@@ -218,7 +232,7 @@ export function createOutcomeCounter(store: Store, options: AnalyticsOptions): O
   const note = (piece: readonly OutcomeCell[], result: FlushResult, refused: Map<string, Set<string>>): void => {
     most = (result.busy ?? 0) > MAX_BUSY ? Math.max(1, Math.floor(piece.length / 2)) : Math.min(PIECE, most * 2);
     const others = result.folded.flatMap((place) => piece[place] ?? []);
-    folded += callsIn(others);
+    aggregated += callsIn(others);
     for (const { workspaceId, tags } of others) {
       const sets = refused.get(workspaceId) ?? new Set();
       refused.set(workspaceId, sets.add(textOf(tags)));
@@ -241,7 +255,7 @@ export function createOutcomeCounter(store: Store, options: AnalyticsOptions): O
     latest[0] = now;
     meter.count(of, code, spent, now, keepsTags && tags.length > 0 ? redact(tags, key) : NO_TAGS);
     if (!isScheduled && flushing === undefined) schedule();
-    if (meter.bytes >= early && flushing === undefined) void flushNow();
+    if (meter.bytes >= bounds.bytes * 0.75 && flushing === undefined) void flushNow();
   };
   return {
     count,
@@ -254,7 +268,7 @@ export function createOutcomeCounter(store: Store, options: AnalyticsOptions): O
       count(of, "NOT_FOUND", 0, now, tags, key);
     },
     counters: () => ({
-      outcomesFolded: folded + meter.folded,
+      outcomesFolded: aggregated + meter.aggregated,
       outcomesUncounted: lost,
       ...named(meter.sums().map((sum, i) => sum + (totals[i] as number))),
     }),
@@ -263,6 +277,7 @@ export function createOutcomeCounter(store: Store, options: AnalyticsOptions): O
       wake?.();
       await flushing;
       await flush();
+      sharers.open--;
     },
   };
 }

@@ -84,7 +84,7 @@ export class OutcomeMeter {
   /** Bytes in use, those of {@link OTHER_ROWS} left out. */
   bytes = 0;
   /** Calls counted without their key or tags. */
-  folded = 0;
+  aggregated = 0;
   readonly #bounds: MeterBounds;
   #owners: Counted[] = [];
   #rows = new Float64Array(MIN_ROWS * WIDTH);
@@ -112,7 +112,7 @@ export class OutcomeMeter {
     const rows = this.#rows;
     (rows[at + PLACES[code]] as number) += 1;
     if (spent > 0) (rows[at + SPENT] as number) += spent;
-    if (rows[at + TAGS] === OTHERS) this.folded++;
+    if (rows[at + TAGS] === OTHERS) this.aggregated++;
   }
 
   /** What was counted. */
@@ -277,9 +277,9 @@ export class OutcomeMeter {
     const from = place * WIDTH;
     const to = this.#placeOfOther(this.#owners[place] as Counted, this.#rows[from] as number) * WIDTH;
     const rows = this.#rows;
-    const wasFolded = rows[from + TAGS] === OTHERS;
+    const wasOther = rows[from + TAGS] === OTHERS;
     for (let i = SPENT; i < WIDTH; i++) (rows[to + i] as number) += rows[from + i] as number;
-    for (let i = COUNTS; i < WIDTH && !wasFolded; i++) this.folded += rows[from + i] as number;
+    for (let i = COUNTS; i < WIDTH && !wasOther; i++) this.aggregated += rows[from + i] as number;
     rows[from] = REMOVED;
   }
 

@@ -176,7 +176,7 @@ export function createVerifier(given: Store, options: VerifierOptions<unknown> =
   const spender = credits?.mode === "leased" ? leasedSpenderOf(store, credits) : exactSpender(store);
   const cache = createKeyCache(store, ownOnly(settings.cache ?? {}));
   const outcomes = settings.onOutcome && createEventQueue(settings.onOutcome, ownOnly(settings.outcomes ?? {}));
-  const counter = counterOf(store, settings.analytics ?? false);
+  const counter = counterOf(store, settings.analytics ?? false, given);
   const usage = createKeyUsage(store, settings.usage ?? store.powers.usage);
   const sources = {
     store,
@@ -250,10 +250,10 @@ export function createVerifier(given: Store, options: VerifierOptions<unknown> =
 /** Reasons of a settlement that came too late. */
 const LATE: ReadonlySet<string> = new Set(["expired", "voided"]);
 /** @throws KeystileError STORE_POWER_MISSING */
-function counterOf(store: Store, given: boolean | AnalyticsOptions): OutcomeCounter | undefined {
-  if (given === false) return undefined;
+function counterOf(store: Store, options: boolean | AnalyticsOptions, of: Store): OutcomeCounter | undefined {
+  if (options === false) return undefined;
   requirePower(store, "analytics", "options.analytics");
-  return createOutcomeCounter(store, given === true ? {} : ownOnly(given));
+  return createOutcomeCounter(store, options === true ? {} : ownOnly(options), of);
 }
 
 /** The calls that wait for something, of which only their number is kept. */

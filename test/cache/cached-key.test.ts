@@ -272,6 +272,31 @@ describe("createPreparer: what keys share", () => {
     expect(prepare(record(permissions)).policy.grants.copyPermissions()).toEqual(["a", "b"]);
   });
 
+  it("lists that are too long for a text share their grants if they have the same names, and nothing else", () => {
+    const prepare = createPreparer();
+    const lists = Array.from({ length: 6 }, (_, n) => Array.from({ length: 5_000 }, (_, i) => `p${i}.n${n}.*`).sort());
+    const grantsOf = (list: readonly string[], roles: readonly string[] = []) => {
+      const { policy } = prepare({ ...record(list), roles });
+      expect(policy.grants.copyRoles()).toEqual(roles);
+      expect(policy.grants.copyPermissions()).toEqual(list);
+      return policy.grants;
+    };
+    const [one, two] = lists as [string[], string[]];
+    const first = grantsOf(one);
+    expect(grantsOf(Object.freeze([...one]))).toBe(first);
+    expect(grantsOf(one, ["admin"])).not.toBe(first);
+    expect([first.covers("p4999.n0.x"), first.covers("p4999.n1.x"), grantsOf(two).covers("p4999.n1.x")]).toEqual([
+      ...[true, false, true],
+    ]);
+    // A list that is not frozen may change.
+    one.pop();
+    expect(grantsOf(one)).not.toBe(first);
+    for (const list of lists) grantsOf(list);
+    expect(grantsOf([...lists[5]!])).toBe(grantsOf(lists[5]!));
+    const other = prepare({ ...record(two), enabled: false }).policy;
+    expect([other.enabled, prepare(record(two)).policy.enabled]).toEqual([false, true]);
+  });
+
   it("long lists are held while they are few, and are let go together", () => {
     const lists = deepFreeze(
       Array.from({ length: 12 }, (_, n) => Array.from({ length: 10_000 }, (_, i) => `p${n}.${i}`)),

@@ -218,6 +218,37 @@ describe("counting of verifications", () => {
     await verifier.close();
   });
 
+  it("verifiers of one store divide the memory until they are closed, and one that is above its part writes at once", async () => {
+    const { store, verifier, key } = await world({ memory: 2 ** 18, interval: 60_000 }, () => "before");
+    const counting = trust({ ...store, countOutcomes: () => Promise.reject(busy()) });
+    const options = { clock: () => NOON, analytics: { memory: 2 ** 18, interval: 60_000 } };
+    const send = async (by: typeof verifier, from: number, to: number) => {
+      const before = by.counters().outcomesFolded;
+      for (let i = from; i < to; i++) await by.verify({ key, credits: { cost: 0 }, tags: [`t${i}`] });
+      return by.counters().outcomesFolded - before;
+    };
+    const one = createVerifier(counting, options);
+    // A row and its set take some 390 bytes of a third of the memory.
+    expect(await send(one, 0, 120)).toBe(0);
+    const more = Array.from({ length: 3 }, () => createVerifier(counting, options));
+    // A quarter of it is a part: 56 such rows, while as many again are on their way to the store.
+    const others = await send(more[0]!, 0, 200);
+    expect(others).toBeGreaterThan(80);
+    expect(others).toBeLessThan(160);
+    expect(await send(one, 120, 180)).toBe(5);
+    const closing = more.map((verifier) => verifier.close());
+    await vi.advanceTimersByTimeAsync(10_000);
+    await Promise.all(closing);
+    const alone = createVerifier(counting, options);
+    // Two of them are open.
+    expect(await send(alone, 0, 100)).toBe(0);
+    // Of another store.
+    expect(await send(verifier, 0, 120)).toBe(0);
+    const ending = [one, alone, verifier].map((each) => each.close());
+    await vi.advanceTimersByTimeAsync(20_000);
+    await Promise.all(ending);
+  });
+
   it("a piece has as few cells as long tags need, and fewer after one that took a thread for long", async () => {
     const busy = [0, 0, 5, 9, 40, 900, 900, 900, 0, 0];
     const { store, verifier, key, sent } = await world({ interval: 1_000 });

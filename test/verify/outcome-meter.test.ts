@@ -36,7 +36,7 @@ describe("OutcomeMeter", () => {
         (a, b) => (idOf(a) < idOf(b) ? -1 : 1),
       ),
     );
-    expect(meter.folded).toBe(0);
+    expect(meter.aggregated).toBe(0);
   });
 
   it("a place in a table that was put aside counts for nothing", () => {
@@ -57,7 +57,7 @@ describe("OutcomeMeter", () => {
     expect(meter.size).toBeLessThanOrEqual(200 + 1_000);
     expect(total(cells)).toBe(10_000);
     expect(cells.reduce((sum, { spent }) => sum + spent, 0)).toBe(10_000);
-    expect(meter.folded).toBeGreaterThan(9_000);
+    expect(meter.aggregated).toBeGreaterThan(9_000);
     expect(cells.some(({ keyId, tags }) => keyId === OTHER && tags[0] === OTHER)).toBe(true);
   });
 
@@ -68,12 +68,12 @@ describe("OutcomeMeter", () => {
     meter.count(one, "VALID", 1, 0, []);
     expect(meter.size).toBe(1);
     meter.count(two, "VALID", 0, 0, ["a"]);
-    expect([meter.size, meter.folded, meter.bytes]).toEqual([2, 0, 2 * ROW_BYTES + BYTES_OF_A]);
+    expect([meter.size, meter.aggregated, meter.bytes]).toEqual([2, 0, 2 * ROW_BYTES + BYTES_OF_A]);
     meter.count(one, "VALID", 5, 0, ["a"]);
     meter.count(key(3), "EXPIRED", 0, 0, []);
-    expect([meter.size, meter.folded]).toEqual([3, 2]);
+    expect([meter.size, meter.aggregated]).toEqual([3, 2]);
     meter.count(two, "VALID", 0, 0, ["a"]);
-    expect(meter.folded).toBe(2);
+    expect(meter.aggregated).toBe(2);
     expect(
       [...meter.cells()].map(({ keyId, apiId, externalId, tags, spent }) => [keyId, apiId, externalId, tags, spent]),
     ).toEqual([
@@ -103,7 +103,7 @@ describe("OutcomeMeter", () => {
     const meter = new OutcomeMeter({ bytes: rows * ROW_BYTES, tagSets: 10 });
     const flood = Array.from({ length: rows + 10 }, (_, n) => key(n, { workspaceId: "flood" }));
     for (const one of flood) meter.count(one, "VALID", 1, 0, []);
-    expect([meter.size, meter.folded]).toEqual([rows + 1, 10]);
+    expect([meter.size, meter.aggregated]).toEqual([rows + 1, 10]);
     const rowsOf = (workspaceId: string) =>
       [...meter.cells()].filter((one) => one.workspaceId === workspaceId && one.keyId !== OTHER).length;
     for (const [i, workspaceId] of ["a", "b", "c", "d", "e"].entries()) {
@@ -118,7 +118,7 @@ describe("OutcomeMeter", () => {
     const cells = [...meter.cells()];
     expect(total(cells)).toBe(6 * flood.length + 5 * 16);
     expect(cells.reduce((sum, { spent }) => sum + spent, 0)).toBe(6 * flood.length);
-    expect(total(cells.filter(({ keyId }) => keyId === OTHER))).toBe(meter.folded);
+    expect(total(cells.filter(({ keyId }) => keyId === OTHER))).toBe(meter.aggregated);
     expect(meter.bytes).toBeLessThanOrEqual(rows * ROW_BYTES);
     // Rows that have moved are found again.
     const { size } = meter;
@@ -134,7 +134,7 @@ describe("OutcomeMeter", () => {
     const flood = key(1, { workspaceId: "flood" });
     for (let n = 0; n < 200; n++) meter.count(flood, "VALID", 0, 0, long(n));
     expect(meter.setsOf("flood").length).toBe(Math.floor(bytes / (ROW_BYTES + 128 + 2 * textOf(long(0)).length)));
-    expect(meter.folded).toBe(200 - meter.setsOf("flood").length);
+    expect(meter.aggregated).toBe(200 - meter.setsOf("flood").length);
     const quiet = key(2, { workspaceId: "quiet" });
     for (let n = 0; n < 20; n++) meter.count(quiet, "VALID", 0, 0, long(n));
     expect(meter.setsOf("quiet")).toHaveLength(20);
@@ -154,7 +154,7 @@ describe("OutcomeMeter", () => {
     for (const tags of [["yes"], ["yes"], ["no"], []]) meter.count(key(1), "VALID", 0, 0, tags);
     expect(asked).toEqual(["ws_1 yes", "ws_1 no"]);
     expect([...meter.cells()].map(({ tags, keyId }) => [tags[0], keyId])).toContainEqual([OTHER, "key_1"]);
-    expect(meter.folded).toBe(1);
+    expect(meter.aggregated).toBe(1);
   });
 
   it("others have a row for each of 500 APIs, then for each of 499 workspaces, and one for all the rest, for as long as its minute lasts", () => {
@@ -162,7 +162,7 @@ describe("OutcomeMeter", () => {
     meter.count(key(0), "VALID", 0, 0, []);
     const apis = Array.from({ length: 2_000 }, (_, n) => key(n, { apiId: `api_${n}`, workspaceId: `ws_${n}` }));
     for (const one of [...apis, ...apis]) meter.count(one, "VALID", 0, 0, []);
-    expect([meter.size, meter.folded]).toEqual([1_001, 4_000]);
+    expect([meter.size, meter.aggregated]).toEqual([1_001, 4_000]);
     const [, ...others] = [...meter.cells()].map(({ workspaceId, apiId, counts }) => [workspaceId, apiId, counts[0]]);
     expect(others.slice(0, 500)).toEqual(apis.slice(0, 500).map(({ workspaceId, apiId }) => [workspaceId, apiId, 2]));
     expect(others.slice(500, 999)).toEqual(apis.slice(500, 999).map(({ workspaceId }) => [workspaceId, OTHER, 2]));

@@ -10,7 +10,7 @@
 import { Fingerprint } from "../../lib/fingerprint.js";
 import type { MaybePromise } from "../../contracts/types.js";
 import { createFairTurns, WEIGHT } from "./fair-turns.js";
-import { FairPool, NEWCOMERS, overloaded, STRANGERS } from "./fair-pool.js";
+import { FairPool, overloaded, STRANGERS, UNPROVEN } from "./fair-pool.js";
 import { type Ongoing, Requests } from "./requests.js";
 
 /** Bounds of {@link createAdmission}. */
@@ -59,13 +59,13 @@ const MAX_RECOGNIZED = 10_000;
 
 /** What one request holds. */
 export interface Hold {
-  /** The caller's workspace as far as known, or {@link STRANGERS} or {@link NEWCOMERS}. */
+  /** The caller's workspace as far as known, or {@link STRANGERS} or {@link UNPROVEN}. */
   readonly account: string;
   /** Resolves at the end of this tick of the event loop, or of a later one. */
   turn(isLong: boolean): Promise<void>;
   /** Call once the caller is authenticated. */
   belongsTo(workspaceId: string): void;
-  /** Call when the credential turns out not to be valid: later requests with it count as {@link NEWCOMERS}. */
+  /** Call when the credential turns out not to be valid: later requests with it count as {@link UNPROVEN}. */
   refused(): void;
   /** Reserves bytes of the body. @throws (rejects) KeystileError OVERLOADED */
   growBody(bytes: number): MaybePromise<void>;
@@ -210,8 +210,8 @@ export function createAdmission(bounds: AdmissionBounds): Admission {
         if (authorization !== undefined) recognized.add(authorization, workspaceId);
       },
       refused() {
-        if (authorization === undefined || account === NEWCOMERS) return;
-        moveTo(NEWCOMERS);
+        if (authorization === undefined || account === UNPROVEN) return;
+        moveTo(UNPROVEN);
         recognized.forget(authorization);
       },
       growBody: (amount) => (amount > 0 ? grow(amount, PART_OF_BODIES) : undefined),
@@ -257,7 +257,7 @@ export function createAdmission(bounds: AdmissionBounds): Admission {
 }
 
 interface Recognized {
-  /** The workspace of a credential that was authenticated, or {@link NEWCOMERS}. It grants nothing. */
+  /** The workspace of a credential that was authenticated, or {@link UNPROVEN}. It grants nothing. */
   find(authorization: string): string;
   add(authorization: string, workspaceId: string): void;
   forget(authorization: string): void;
@@ -273,7 +273,7 @@ function createRecognized(): Recognized {
       ? (fingerprint.h0 >>> 0) + (fingerprint.h1 & 0x1f_ffff) * 2 ** 32
       : NaN;
   return {
-    find: (authorization) => workspaces.get(numberOf(authorization)) ?? NEWCOMERS,
+    find: (authorization) => workspaces.get(numberOf(authorization)) ?? UNPROVEN,
     add(authorization, workspaceId) {
       const number = numberOf(authorization);
       if (Number.isNaN(number)) return;

@@ -12,7 +12,7 @@ import type { MaybePromise } from "../../contracts/types.js";
 
 /** The account of all callers without a credential, and that of credentials not yet known to be valid. */
 export const STRANGERS = "";
-export const NEWCOMERS = "?";
+export const UNPROVEN = "?";
 
 /** The fraction of the budget that each of these two accounts may hold. */
 const PART_OF_STRANGERS = 1 / 16;
@@ -137,7 +137,7 @@ export class FairPool {
   }
 
   #mostOf(account: string): number {
-    const isUnknown = account === STRANGERS || account === NEWCOMERS;
+    const isUnknown = account === STRANGERS || account === UNPROVEN;
     return isUnknown && this.#isFair ? this.#capacity * PART_OF_STRANGERS : this.#capacity;
   }
 

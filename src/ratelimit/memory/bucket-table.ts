@@ -13,14 +13,14 @@ import { type Ring, Workspaces } from "./workspaces.js";
  * not full.
  *
  * Whose. A workspace that holds its equal share of the table, or more, evicts of its own, and never a bucket that
- * refuses: there its newcomer is refused instead. Below its share it evicts of the workspace that holds most, which
+ * refuses: there the new bucket is refused instead. Below its share it evicts of the workspace that holds most, which
  * holds more than its share then; of that one even a bucket that refuses, if none of those looked at does anything
  * else. So no workspace can keep the limits of another from being counted. A single workspace has the whole table.
  */
 
 /** Buckets visited when time has moved on. */
 const STEPS_PER_MOMENT = 32;
-const STEPS_PER_NEWCOMER = 2;
+const STEPS_PER_BUCKET = 2;
 /**
  * Milliseconds without a take after which a full bucket counts as idle. Dropping a bucket that is soon used again costs
  * 1.3 µs: a call over any of 1,000,000 keys, with a limit that refills a token every 2.6 s, took 3.7 µs with 1 s and
@@ -38,7 +38,7 @@ const MAX_NAME_LENGTH = 2_048;
 export const NONE = -1;
 
 /** A bucket to come: its name, and whose it is. */
-export interface Newcomer {
+export interface NewBucket {
   readonly name: string;
   readonly workspaceId: string;
   readonly isAdHoc: boolean;
@@ -112,17 +112,17 @@ export class BucketTable {
    * @param isPending whether the call is about to take of the bucket in a row: such a one is never evicted
    * @returns false: not enough buckets can be evicted, and none was
    */
-  makeSpace(newcomers: readonly Newcomer[], isPending: (row: number) => boolean, now: number): boolean {
+  makeSpace(added: readonly NewBucket[], isPending: (row: number) => boolean, now: number): boolean {
     let space = this.#bound - this.count;
     let adHocSpace = this.#adHocBound - this.#workspaces.adHoc.total;
     const chosen = new Map<number, boolean>();
     const isTaken = (row: number): boolean => isPending(row) || chosen.has(row);
-    for (const [i, newcomer] of newcomers.entries()) {
-      const mustBeAdHoc = newcomer.isAdHoc && adHocSpace <= 0;
+    for (const [i, bucket] of added.entries()) {
+      const mustBeAdHoc = bucket.isAdHoc && adHocSpace <= 0;
       if (mustBeAdHoc || space <= 0) {
-        const choice = this.#choose(newcomer, i, mustBeAdHoc, isTaken, now);
+        const choice = this.#choose(bucket, i, mustBeAdHoc, isTaken, now);
         if (choice === undefined) {
-          this.#newcomersRefused += newcomers.length;
+          this.#newcomersRefused += added.length;
           return false;
         }
         chosen.set(choice.row, choice.refuses);
@@ -130,7 +130,7 @@ export class BucketTable {
         if (this.#workspaces.isAdHoc(choice.row)) adHocSpace++;
       }
       space--;
-      if (newcomer.isAdHoc) adHocSpace--;
+      if (bucket.isAdHoc) adHocSpace--;
     }
     for (const [row, refuses] of chosen) {
       this.#drop(row);
@@ -140,8 +140,8 @@ export class BucketTable {
   }
 
   /** Adds a bucket whose name is new. Only after {@link BucketTable.makeSpace}. */
-  add({ name, workspaceId, isAdHoc }: Newcomer, bucket: Bucket, now: number): void {
-    this.#visit(STEPS_PER_NEWCOMER, now);
+  add({ name, workspaceId, isAdHoc }: NewBucket, bucket: Bucket, now: number): void {
+    this.#visit(STEPS_PER_BUCKET, now);
     const row = this.#rows.add(name, bucket);
     this.#names.set(name, row);
     this.#workspaces.add(row, workspaceId, isAdHoc);
@@ -172,11 +172,11 @@ export class BucketTable {
   }
 
   /**
-   * The row that a newcomer evicts, and whether its bucket refuses.
+   * The row that a new bucket evicts, and whether its bucket refuses.
    * @param earlier new buckets of this call before it, which are of the same workspace
    */
   #choose(
-    { workspaceId }: Newcomer,
+    { workspaceId }: NewBucket,
     earlier: number,
     mustBeAdHoc: boolean,
     isTaken: (row: number) => boolean,

@@ -4,7 +4,7 @@ import type { LimitCheck, Limiter, LimiterCounters, LimitSize, LimitVerdict } fr
 import { type Check, checkOptions, integer } from "../../lib/check-options.js";
 import { assertCheck } from "../assert-check.js";
 import { adopt, type Bucket, charge, firstOf, fits, type Rate, rateIn, rateMemo, verdictOf } from "./bucket.js";
-import { BucketTable, type Newcomer, NONE } from "./bucket-table.js";
+import { BucketTable, type NewBucket, NONE } from "./bucket-table.js";
 import type { Place } from "./place.js";
 
 const DEFAULT_SIZE = 1_000_000;
@@ -50,7 +50,7 @@ export interface PlacedLimiter extends MemoryLimiter {
 }
 
 /** A bucket of the current call. */
-interface CalledBucket extends Newcomer, Bucket {
+interface CalledBucket extends NewBucket, Bucket {
   /** {@link NONE}: the table does not hold it, since it is full. */
   readonly row: number;
   /** Tokens that the checks of the call are about to take. */
@@ -142,15 +142,15 @@ export function placedLimiter(options: MemoryLimiterOptions = {}): PlacedLimiter
 
   /** Second phase: takes what is pending, if there is space for the new buckets. */
   const commit = (reservations: readonly Reservation[]): boolean => {
-    const newcomers: CalledBucket[] = [];
-    for (const bucket of called.values()) if (isNew(bucket)) newcomers.push(bucket);
-    if (newcomers.length > 0 && !table.makeSpace(newcomers, isPending, latest)) return false;
+    const added: CalledBucket[] = [];
+    for (const bucket of called.values()) if (isNew(bucket)) added.push(bucket);
+    if (added.length > 0 && !table.makeSpace(added, isPending, latest)) return false;
     for (const { bucket, rate, configured, cost } of reservations)
       if (cost > 0) charge(bucket, rate, cost, latest, configured);
     // Before new ones are added: that drops full buckets, and those taken from are not full any more.
     for (const bucket of called.values())
       if (bucket.row !== NONE && bucket.pending > 0) table.write(bucket.row, bucket);
-    for (const bucket of newcomers) table.add(bucket, bucket, latest);
+    for (const bucket of added) table.add(bucket, bucket, latest);
     return true;
   };
 

@@ -1,7 +1,7 @@
 /** Counts by holder, and which of them holds most, in constant time. */
 
 /*
- * Why: the largest holder is asked for at every newcomer of a full table, and there may be as many holders as buckets.
+ * Why: the largest holder is asked for at each new bucket of a full table, and there may be as many holders as buckets.
  * A count changes by one, so those of one count are in a set, and the largest are in the last set.
  */
 export class Ranking<T> {

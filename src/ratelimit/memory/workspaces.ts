@@ -62,7 +62,7 @@ export class Workspaces {
   readonly #rows: RowRings;
   readonly #workspaces = new Map<string, Workspace>();
   /** By number. */
-  readonly #numbered: (Workspace | undefined)[] = [];
+  readonly #byNumber: (Workspace | undefined)[] = [];
   readonly #free: number[] = [];
   /** By buckets of either kind. */
   readonly all = new Ranking<Workspace>();
@@ -93,7 +93,7 @@ export class Workspaces {
 
   /** @param row held by its workspace */
   remove(row: number): void {
-    const workspace = this.#numbered[this.#rows.ringOf(row) >>> 1] as Workspace;
+    const workspace = this.#byNumber[this.#rows.ringOf(row) >>> 1] as Workspace;
     const isAdHoc = this.isAdHoc(row);
     (isAdHoc ? workspace.adHoc : workspace.lasting).remove(row);
     this.all.remove(workspace);
@@ -102,17 +102,17 @@ export class Workspaces {
   }
 
   #create(id: string): Workspace {
-    const number = this.#free.pop() ?? this.#numbered.length;
+    const number = this.#free.pop() ?? this.#byNumber.length;
     const [lasting, adHoc] = [new Ring(2 * number, this.#rows), new Ring(2 * number + 1, this.#rows)];
     const workspace = { id, number, lasting, adHoc };
-    this.#numbered[number] = workspace;
+    this.#byNumber[number] = workspace;
     this.#workspaces.set(id, workspace);
     return workspace;
   }
 
   #forget({ id, number }: Workspace): void {
     this.#workspaces.delete(id);
-    this.#numbered[number] = undefined;
+    this.#byNumber[number] = undefined;
     this.#free.push(number);
   }
 }

@@ -23,6 +23,14 @@ export interface Keys {
 
 /** Most finds in one statement. */
 const MAX_FINDS = 256;
+/** What a row that cannot be read fails with, here or on the server. */
+const OF_ONE_ROW: ReadonlySet<string> = new Set(["STORE_INVALID", "STORE_FAILED"]);
+
+/** Most characters of a key's grants, and of its roles among them, with which it is found together with others. */
+const MAX_GRANTS = 40_000;
+const MAX_ROLES = 256;
+const isShort = ({ grants }: KeyText): boolean =>
+  grants.length <= MAX_GRANTS && grants.length - grants.lastIndexOf("[") <= MAX_ROLES;
 
 /** Columns of {@link KeyText}, of a key `k` and its identity `i`. */
 export const KEY_COLUMNS = `k.number::text AS n, k.id, k.workspace_id AS "workspaceId", k.api_id AS api, k.version::text AS version, k.digest,
@@ -93,35 +101,41 @@ export function createKeys(session: Session, references: References, schema: str
     const loaded = await references.load(texts.map((text) => ({ ...referencesOf(text), grants: "" })));
     return texts.map((text) => toRow(text, loaded));
   };
-  const findAll = async (digests: readonly string[]): Promise<(KeyRecord | undefined)[]> => {
+  const readTexts = async (digests: readonly string[]): Promise<ReadonlyMap<string | null, KeyText>> => {
     const asked = [...new Set(digests)].filter(isStorable);
-    if (asked.length === 0) return digests.map(() => undefined);
+    if (asked.length === 0) return new Map();
     const texts = await (asked.length === 1
       ? session.run(byDigest, asked[0] as string)
       : session.run(byDigests, JSON.stringify(asked)));
-    const found = new Map(
-      (await records(texts as readonly object[] as KeyText[])).map((one) => [one.row.digest, one.record]),
-    );
-    return digests.map((digest) => found.get(digest));
+    return new Map((texts as readonly object[] as KeyText[]).map((text) => [text.digest, text]));
   };
-  /** The result of each find, or what it rejects with: a row that cannot be read fails those alone that want it. */
-  const findEach = async (digests: readonly string[]): Promise<(() => KeyRecord | undefined)[]> => {
-    try {
-      return (await findAll(digests)).map((record) => () => record);
-    } catch (error) {
-      if (digests.length === 1 || (isKeystileError(error) && error.code !== "STORE_INVALID")) throw error;
-      const settled = await Promise.allSettled(digests.map((digest) => findAll([digest])));
-      return settled.map((one) => () => {
-        if (one.status === "rejected") throw one.reason;
-        return one.value[0];
-      });
-    }
+  /**
+   * Finds, each by itself from the moment that their rows are read: one that cannot be read, or that is granted very
+   * much, fails or delays no other.
+   */
+  const findEach = async (digests: readonly string[]): Promise<(() => Promise<KeyRecord | undefined>)[]> => {
+    const texts = await readTexts(digests);
+    const together = records([...texts.values()].filter(isShort)).then(
+      (found) => new Map(found.map(({ row, record }) => [row.digest, record])),
+    );
+    // Whoever asks for one of them is told.
+    together.catch(() => undefined);
+    return digests.map((digest) => async () => {
+      const text = texts.get(digest);
+      if (text === undefined) return undefined;
+      try {
+        if (isShort(text)) return (await together).get(digest);
+      } catch (error) {
+        if (texts.size === 1 || (isKeystileError(error) && !OF_ONE_ROW.has(error.code))) throw error;
+      }
+      return (await records([text]))[0]?.record;
+    });
   };
   const findTogether = createGroups(findEach, { maxSize: MAX_FINDS });
   return {
     rowsOf,
     findKey: async (digest) => (await findTogether(digest))(),
-    findKeys: findAll,
+    findKeys: async (digests) => Promise.all((await findEach(digests)).map((find) => find())),
     async findForeignKey(migrationId, foreignDigest) {
       if (!isStorable(foreignDigest)) return undefined;
       const [found] = await records((await session.run(byForeign, foreignDigest)) as readonly object[] as KeyText[]);

@@ -3,6 +3,7 @@
  *
  * Why NULL for 0: a row of a key has one or two counts that are not, and takes 93 bytes instead of 150.
  */
+import { countRows, forgetCounts } from "./counted-sql.js";
 import { COUNT_COLUMNS, DAY, NO_TAGS, OTHER_TAGS, TOTALS } from "../outcome-entries.js";
 
 /** A minute is not kept: each level is one more write for every count. */
@@ -161,7 +162,7 @@ const EACH = `jsonb_to_recordset(f -> 'day') AS e(${FIELDS}, place bigint)`;
  * Subjects and sets get the last day on which they were counted, `day`. A row is written to only where that changes, so
  * that nodes that count the same do not wait for each other; it also keeps `pruneOutcomes` from a row that this needs.
  */
-const countAndFold = (s: string): string => `
+const countWithDays = (s: string): string => `
 CREATE FUNCTION ${s}.count_outcomes_v2(given text) RETURNS text LANGUAGE plpgsql VOLATILE AS $fn$
 DECLARE${DECLARED}
   today bigint := (f ->> 'today')::bigint;
@@ -181,8 +182,8 @@ BEGIN${advance(s)}
         LEFT JOIN ${s}.tag_sets t ON ${SAME_TAGS("t", "e.tags")}
         WHERE t.number IS NULL OR t.day < today
       ) e
-    ) e LEFT JOIN ${s}.tag_set_counts c ON c.workspace_id = e.ws
-    WHERE NOT e.is_new OR e.place + coalesce(c.sets, 0) <= (f ->> 'maxTagSets')::bigint
+    ) e WHERE NOT e.is_new OR e.place + coalesce((SELECT sum(c.sets) FROM ${s}.tag_sets_counts c WHERE c.workspace_id = e.ws), 0)
+      <= (f ->> 'maxTagSets')::bigint
     ORDER BY 1, 2
   ON CONFLICT (workspace_id, hashtextextended(tags, 0), hashtextextended(tags, 1))
     DO UPDATE SET day = excluded.day WHERE x.day < excluded.day;${addUp(s)}
@@ -192,7 +193,6 @@ BEGIN${advance(s)}
 END $fn$;
 `;
 
-/** Counts are kept by triggers, as many a statement as there are workspaces, in the order of their ids. */
 const unnamed = (s: string): string => `
 ALTER TABLE ${s}.subjects ADD COLUMN day bigint NOT NULL DEFAULT 0;
 ALTER TABLE ${s}.tag_sets ADD COLUMN day bigint NOT NULL DEFAULT 0;
@@ -200,23 +200,7 @@ UPDATE ${s}.subjects SET day = coalesce((SELECT max(bucket) FROM ${s}.outcomes_d
 UPDATE ${s}.tag_sets SET day = coalesce((SELECT max(bucket) FROM ${s}.outcomes_day), 0);
 CREATE INDEX subjects_by_age ON ${s}.subjects (day) WHERE account = 0;
 CREATE INDEX subjects_of_account ON ${s}.subjects (account) WHERE account <> 0;
-CREATE INDEX tag_sets_by_age ON ${s}.tag_sets (day);
-CREATE TABLE ${s}.tag_set_counts (workspace_id text COLLATE "C" PRIMARY KEY, sets bigint NOT NULL);
-INSERT INTO ${s}.tag_set_counts
-  SELECT workspace_id, count(*) FROM ${s}.tag_sets WHERE tags NOT IN ${FREE_SETS} GROUP BY 1;
-CREATE FUNCTION ${s}.tag_sets_changed_v1() RETURNS trigger LANGUAGE plpgsql AS $fn$
-BEGIN
-  INSERT INTO ${s}.tag_set_counts AS x
-    SELECT c.workspace_id, count(*) * CASE TG_OP WHEN 'INSERT' THEN 1 ELSE -1 END FROM changed c
-    WHERE c.tags NOT IN ${FREE_SETS} GROUP BY 1 ORDER BY 1
-  ON CONFLICT (workspace_id) DO UPDATE SET sets = x.sets + excluded.sets;
-  RETURN NULL;
-END $fn$;
-CREATE TRIGGER added AFTER INSERT ON ${s}.tag_sets REFERENCING NEW TABLE AS changed
-  FOR EACH STATEMENT EXECUTE FUNCTION ${s}.tag_sets_changed_v1();
-CREATE TRIGGER removed AFTER DELETE ON ${s}.tag_sets REFERENCING OLD TABLE AS changed
-  FOR EACH STATEMENT EXECUTE FUNCTION ${s}.tag_sets_changed_v1();
-`;
+CREATE INDEX tag_sets_by_age ON ${s}.tag_sets (day);${countRows(s, "tag_sets", "sets", `c.tags NOT IN ${FREE_SETS}`)}`;
 
 /** `until` is the day of the next row, or that of the row itself where the account is nobody's; NULL: it is needed. */
 const ended = (s: string): string => `
@@ -236,12 +220,11 @@ CREATE TRIGGER added AFTER INSERT ON ${s}.credit_days FOR EACH ROW EXECUTE FUNCT
 
 /** What no count names is removed, and what is kept costs a removal nothing. */
 export const REMOVE_UNNAMED = {
-  up: (s: string): string => `${unnamed(s)}${ended(s)}DROP FUNCTION ${s}.count_outcomes_v1(text);${countAndFold(s)}`,
+  up: (s: string): string => `${unnamed(s)}${ended(s)}DROP FUNCTION ${s}.count_outcomes_v1(text);${countWithDays(s)}`,
   down: (s: string): string => `
 DROP FUNCTION ${s}.count_outcomes_v2(text);${count(s)}
-DROP TRIGGER added ON ${s}.credit_days; DROP TRIGGER added ON ${s}.tag_sets; DROP TRIGGER removed ON ${s}.tag_sets;
-DROP FUNCTION ${s}.totals_added_v1(); DROP FUNCTION ${s}.tag_sets_changed_v1();
-DROP TABLE ${s}.tag_set_counts;
+DROP TRIGGER added ON ${s}.credit_days; DROP FUNCTION ${s}.totals_added_v1();
+${forgetCounts(s, "tag_sets")}
 DROP INDEX ${s}.subjects_of_account;
 ALTER TABLE ${s}.subjects DROP COLUMN day;
 ALTER TABLE ${s}.tag_sets DROP COLUMN day;

@@ -1,44 +1,13 @@
 /**
  * The step that gives each workspace a share of the audit trail and of the records of idempotency keys, and by which
  * only deliveries that have ended count as tries of an alert. It never changes once released.
- *
- * Why the counts of a workspace are in slots: two changes of one workspace would wait for each other until the first is
- * on disk. What is removed has a slot of its own, since one session removes at a time.
  */
 import { alertTables } from "./alerts.js";
+import { countRows, forgetCounts } from "./counted-sql.js";
 import { rowFunctions } from "./rows-sql.js";
 
-/** Slots for the entries that a workspace adds. */
-const SLOTS = 8;
-
 const countAudit = (s: string): string => `
-CREATE INDEX audit_of_workspace ON ${s}.audit (workspace_id, number);
-CREATE TABLE ${s}.audit_counts (
-  workspace_id text NOT NULL,
-  slot integer NOT NULL,
-  entries bigint NOT NULL,
-  PRIMARY KEY (workspace_id, slot)
-);
-INSERT INTO ${s}.audit_counts SELECT workspace_id, 0, count(*) FROM ${s}.audit GROUP BY 1;
-CREATE FUNCTION ${s}.count_audit_v1() RETURNS trigger LANGUAGE plpgsql AS $f$
-BEGIN
-  IF TG_OP = 'TRUNCATE' THEN
-    DELETE FROM ${s}.audit_counts;
-  ELSIF TG_OP = 'INSERT' THEN
-    INSERT INTO ${s}.audit_counts AS c SELECT workspace_id, pg_backend_pid() % ${SLOTS}, count(*) FROM changed GROUP BY 1 ORDER BY 1
-      ON CONFLICT (workspace_id, slot) DO UPDATE SET entries = c.entries + excluded.entries;
-  ELSE
-    INSERT INTO ${s}.audit_counts AS c SELECT workspace_id, -1, -count(*) FROM changed GROUP BY 1 ORDER BY 1
-      ON CONFLICT (workspace_id, slot) DO UPDATE SET entries = c.entries + excluded.entries;
-  END IF;
-  RETURN NULL;
-END $f$;
-CREATE TRIGGER audit_added AFTER INSERT ON ${s}.audit REFERENCING NEW TABLE AS changed
-  FOR EACH STATEMENT EXECUTE FUNCTION ${s}.count_audit_v1();
-CREATE TRIGGER audit_removed AFTER DELETE ON ${s}.audit REFERENCING OLD TABLE AS changed
-  FOR EACH STATEMENT EXECUTE FUNCTION ${s}.count_audit_v1();
-CREATE TRIGGER audit_emptied AFTER TRUNCATE ON ${s}.audit FOR EACH STATEMENT EXECUTE FUNCTION ${s}.count_audit_v1();
-
+CREATE INDEX audit_of_workspace ON ${s}.audit (workspace_id, number);${countRows(s, "audit", "entries")}
 -- Removes what is beyond the bound: the oldest entries of the workspaces above an equal share of it, down to that, of
 -- the largest first. One session at a time; the others leave it to a later one.
 CREATE FUNCTION ${s}.prune_audit_v1(most bigint) RETURNS void LANGUAGE plpgsql AS $f$
@@ -97,11 +66,7 @@ export const SHARES = {
   down: (s: string): string => `${CHANGES(s)
     .map(([name, text]) => functionOf(text, s, name))
     .join("")}
-DROP TABLE ${s}.audit_counts;
-DROP TRIGGER audit_added ON ${s}.audit;
-DROP TRIGGER audit_removed ON ${s}.audit;
-DROP TRIGGER audit_emptied ON ${s}.audit;
-DROP FUNCTION ${s}.count_audit_v1();
+${forgetCounts(s, "audit")}
 DROP FUNCTION ${s}.prune_audit_v1(bigint);
 DROP INDEX ${s}.audit_of_workspace;`,
   refuses: {},

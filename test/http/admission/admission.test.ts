@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { NEWCOMERS, STRANGERS } from "../../../src/http/admission/fair-pool.js";
+import { STRANGERS, UNPROVEN } from "../../../src/http/admission/fair-pool.js";
 import { ADMISSION_BOUNDS, createAdmission, MIB } from "../../../src/http/admission/admission.js";
 
 const admission = () => createAdmission({ ...ADMISSION_BOUNDS, budget: MIB, wait: 60_000 });
@@ -47,8 +47,8 @@ describe("createAdmission: what is held ends with its request", () => {
     const later = ["Bearer token", "bearer  token", "BEARER token"].map((text) => all.arrive(text));
     expect(later.map(({ account }) => account)).toEqual(["one", "one", "one"]);
     later[1]!.refused();
-    expect(later.map(({ account }) => account)).toEqual(["one", NEWCOMERS, "one"]);
-    expect(all.arrive("Bearer token").account).toBe(NEWCOMERS);
+    expect(later.map(({ account }) => account)).toEqual(["one", UNPROVEN, "one"]);
+    expect(all.arrive("Bearer token").account).toBe(UNPROVEN);
     // What it held has moved, too: the workspace may hold all but what others do.
     for (const hold of later) hold.release();
     const one = all.arrive("Bearer other");

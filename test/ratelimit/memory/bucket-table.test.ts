@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { BucketTable, type Newcomer, NONE } from "../../../src/ratelimit/memory/bucket-table.js";
+import { BucketTable, type NewBucket, NONE } from "../../../src/ratelimit/memory/bucket-table.js";
 import { type Bucket, charge, type Rate, toRate } from "../../../src/ratelimit/memory/bucket.js";
 import { type KeptCheck, newPlace, PLACE } from "../../../src/ratelimit/memory/place.js";
 import { runs } from "../../runs.js";
@@ -10,14 +10,14 @@ const HOUR = 3_600_000;
 const TEN = toRate(10, HOUR);
 
 const newBucket = (rate: Rate): Bucket => ({ at: START, rate, used: 0, next: undefined });
-const newcomer = (name: string, isAdHoc = false, workspaceId = ""): Newcomer => ({ name, workspaceId, isAdHoc });
+const newcomer = (name: string, isAdHoc = false, workspaceId = ""): NewBucket => ({ name, workspaceId, isAdHoc });
 
 /** So many buckets to come, the first `adHoc` of them of ad hoc limits. */
-const newcomers = (count: number, adHoc = 0, workspaceId = ""): Newcomer[] =>
+const newcomers = (count: number, adHoc = 0, workspaceId = ""): NewBucket[] =>
   Array.from({ length: count }, (_, i) => newcomer(`new ${i}`, i < adHoc, workspaceId));
 
 /** Makes space for a call that takes of none of the buckets that are there. */
-const makeSpace = (table: BucketTable, coming: readonly Newcomer[], now = START): boolean =>
+const makeSpace = (table: BucketTable, coming: readonly NewBucket[], now = START): boolean =>
   table.makeSpace(coming, () => false, now);
 
 const checkOf = (bucket: string) => ({ bucket, limit: 10, duration: HOUR, cost: 1 });

@@ -11,7 +11,7 @@ import {
 
 const TABLES = [
   ...["keys", "entities", "accounts", "changes", "audit", "idempotency", "idempotency_counts"],
-  ...["flushes", "subjects", "tag_sets", "tag_set_counts", "outcomes_hour", "outcomes_day", "credit_days", "alerts"],
+  ...["flushes", "subjects", "tag_sets", "tag_sets_counts", "outcomes_hour", "outcomes_day", "credit_days", "alerts"],
 ];
 
 /** Stores of a test file. Each new one gets a schema that no other one has at the time. */

@@ -72,7 +72,7 @@ function read(handle: Handle): Omit<Export, "close"> {
   const countOf = (table: string) =>
     Number(select<{ n: number | bigint }>(handle, `SELECT count(*) AS n FROM ${table}`).get()?.n);
 
-  type Numbered = { readonly id: string; readonly number: number | bigint };
+  type IdentityNumber = { readonly id: string; readonly number: number | bigint };
   const accountsOf = (table: "keys" | "identities", ids: readonly string[]) => {
     const found = accounts.readMany(table, ids);
     return (id: string): Account | undefined => {
@@ -81,11 +81,11 @@ function read(handle: Handle): Omit<Export, "close"> {
     };
   };
   function* entityPages(table: EntityTable): Iterable<ExportedPage> {
-    const numbers = select<Numbered>(
+    const numbers = select<IdentityNumber>(
       handle,
       `SELECT id, number FROM ${TABLES[table]} WHERE id > ? ORDER BY id LIMIT ${PAGE}`,
     );
-    for (let page = numbers.all(""); page.length > 0; page = numbers.all((page.at(-1) as Numbered).id)) {
+    for (let page = numbers.all(""); page.length > 0; page = numbers.all((page.at(-1) as IdentityNumber).id)) {
       const ids = page.map(({ id }) => id);
       const rows = entities.readMany(table, ids).filter((row) => row !== undefined);
       yield table === "identities"
@@ -93,7 +93,7 @@ function read(handle: Handle): Omit<Export, "close"> {
         : { kind: table, rows: rows as Rows[PlainTable][] };
     }
   }
-  function identityPage(page: readonly Numbered[], rows: readonly IdentityRow[]): ExportedPage {
+  function identityPage(page: readonly IdentityNumber[], rows: readonly IdentityRow[]): ExportedPage {
     const numberOf = new Map(page.map(({ id, number }) => [id, accountOfIdentity(number)]));
     const accountOf = accountsOf("identities", [...numberOf.keys()]);
     return {

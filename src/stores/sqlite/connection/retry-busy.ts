@@ -40,7 +40,9 @@ export function createBusyRetry(
         attempt() {
           try {
             assertOpen();
-            resolve(work() as Awaited<T>);
+            const result = work();
+            if (result instanceof Promise) result.then(resolve, (cause: unknown) => reject(toStoreError(cause)));
+            else resolve(result as Awaited<T>);
           } catch (cause) {
             if (isBusy(cause)) throw cause;
             reject(toStoreError(cause));
@@ -66,7 +68,9 @@ export function createBusyRetry(
     assertOpen();
     if (queue.isWaiting()) return wait(work, until);
     try {
-      return work() as Awaited<T>;
+      const result = work();
+      if (result instanceof Promise) return result.catch((cause: unknown) => retry(cause, work, until));
+      return result as Awaited<T>;
     } catch (cause) {
       return retry(cause, work, until);
     }

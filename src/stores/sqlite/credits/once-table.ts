@@ -1,14 +1,9 @@
-/**
- * Records of idempotency keys in the file, and the secret that their digests are keyed with. Triggers keep the number
- * of records of each workspace and of all, so that no statement can change the one without the other.
- */
+/** Records of idempotency keys in the file, and the secret that their digests are keyed with. */
 import { KeystileError } from "../../../contracts/errors.js";
 import type { SecretName } from "../../../contracts/store.js";
 import { EXPIRED_PER_WRITE, hasSpace, type OnceTable } from "../../spend-once.js";
 import { type Handle, select } from "../connection/handle.js";
-
-/** Under this name, which no workspace has, stands the number of all records. */
-const ALL = "";
+import { ALL, countRows, readCounts } from "../tables/counted-rows.js";
 
 /** Part of the file format. */
 export const CREATE_IDEMPOTENCY = `
@@ -20,21 +15,7 @@ export const CREATE_IDEMPOTENCY = `
     expires INTEGER NOT NULL
   ) STRICT, WITHOUT ROWID;
   CREATE INDEX keystile_idempotency_expiry ON keystile_idempotency (expires);
-  CREATE INDEX keystile_idempotency_share ON keystile_idempotency (workspace_id, expires);
-  CREATE TABLE keystile_idempotency_counts (
-    workspace_id TEXT NOT NULL PRIMARY KEY,
-    records INTEGER NOT NULL CHECK (records >= 0)
-  ) STRICT, WITHOUT ROWID;
-  INSERT INTO keystile_idempotency_counts VALUES ('${ALL}', 0);
-  CREATE TRIGGER keystile_idempotency_added AFTER INSERT ON keystile_idempotency BEGIN
-    UPDATE keystile_idempotency_counts SET records = records + 1 WHERE workspace_id = '${ALL}';
-    INSERT INTO keystile_idempotency_counts VALUES (NEW.workspace_id, 1)
-      ON CONFLICT (workspace_id) DO UPDATE SET records = records + 1;
-  END;
-  CREATE TRIGGER keystile_idempotency_removed AFTER DELETE ON keystile_idempotency BEGIN
-    UPDATE keystile_idempotency_counts SET records = records - 1 WHERE workspace_id IN ('${ALL}', OLD.workspace_id);
-    DELETE FROM keystile_idempotency_counts WHERE workspace_id = OLD.workspace_id AND records = 0;
-  END;`;
+  CREATE INDEX keystile_idempotency_share ON keystile_idempotency (workspace_id, expires);${countRows("idempotency", "records")}`;
 
 export interface SqliteOnceTable extends OnceTable {
   /** @throws KeystileError STORE_INVALID: the file lacks it */
@@ -56,10 +37,7 @@ export function createOnceTable(handle: Handle): SqliteOnceTable {
        SELECT id FROM keystile_idempotency WHERE workspace_id = ? AND expires <= ?
        ORDER BY expires LIMIT ${EXPIRED_PER_WRITE})`,
   );
-  const count = select<{ records: number | bigint }>(
-    handle,
-    "SELECT records FROM keystile_idempotency_counts WHERE workspace_id = ?",
-  );
+  const counts = readCounts(handle, "idempotency", "records");
   const insert = handle.prepare(
     "INSERT INTO keystile_idempotency (id, workspace_id, body, expires) VALUES (?, ?, ?, ?)",
   );
@@ -67,12 +45,6 @@ export function createOnceTable(handle: Handle): SqliteOnceTable {
     handle,
     "SELECT lower(hex(secret)) AS secret FROM keystile_secrets WHERE name = ?",
   );
-  const workspaces = select<{ n: number | bigint }>(
-    handle,
-    "SELECT count(*) - 1 AS n FROM keystile_idempotency_counts",
-  );
-  const countWorkspaces = (): number => Number(workspaces.get()?.n);
-  const countOf = (workspaceId: string): number => Number(count.get(workspaceId)?.records ?? 0);
 
   return {
     find(id) {
@@ -82,7 +54,7 @@ export function createOnceTable(handle: Handle): SqliteOnceTable {
     remove: (id) => void removeOne.run(id),
     makeSpace(workspaceId, now, bounds) {
       removeExpired.run(now);
-      const hasIt = (): boolean => hasSpace(bounds, countOf(workspaceId), countOf(ALL), countWorkspaces);
+      const hasIt = (): boolean => hasSpace(bounds, counts.of(workspaceId), counts.of(ALL), counts.workspaces);
       if (hasIt()) return true;
       removeExpiredOf.run(workspaceId, now);
       return hasIt();

@@ -3,18 +3,20 @@
  */
 import { KeystileError } from "../../../contracts/errors.js";
 import type { ApiRow, KeyDigests, KeyRecord, KeyRow, ListQuery } from "../../../contracts/store.js";
+import type { MaybePromise } from "../../../contracts/types.js";
 import { decodeFullKey, decodeIdentity, decodeKey, type FullKeyRaw, type KeyRaw } from "../../codec/key-codec.js";
 import { idsByDigests } from "../../codec/ids-by-digests.js";
-import { toRecordWith } from "../../key-record.js";
+import { findEach } from "../../find-each.js";
+import { type GrantedNames, toRecordWith } from "../../key-record.js";
 import { type Handle, type Select, select, type SqliteValue } from "../connection/handle.js";
 import type { ReferenceCache } from "../tables/reference-cache.js";
 import { LAST_USED } from "./key-uses.js";
 import { createKeyedHash } from "./keyed-hash.js";
 
 export interface KeyReader {
-  findKey(digest: string): KeyRecord | undefined;
-  findKeys(digests: readonly string[]): (KeyRecord | undefined)[];
-  findForeignKey(migrationId: string, foreignDigest: string): KeyRecord | undefined;
+  findKey(digest: string): MaybePromise<KeyRecord | undefined>;
+  findKeys(digests: readonly string[]): MaybePromise<(KeyRecord | undefined)[]>;
+  findForeignKey(migrationId: string, foreignDigest: string): MaybePromise<KeyRecord | undefined>;
   readMany(ids: readonly string[]): (KeyRow | undefined)[];
   list(query: ListQuery): KeyRow[];
   findKeyIds(wanted: readonly KeyDigests[]): (string | undefined)[];
@@ -65,21 +67,21 @@ export function createKeyReader(handle: Handle, references: ReferenceCache): Key
       );
     return api;
   };
-  const recordOf = (raw: KeyRaw, row: KeyRow, api: ApiRow): KeyRecord | undefined =>
-    toRecordWith(
-      Number(raw.n),
-      row,
-      {
-        api,
-        workspaceEnabled: references.workspaceEnabled(api.workspaceId),
-        identity: decodeIdentity(raw, api),
-        // The number of an identity's account is that of the identity, below 0.
-        identityRef: Number(raw.identityAccount),
-      },
-      () => references.grants(raw.grants),
-      Number(raw.account ?? raw.n),
-    );
-  const found = (raw: KeyRaw, digest: string): KeyRecord | undefined => {
+  const recordOf = (raw: KeyRaw, row: KeyRow, api: ApiRow): MaybePromise<KeyRecord | undefined> => {
+    if (row.deleted || api.deleted) return undefined;
+    const related = {
+      api,
+      workspaceEnabled: references.workspaceEnabled(api.workspaceId),
+      identity: decodeIdentity(raw, api),
+      // The number of an identity's account is that of the identity, below 0.
+      identityRef: Number(raw.identityAccount),
+    };
+    const toRecord = (names: GrantedNames) =>
+      toRecordWith(Number(raw.n), row, related, () => names, Number(raw.account ?? raw.n));
+    const grants = references.grants(raw.grants);
+    return grants instanceof Promise ? grants.then(toRecord) : toRecord(grants);
+  };
+  const found = (raw: KeyRaw, digest: string): MaybePromise<KeyRecord | undefined> => {
     const api = apiOf(raw);
     return recordOf(raw, decodeKey(raw, api, 0, digest), api);
   };
@@ -91,10 +93,10 @@ export function createKeyReader(handle: Handle, references: ReferenceCache): Key
     findKeys(digests) {
       // A hash may have keys of other digests too: they are not asked for here.
       const byText = new Map(byDigests.all(JSON.stringify(digests.map(hash))).map((raw) => [raw.digest, raw]));
-      return digests.map((digest) => {
+      return findEach((digest) => {
         const raw = byText.get(digest);
         return raw && found(raw, digest);
-      });
+      })(digests);
     },
     findForeignKey(migrationId, foreignDigest) {
       const raw = byForeign.get(hash(foreignDigest), foreignDigest);

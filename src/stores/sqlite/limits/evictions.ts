@@ -37,7 +37,7 @@ interface Candidate {
 }
 
 /** New buckets of one call, which are all of one workspace. */
-export interface Newcomers {
+export interface NewBuckets {
   readonly workspaceId: string;
   /** For each, whether its limit is ad hoc. */
   readonly kinds: readonly boolean[];
@@ -55,11 +55,7 @@ export interface Evictions {
    * @param isInUse whether the current call takes from this bucket
    * @returns undefined: not enough buckets can be evicted
    */
-  choose(
-    newcomers: Newcomers,
-    isInUse: (bucket: StoredBucket) => boolean,
-    now: number,
-  ): readonly Eviction[] | undefined;
+  choose(added: NewBuckets, isInUse: (bucket: StoredBucket) => boolean, now: number): readonly Eviction[] | undefined;
 }
 
 /**

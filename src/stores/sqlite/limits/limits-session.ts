@@ -68,10 +68,10 @@ interface Reservation {
 const MAX_CACHED_BUCKETS = 4_096;
 /** Milliseconds without a take after which a full bucket counts as idle, and may be dropped. */
 const IDLE = 60_000;
-/** Buckets examined at once for idle ones: when so many of two for each newcomer are due, or after so many ms. */
+/** Buckets examined at once for idle ones: when so many of two for each new bucket are due, or after so many ms. */
 const SWEEP = 64;
 const SWEEP_INTERVAL = 100;
-const STEPS_PER_NEWCOMER = 2;
+const STEPS_PER_BUCKET = 2;
 
 /** @param bound most buckets in the file, ≥ 1 */
 export function createLimitsSession(handle: Handle, bound: number): LimitsSession {
@@ -146,14 +146,14 @@ export function createLimitsSession(handle: Handle, bound: number): LimitsSessio
   };
 
   /** Makes space for new buckets, all or none. @returns how many of another workspace's refused and went */
-  const makeSpace = (newcomers: readonly PendingBucket[], call: ReadonlyMap<number, PendingBucket>, now: number) => {
-    const [first] = newcomers;
+  const makeSpace = (added: readonly PendingBucket[], call: ReadonlyMap<number, PendingBucket>, now: number) => {
+    const [first] = added;
     if (first === undefined) return 0;
     const isInUse = ({ id }: StoredBucket) => (call.get(id)?.tokens ?? 0) > 0;
-    const kinds = newcomers.map(({ isAdHoc }) => isAdHoc);
+    const kinds = added.map(({ isAdHoc }) => isAdHoc);
     const chosen = evictions.choose({ workspaceId: first.workspaceId, kinds }, isInUse, now);
     if (chosen === undefined) {
-      counted.newcomersRefused += newcomers.length;
+      counted.newcomersRefused += added.length;
       return undefined;
     }
     let displaced = 0;
@@ -170,7 +170,7 @@ export function createLimitsSession(handle: Handle, bound: number): LimitsSessio
     const stored = { id, holder: totals.add(workspaceId, isAdHoc), isAdHoc, at, rate, used, next };
     rows.add(stored);
     cache.set(id, stored);
-    due += STEPS_PER_NEWCOMER;
+    due += STEPS_PER_BUCKET;
   };
 
   /** Second phase: takes what is pending. */

@@ -6,6 +6,7 @@
  */
 import type { AuditEntry, AuditQuery, AuditSlice } from "../../../contracts/audit.js";
 import { type Handle, select } from "../connection/handle.js";
+import { ALL, countRows, readCounts } from "./counted-rows.js";
 
 /** Part of the file format. */
 export const CREATE_AUDIT = `
@@ -21,29 +22,13 @@ export const CREATE_AUDIT = `
     count INTEGER NOT NULL
   ) STRICT;`;
 
-/** Under this name, which no workspace has, stands the number of all entries. */
-const ALL = "";
-
 /** The number of entries of each workspace, and an index by workspace. */
 export const COUNT_AUDIT = {
   up: `
-  CREATE INDEX keystile_audit_of ON keystile_audit (workspace_id);
-  CREATE TABLE keystile_audit_counts (
-    workspace_id TEXT NOT NULL PRIMARY KEY,
-    entries INTEGER NOT NULL CHECK (entries >= 0)
-  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX keystile_audit_of ON keystile_audit (workspace_id);${countRows("audit", "entries")}
   CREATE INDEX keystile_audit_counts_largest ON keystile_audit_counts (entries);
-  INSERT INTO keystile_audit_counts SELECT '${ALL}', count(*) FROM keystile_audit;
   INSERT INTO keystile_audit_counts SELECT workspace_id, count(*) FROM keystile_audit GROUP BY workspace_id;
-  CREATE TRIGGER keystile_audit_added AFTER INSERT ON keystile_audit BEGIN
-    UPDATE keystile_audit_counts SET entries = entries + 1 WHERE workspace_id = '${ALL}';
-    INSERT INTO keystile_audit_counts VALUES (NEW.workspace_id, 1)
-      ON CONFLICT (workspace_id) DO UPDATE SET entries = entries + 1;
-  END;
-  CREATE TRIGGER keystile_audit_removed AFTER DELETE ON keystile_audit BEGIN
-    UPDATE keystile_audit_counts SET entries = entries - 1 WHERE workspace_id IN ('${ALL}', OLD.workspace_id);
-    DELETE FROM keystile_audit_counts WHERE workspace_id = OLD.workspace_id AND entries = 0;
-  END;`,
+  UPDATE keystile_audit_counts SET entries = (SELECT count(*) FROM keystile_audit) WHERE workspace_id = '${ALL}';`,
   down: `
   DROP TRIGGER keystile_audit_added;
   DROP TRIGGER keystile_audit_removed;
@@ -92,11 +77,7 @@ export function createAuditTable(handle: Handle, rows: number): AuditTable {
     `INSERT INTO keystile_audit (time, workspace_id, actor_kind, actor, operation, ids, fields, count)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
   );
-  const total = select<{ entries: number | bigint; workspaces: number | bigint }>(
-    handle,
-    `SELECT entries, (SELECT count(*) FROM keystile_audit_counts) - 1 AS workspaces
-     FROM keystile_audit_counts WHERE workspace_id = '${ALL}' AND entries > ?`,
-  );
+  const counts = readCounts(handle, "audit", "entries");
   const largest = select<{ workspace_id: string; entries: number | bigint }>(
     handle,
     `SELECT workspace_id, entries FROM keystile_audit_counts WHERE workspace_id <> '${ALL}' AND entries > ?
@@ -109,10 +90,10 @@ export function createAuditTable(handle: Handle, rows: number): AuditTable {
   const kept = rows + 1 - Math.min(BATCH, Math.ceil(rows / 10));
   /** Those above an equal share pay, down to it, the largest first. */
   const prune = (): void => {
-    const all = total.get(rows);
-    if (all === undefined) return;
-    const share = Math.floor(kept / Number(all.workspaces));
-    let tooMany = Math.min(Number(all.entries) - kept, MAX_REMOVED);
+    const all = counts.of(ALL);
+    if (all <= rows) return;
+    const share = Math.floor(kept / counts.workspaces());
+    let tooMany = Math.min(all - kept, MAX_REMOVED);
     for (const { workspace_id, entries } of largest.all(share)) {
       const paid = Math.min(Number(entries) - share, tooMany);
       remove.run(workspace_id, paid);

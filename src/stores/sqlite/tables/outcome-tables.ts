@@ -27,6 +27,7 @@ import {
 } from "../../outcome-entries.js";
 import { digestText } from "../../../lib/hash.js";
 import { changed, type Handle, select, type Statement } from "../connection/handle.js";
+import { countRows, readCounts } from "./counted-rows.js";
 import { CREATE_CREDIT_DAYS, type CreditDays, ENDED_TOTALS, ENDED_TOTALS_DOWN } from "./credit-days.js";
 import { given, one } from "./given.js";
 
@@ -66,7 +67,7 @@ export const CREATE_OUTCOMES = `
 /** The first 16 bytes of its SHA-256: nobody makes two sets with one. */
 const digestOf = (tags: string): Buffer =>
   Buffer.from(digestText("sha256", tags, "hex") as string, "hex").subarray(0, 16);
-const COUNTED_SETS = `WHEN %.tags NOT IN ('${NO_TAGS}', '${OTHER_TAGS}')`;
+const COUNTED_SETS = `%.tags NOT IN ('${NO_TAGS}', '${OTHER_TAGS}')`;
 
 /**
  * Sets of tags are found by a digest, so that no index holds their texts; triggers keep their number. Sets and subjects
@@ -83,18 +84,7 @@ export const REMOVE_UNNAMED = {
     tags TEXT NOT NULL,
     UNIQUE (workspace_id, digest)
   ) STRICT;
-  CREATE INDEX keystile_tag_sets_by_age ON keystile_tag_sets (day);
-  CREATE TABLE keystile_tag_set_counts (
-    workspace_id TEXT NOT NULL PRIMARY KEY,
-    sets INTEGER NOT NULL CHECK (sets >= 0)
-  ) STRICT, WITHOUT ROWID;
-  CREATE TRIGGER keystile_tag_sets_added AFTER INSERT ON keystile_tag_sets ${COUNTED_SETS.replace("%", "NEW")} BEGIN
-    INSERT INTO keystile_tag_set_counts VALUES (NEW.workspace_id, 1) ON CONFLICT DO UPDATE SET sets = sets + 1;
-  END;
-  CREATE TRIGGER keystile_tag_sets_removed AFTER DELETE ON keystile_tag_sets ${COUNTED_SETS.replace("%", "OLD")} BEGIN
-    UPDATE keystile_tag_set_counts SET sets = sets - 1 WHERE workspace_id = OLD.workspace_id;
-    DELETE FROM keystile_tag_set_counts WHERE workspace_id = OLD.workspace_id AND sets = 0;
-  END;
+  CREATE INDEX keystile_tag_sets_by_age ON keystile_tag_sets (day);${countRows("tag_sets", "sets", COUNTED_SETS)}
   INSERT INTO keystile_tag_sets (number, workspace_id, digest, day, tags)
     SELECT number, workspace_id, randomblob(16), coalesce((SELECT max(bucket) FROM keystile_outcomes_day), 0), tags
     FROM keystile_tag_sets_before;
@@ -125,7 +115,7 @@ export const REMOVE_UNNAMED = {
   ) STRICT;
   INSERT INTO keystile_tag_sets SELECT number, workspace_id, tags FROM keystile_tag_sets_before;
   DROP TABLE keystile_tag_sets_before;
-  DROP TABLE keystile_tag_set_counts;
+  DROP TABLE keystile_tag_sets_counts;
   DROP INDEX keystile_subjects_by_age;
   DROP INDEX keystile_subjects_of_account;
   ALTER TABLE keystile_subjects DROP COLUMN day;
@@ -175,10 +165,7 @@ export function createOutcomeTables(handle: Handle, creditDays: CreditDays): Out
     handle,
     "SELECT number, day FROM keystile_tag_sets WHERE workspace_id = ? AND digest = ?",
   );
-  const setsOf = select<{ sets: number | bigint }>(
-    handle,
-    "SELECT sets FROM keystile_tag_set_counts WHERE workspace_id = ?",
-  );
+  const counts = readCounts(handle, "tag_sets", "sets");
   const addTags = handle.prepare("INSERT INTO keystile_tag_sets (workspace_id, digest, day, tags) VALUES (?, ?, ?, ?)");
   const touchSubject = handle.prepare("UPDATE keystile_subjects SET day = ? WHERE number = ?");
   const touchTags = handle.prepare("UPDATE keystile_tag_sets SET day = ? WHERE number = ?");
@@ -235,12 +222,12 @@ export function createOutcomeTables(handle: Handle, creditDays: CreditDays): Out
   };
   const tagSetOf = (workspaceId: string, tags: string, most: number, day: number): TagSet => {
     const digest = digestOf(tags);
-    const isFolded = tags === OTHER_TAGS;
+    const isOther = tags === OTHER_TAGS;
     const number = kept(findTags.get(workspaceId, digest), touchTags, day);
-    if (number !== undefined) return { number, isFolded };
-    if (!isFolded && tags !== NO_TAGS && Number(setsOf.get(workspaceId)?.sets ?? 0) >= most)
+    if (number !== undefined) return { number, isOther };
+    if (!isOther && tags !== NO_TAGS && counts.of(workspaceId) >= most)
       return tagSetOf(workspaceId, OTHER_TAGS, most, day);
-    return { number: Number(addTags.run(workspaceId, digest, day, tags).lastInsertRowid), isFolded };
+    return { number: Number(addTags.run(workspaceId, digest, day, tags).lastInsertRowid), isOther };
   };
   const add = (flush: OutcomeFlush): number[] => {
     const { cells, at, maxTagSets } = flush;
@@ -255,9 +242,9 @@ export function createOutcomeTables(handle: Handle, creditDays: CreditDays): Out
         let find = tagSets.get(workspaceId);
         if (find === undefined)
           tagSets.set(workspaceId, (find = remember((text: string) => tagSetOf(workspaceId, text, maxTagSets, day))));
-        const { number, isFolded } = find(tags);
+        const { number, isOther } = find(tags);
         upsert.run(bucket, subjects(of), number, ...sums);
-        if (isFolded && level === "day" && place !== undefined && tags !== OTHER_TAGS) folded.push(place);
+        if (isOther && level === "day" && place !== undefined && tags !== OTHER_TAGS) folded.push(place);
       }
     creditDays.keep(accountsOf(cells).map(Number), at);
     return folded;
@@ -298,7 +285,7 @@ interface Named {
 interface TagSet {
   readonly number: number;
   /** Whether it is that of others. */
-  readonly isFolded: boolean;
+  readonly isOther: boolean;
 }
 
 /** Looks each thing up once: the rows of all levels have one subject. */

@@ -5,12 +5,15 @@
  * rows only workspaces are cached, as enabled: listeners are notified of a new one of these, and of no other new row.
  */
 import type { ApiRow } from "../../../contracts/store.js";
+import type { MaybePromise } from "../../../contracts/types.js";
 import { deepFreeze } from "../../../lib/deep-freeze.js";
-import { type GrantedNames, sortUnique } from "../../key-record.js";
-import { type Handle, select } from "../connection/handle.js";
-import { decodeGrants } from "../../codec/key-codec.js";
+import { createSlices } from "../../../lib/slices.js";
 import { createBoundedMap, sizeOfTexts } from "../../codec/bounded-map.js";
 import { decodeEntity, type EntityRaw } from "../../codec/entity-codec.js";
+import { decodeGrants } from "../../codec/key-codec.js";
+import { grantedNames, type NamedPart, type NamedRole, partsOf, READ_COST } from "../../granted-names.js";
+import { type GrantedNames, sortUnique } from "../../key-record.js";
+import { type Handle, select } from "../connection/handle.js";
 
 export interface ReferenceCache {
   api(n: number): ApiRow | undefined;
@@ -18,25 +21,18 @@ export interface ReferenceCache {
   apiNumber(id: string): number | undefined;
   /** A workspace without a row is enabled. */
   workspaceEnabled(id: string): boolean;
-  /** Names of a key's grants, from the encoded text in its row; one object for all keys with the same text. */
-  grants(text: string): GrantedNames;
+  /**
+   * Names of a key's grants, from the encoded text in its row; one object for all keys with the same text. Many are
+   * read in slices: what changes meanwhile may be in the answer, which is then not kept.
+   */
+  grants(text: string): MaybePromise<GrantedNames>;
   /** Drops everything. */
   clear(): void;
 }
 
 /** Estimated bytes of a row besides its lists, on the high side. */
 const ROW = 256;
-const PERMISSION = 96;
-/** Most direct permissions that are kept one by one, for the keys that have some of the same. */
-const MAX_KEPT_ALONE = 2_000;
-
-/** A role with the names of its permissions, sorted once for all keys that have it. */
-interface NamedRole {
-  readonly name: string;
-  readonly permissions: readonly string[];
-  /** Whether each of its permissions is there. */
-  readonly isWhole: boolean;
-}
+const NOTHING: GrantedNames = deepFreeze({ permissions: [], roles: [] });
 
 export function createReferenceCache(handle: Handle): ReferenceCache {
   const from = (table: string, column: string) =>
@@ -48,8 +44,6 @@ export function createReferenceCache(handle: Handle): ReferenceCache {
   const apiById = from("apis", "id");
   const workspaceById = from("workspaces", "id");
   const roleById = from("roles", "id");
-  // Only the name: a key may have 100,000 permissions, and reading all columns takes two and a half times as long.
-  const permissionById = select<Pick<EntityRaw, "name">>(handle, "SELECT name FROM keystile_permissions WHERE id = ?");
 
   const apis = memoized((n: number) => {
     const raw = apiByNumber.get(n);
@@ -63,39 +57,52 @@ export function createReferenceCache(handle: Handle): ReferenceCache {
     const raw = workspaceById.get(id);
     return raw === undefined || decodeEntity("workspaces", raw).enabled;
   });
-  const permissions = memoized((id: string) => permissionById.get(id)?.name ?? undefined, sizeOfPermission);
-  const permissionsByIds = select<Pick<EntityRaw, "name">>(
+  const namesByIds = select<Pick<EntityRaw, "name">>(
     handle,
     "SELECT p.name FROM json_each(?) j CROSS JOIN keystile_permissions p ON p.id = j.value",
   );
-  /** Names of the permissions that are there, in one statement: one for each took four times as long. */
-  const readNames = (ids: readonly string[]): string[] =>
-    permissionsByIds.all(JSON.stringify(ids)).map(({ name }) => name as string);
+  /** In one statement, and names alone: one for each took four times as long, and all columns two and a half times. */
+  const readPart = (ids: readonly string[]): NamedPart => {
+    const names = namesByIds.all(JSON.stringify(ids)).map(({ name }) => name as string);
+    return { isWhole: names.length === ids.length, permissions: sortUnique(names) };
+  };
   const roles = memoized((id: string): NamedRole | undefined => {
     const raw = roleById.get(id);
-    if (raw === undefined) return undefined;
-    const { name, permissions: ids } = decodeEntity("roles", raw);
-    const names = readNames(ids);
-    return { name, isWhole: names.length === ids.length, permissions: sortUnique(names) };
+    const role = raw && decodeEntity("roles", raw);
+    return role && { name: role.name, ...readPart(role.permissions) };
   }, sizeOfRole);
   const shared = createBoundedMap<string, GrantedNames>();
-  const grants = (text: string): GrantedNames => {
-    const known = shared.get(text);
-    if (known !== undefined) return known;
+  const slices = createSlices();
+  /** What is being read, unless something changed since. */
+  const reading = new Map<string, Promise<GrantedNames>>();
+  const read = async (text: string, mayKeep: () => boolean): Promise<GrantedNames> => {
+    const pause = slices();
     const ids = decodeGrants(text);
-    const direct =
-      ids.permissions.length > MAX_KEPT_ALONE
-        ? readNames(ids.permissions)
-        : ids.permissions.map(permissions.get).filter((name) => name !== undefined);
-    const found = ids.roles.map(roles.get).filter((role) => role !== undefined);
-    const names = deepFreeze({
-      // Sorted lists one after the other are merged, not sorted anew.
-      permissions: sortUnique([sortUnique([...direct]), ...found.map((role) => role.permissions)].flat()),
-      roles: sortUnique(found.map(({ name }) => name)),
-    });
-    const areThere = direct.length === ids.permissions.length && found.length === ids.roles.length;
-    if (areThere && found.every(({ isWhole }) => isWhole))
+    const own: NamedPart[] = [];
+    for (const part of partsOf(ids.permissions)) {
+      own.push(readPart(part));
+      await pause(READ_COST * part.length);
+    }
+    const found: NamedRole[] = [];
+    for (const id of ids.roles) {
+      const role = roles.get(id);
+      if (role !== undefined) found.push(role);
+      await pause(READ_COST * (role?.permissions.length ?? 1));
+    }
+    const names = await grantedNames(own, found, pause);
+    const isWhole = found.length === ids.roles.length && [...own, ...found].every((part) => part.isWhole);
+    if (isWhole && mayKeep())
       shared.set(text, names, text.length + sizeOfTexts(names.permissions) + sizeOfTexts(names.roles));
+    await pause(READ_COST * names.permissions.length);
+    return names;
+  };
+  const grants = (text: string): MaybePromise<GrantedNames> => {
+    if (text === "") return NOTHING;
+    const known = shared.get(text) ?? reading.get(text);
+    if (known !== undefined) return known;
+    const isLatest = (): boolean => reading.get(text) === names;
+    const names = read(text, isLatest).finally(() => isLatest() && reading.delete(text));
+    reading.set(text, names);
     return names;
   };
   return {
@@ -104,7 +111,8 @@ export function createReferenceCache(handle: Handle): ReferenceCache {
     workspaceEnabled: (id) => workspaces.get(id) === true,
     grants,
     clear() {
-      for (const known of [apis, apiNumbers, workspaces, roles, permissions, shared]) known.clear();
+      reading.clear();
+      for (const known of [apis, apiNumbers, workspaces, roles, shared]) known.clear();
     },
   };
 }
@@ -128,5 +136,4 @@ function memoized<K, V>(
 
 const sizeOfRow = (): number => ROW;
 const sizeOfApi = ({ ipAllowlist }: ApiRow): number => ROW + sizeOfTexts(ipAllowlist);
-const sizeOfPermission = (name: string): number => PERMISSION + name.length;
 const sizeOfRole = ({ permissions }: NamedRole): number => ROW + sizeOfTexts(permissions);

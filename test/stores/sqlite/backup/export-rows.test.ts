@@ -17,7 +17,7 @@ const LEFT_OUT: Readonly<Record<string, string>> = {
   keystile_key_index_recent: "made from the keys",
   keystile_idempotency_counts: "made from the records",
   keystile_audit_counts: "made from the entries",
-  keystile_tag_set_counts: "made from the sets",
+  keystile_tag_sets_counts: "made from the sets",
   keystile_outcomes_minute: "PostgreSQL keeps none",
   keystile_flushes: "processes that count begin anew",
   keystile_schema: "the version of the file",
