@@ -147,6 +147,18 @@ describe("OutcomeMeter", () => {
     expect(quietSets).toEqual(Array.from({ length: 20 }, (_, n) => textOf(long(n))));
   });
 
+  it("each order in which a set of tags is sent is booked, as long as there is memory, and is one set", () => {
+    const text = 2 * textOf(["a", "b", "c"]).length + 128;
+    const meter = new OutcomeMeter({ bytes: ROW_BYTES + 3 * text, tagSets: 10 });
+    const orders = ["abc", "bca", "cab", "cba", "acb", "bca"].map((order) => [...order]);
+    const one = key(1);
+    const booked = orders.map((tags) => {
+      meter.count(one, "VALID", 0, 0, tags);
+      return (meter.bytes - ROW_BYTES) / text;
+    });
+    expect([booked, meter.setsOf("ws_1").length, meter.size, meter.aggregated]).toEqual([[1, 2, 3, 3, 3, 3], 1, 1, 0]);
+  });
+
   it("a set of tags that is not admitted is that of others, under the key, and counted as such", () => {
     const asked: string[] = [];
     const admits = (workspaceId: string, set: string) => (asked.push(`${workspaceId} ${set}`), set !== "no");
