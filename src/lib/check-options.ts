@@ -3,6 +3,7 @@ import type { Store } from "../contracts/store.js";
 import { drop } from "./callbacks.js";
 import { PLAIN_NAME } from "./problems.js";
 import { assertRuntime } from "./runtime.js";
+import { isThenable } from "./thenable.js";
 
 /** Validates one option; `path` is its name in the error message. */
 export type Check = (value: unknown, path: string) => void;
@@ -213,5 +214,6 @@ export function checkStore(store: unknown): void {
   assertRuntime();
   if (typeof store !== "object" || store === null)
     throw new TypeError("store must be a store: sqliteStore(path), postgresStore(options) and memoryStore() make one");
+  if (isThenable(store)) throw new TypeError("store is a promise: await it first");
   methods(...STORE_METHODS)(store, "store");
 }

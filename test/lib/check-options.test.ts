@@ -25,6 +25,11 @@ describe("createVerifier options", () => {
     },
   );
 
+  it("a store that is still a promise is to be awaited", () => {
+    for (const make of [createVerifier, createKeyring] as readonly ((store: never) => unknown)[])
+      expect(() => make(Promise.resolve({}) as never)).toThrow(new TypeError("store is a promise: await it first"));
+  });
+
   it("a runtime older than keystile takes is a TypeError that says which it takes", () => {
     const { isWellFormed } = String.prototype;
     const message = /takes Node 20\.12 or later/;

@@ -64,7 +64,9 @@ export function openCsv(io: Io, value: string): KeySource {
  * @throws failure 2: not readable; for what is not lines also not JSON, not an array
  */
 export async function openKeys(io: Io, value: string): Promise<KeySource> {
-  if (value !== "-" && !value.startsWith("@")) return toList(value);
+  const isText = value !== "-" && !value.startsWith("@");
+  if (isText && !/^\s*[[{]/.test(value)) throw usage(`${FLAG}: not JSON; to read a file, write @ before its name`);
+  if (isText) return toList(value);
   const open = (): Bytes => openBytes(io, FLAG, value);
   if (value === "-" || isPipe(value.slice(1))) return openOnce(open());
   if (await isLines(value, open)) return ofLines(open, true);

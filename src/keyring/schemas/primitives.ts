@@ -181,7 +181,13 @@ export const roleId = token(/^[a-zA-Z0-9_-]+$/, 3, MAX_NAME, "a-z, A-Z, 0-9, _ a
 export const roleName = text(1, 128);
 export const description = label(0, 512);
 /** Unix time, milliseconds, as the contract has it: one in seconds is accepted, and means a date in 1970. */
-export const specifiedTime = integer(0, MAX_TIME);
+export const specifiedTime = described(
+  v.custom<number>(
+    (value) => Number.isSafeInteger(value) && (value as number) >= 0 && (value as number) <= MAX_TIME,
+    withFix(`must be Unix time in milliseconds, an integer from 0 to ${MAX_TIME}`, "use Date.now() or date.getTime()"),
+  ),
+  { type: "integer", minimum: 0, maximum: MAX_TIME },
+);
 /** Unix time, milliseconds; one in seconds is refused. */
 export const time = described(checked(specifiedTime, explainSeconds), {
   if: { minimum: 1 },

@@ -133,6 +133,10 @@ describe("hostile A201: migrate-keys refuses before anything is sent", () => {
   const HASH = '[{"hash":"abc123"}]';
   it.each([
     [["--migration-id", "mig_1", "--api-id", "api_1", "--keys", "{not json"], "--keys: not JSON"],
+    [
+      ["--migration-id", "mig_1", "--api-id", "api_1", "--keys", "old.ndjson"],
+      "to read a file, write @ before its name",
+    ],
     [["--migration-id", "mig_1", "--api-id", "api_1", "--keys", '{"hash":"abc"}'], "--keys: must be a JSON array"],
     [
       ["--migration-id", "mig_1", "--api-id", "api_1", "--keys", "[]"],

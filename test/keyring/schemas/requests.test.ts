@@ -46,6 +46,18 @@ describe("requests: every problem at once, before the store is asked", () => {
     expect(({} as Record<string, unknown>)["valid"]).toBeUndefined();
   });
 
+  it("a Date, or its text, in place of a time is told as that, with what makes one", async () => {
+    for (const expires of [new Date(), "2030-01-01"]) {
+      const { errors } = await failure(deaf().createKey({ apiId: API, expires } as never));
+      expect(errors).toEqual([
+        expect.objectContaining({
+          ...{ location: "body.expires", fix: "use Date.now() or date.getTime()" },
+          message: expect.stringContaining("Unix time in milliseconds"),
+        }),
+      ]);
+    }
+  });
+
   it("ruling G4: a name that is no plain identifier, a long one, or one with a digit, is not repeated", async () => {
     for (const name of ["sk live 1", "x".repeat(25), "sk_live_4eC39HqLyjWD", newKey("sk", 16).key, "", "0"]) {
       const { errors, message } = await failure(deaf().createApi({ name: "docs", [name]: 1 }));
