@@ -8,6 +8,7 @@ import { downgradeScript, SCHEMA_VERSION, scriptOf, type Step, STEPS } from "../
 import { LIST_DELETED } from "../../../src/stores/postgres/search.js";
 import { api } from "../../../src/testing/store/rows.js";
 import { createVerifier } from "../../../src/verify/verifier.js";
+import { NEWER_FIELDS } from "../newer-fields.js";
 import { keyRow } from "../suite.js";
 import { noPostgres, startPostgres, type TestPostgres } from "../../servers/postgres.js";
 
@@ -85,6 +86,29 @@ describe.skipIf(noPostgres !== undefined)("downgradeScript: on a server", () => 
     await store.close();
     await pool.query(scriptOf("keystile", ALL));
     expect(await version()).toBe(SCHEMA_VERSION + 2);
+  });
+
+  it.each(NEWER_FIELDS)("a key with %s is not taken back to before there was the field", async (name, row) => {
+    await pool.query(SCRIPT);
+    const store = postgresStore(pool);
+    await store.write([{ table: "apis", row: api() }]);
+    await store.insertKeys([{ row }]);
+    await store.close();
+    const has = async (): Promise<boolean> => {
+      const text = "SELECT body::jsonb ? $1 AS has FROM keystile.keys WHERE id = $2";
+      return (await pool.query<{ has: boolean }>(text, [name, row.id])).rows[0]!.has;
+    };
+    const before = await has();
+    const first = SCHEMA_VERSION - STEPS.length + STEPS.findIndex((step) => typeof step !== "function");
+    const refused = await pool.query(downgradeScript("keystile", first, ALL)).then(
+      () => undefined,
+      ({ code }: { code?: unknown }) => code,
+    );
+    expect([before, refused ?? (await has())]).toEqual([true, refused === undefined ? false : "KS010"]);
+    await pool.query(scriptOf("keystile", STEPS));
+    await pool.query("DELETE FROM keystile.keys WHERE id = $1", [row.id]);
+    await pool.query("DELETE FROM keystile.entities");
+    await pool.query(scriptOf("keystile", ALL));
   });
 
   it("who deleted keys, and when, is not known before it was recorded, and their rows are as they were else", async () => {

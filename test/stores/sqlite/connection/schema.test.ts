@@ -2,10 +2,12 @@ import { fork } from "node:child_process";
 import { readFileSync } from "node:fs";
 import Database from "better-sqlite3";
 import { describe, expect, it } from "vitest";
+import { isKeystileError } from "../../../../src/contracts/errors.js";
 import { createVerifier } from "../../../../src/index.js";
 import {
   downgradeSchema,
   prepareSchema,
+  EARLIEST_VERSION,
   SCHEMA_VERSION,
   schemaVersion,
   type Step,
@@ -14,6 +16,7 @@ import {
 import { LIST_DELETED } from "../../../../src/stores/sqlite/keys/search-keys.js";
 import { createTransact } from "../../../../src/stores/sqlite/connection/transaction.js";
 import { sqliteStore } from "../../../../src/stores/sqlite/index.js";
+import { NEWER_FIELDS } from "../../newer-fields.js";
 import { keyRow } from "../../suite.js";
 import { addKeys, codeOf, foreignHandle, inspect, temporaryPaths, withApi } from "../support.js";
 
@@ -269,6 +272,28 @@ describe("downgradeSchema: the way back from a later version", () => {
     await new Promise((resolve) => setImmediate(resolve));
     expect(await codeOf(() => store.insertKeys([{ row: keyRow(2) }]))).toBe("STORE_SCHEMA_NEWER");
     await store.close();
+  });
+
+  it.each(NEWER_FIELDS)("a key with %s is not taken back to before there was the field", async (name, row) => {
+    const place = currentFile();
+    const store = await withApi(sqliteStore(place));
+    await store.insertKeys([{ row }]);
+    await store.close();
+    const held = inspect(place, (db) => {
+      const body = db.prepare("SELECT body FROM keystile_keys WHERE id = ?").pluck();
+      const has = () => Object.hasOwn(JSON.parse(body.get(row.id) as string) as object, name);
+      const before = has();
+      try {
+        back(db, EARLIEST_VERSION, OWN_STEPS);
+      } catch (error) {
+        return [before, isKeystileError(error) && error.code];
+      }
+      return [before, has()];
+    });
+    expect([
+      [true, false],
+      [true, "CONFLICT"],
+    ]).toContainEqual(held);
   });
 
   it("who deleted keys, and when, is not known before it was recorded, and their rows are as they were else", async () => {
