@@ -33,7 +33,8 @@ export function createMemoryOnce(): OnceTable {
       const own = (): number => shares.get(workspaceId)?.size ?? 0;
       const hasIt = (): boolean => hasSpace(bounds, own(), all.size, () => shares.size);
       if (hasIt()) return true;
-      removeExpired(shares.get(workspaceId)?.values() ?? [], now);
+      // One that has none has space.
+      removeExpired(shares.get(workspaceId)!.values(), now);
       return hasIt();
     },
     add({ workspaceId, id, body, until }) {

@@ -37,4 +37,13 @@ describe("createMemoryAudit", () => {
     add("ws_other", 1, 6_000);
     expect([count("ws_small"), count("ws_flood"), count("ws_other")]).toEqual([100, 4_950, 4_950]);
   });
+
+  it("full of workspaces that have one entry each, the first loses it, and adds another", () => {
+    const audit = createMemoryAudit();
+    for (let n = 1; n <= 10_001; n++) audit.record({ ...entry(n), workspaceId: `ws_${n}` });
+    const read = (n: number) => audit.readAudit({ workspaceId: `ws_${n}`, among: 10, limit: 10 }) as AuditSlice;
+    expect([1, 2, 10_001].map((n) => read(n).entries.length)).toEqual([0, 1, 1]);
+    audit.record({ ...entry(10_002), workspaceId: "ws_1" });
+    expect([1, 2, 3].map((n) => read(n).entries.length)).toEqual([1, 0, 1]);
+  });
 });

@@ -195,6 +195,9 @@ export function outcomesClauses(all: Clause): void {
       const rows = await read(store, { by: ["tags"], from: NOON, to: at + DAY });
       expect(rows.flatMap(({ tags, counts: [n] }) => (tags?.[0] === OTHER ? [] : [[tags?.[0], n]]))).toHaveLength(3);
       expect(rows).toContainEqual({ tags: ["a"], counts: counts(2), spent: 0 });
+      for (const level of ["minute", "hour", "day"] as const) await store.pruneOutcomes(level, at + 2 * DAY, 100);
+      const anew = ["g", "h", "i"].map((tag) => cell({ minute: at, tags: [tag] }));
+      expect((await store.countOutcomes(flush(8, anew, { maxTagSets: 3, at }))).folded).toEqual([]);
     },
   );
 
@@ -218,7 +221,7 @@ export function outcomesClauses(all: Clause): void {
       const prune = async () => {
         for (const level of ["minute", "hour", "day"] as const) {
           let slices = 0;
-          while ((await store.pruneOutcomes(level, NOON + 900 * DAY, 1)) === 1) slices++;
+          while ((await store.pruneOutcomes(level, NOON + 900 * DAY, 2)) === 2) slices++;
           expect(slices, "it comes to an end").toBeLessThan(50);
         }
       };
@@ -227,7 +230,7 @@ export function outcomesClauses(all: Clause): void {
           (row) => row.balance,
         );
       await prune();
-      expect(await store.pruneOutcomes("day", NOON + 900 * DAY, 1)).toBe(0);
+      expect(await store.pruneOutcomes("day", NOON + 900 * DAY, 2)).toBe(0);
       expect(await totals({ keyId: keyRow(1).id })).toEqual([94]);
       expect(await totals({ externalId: "a" })).toEqual([94]);
       expect(await totals({ externalId: "b" })).toEqual([]);
