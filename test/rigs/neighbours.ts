@@ -83,7 +83,7 @@ export interface Control {
   readonly fault: Fault;
   /**
    * `slower`: the median of the neighbour's calls, on connections that stay or on others, is three times that of a run
-   * with nothing taken out.
+   * with nothing taken out, each times the part of the time in which the host let the server run.
    */
   readonly caughtBy: Problem | "slower";
 }
@@ -103,7 +103,7 @@ export const CONTROLS: readonly Control[] = [
   { attack: "limiter flood", fault: { limiterShare: false }, caughtBy: "refused" },
   { attack: "chunks of a byte, many", fault: { without: "paced-reads" }, caughtBy: "p50" },
   { attack: "a thousand limits", fault: { without: "fair-turns" }, caughtBy: "slower" },
-  { attack: "bodies pipelined", fault: { without: "long-json" }, caughtBy: "slower" },
+  { attack: "bodies of one connection", fault: { without: "long-json" }, caughtBy: "slower" },
   { attack: "bodies at once", fault: { without: "body-memory" }, caughtBy: "kept" },
   {
     attack: "long tags of two bytes a character, a slow store",
@@ -116,10 +116,12 @@ export const CONTROLS: readonly Control[] = [
 ];
 
 /** A server that ended before it could show anything else is found out too. @param whole with nothing taken out */
-function isCaught({ caughtBy }: Control, { problems, neighbour }: NeighboursReport, whole?: NeighboursReport): boolean {
+function isCaught({ caughtBy }: Control, report: NeighboursReport, whole?: NeighboursReport): boolean {
+  const { problems } = report;
   if (problems.includes("dead")) return true;
   if (caughtBy !== "slower") return problems.includes(caughtBy);
-  return (["kept", "anew"] as const).some((calls) => neighbour[calls].p50 > SLOWER * whole!.neighbour[calls].p50);
+  const took = (calls: "kept" | "anew", { neighbour, share }: NeighboursReport) => neighbour[calls].p50 * share;
+  return (["kept", "anew"] as const).some((calls) => took(calls, report) > SLOWER * took(calls, whole!));
 }
 const SLOWER = 3;
 

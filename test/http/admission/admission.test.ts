@@ -149,6 +149,22 @@ describe("createAdmission: what is held ends with its request", () => {
     expect(all.held()).toBeLessThan(MIB);
   });
 
+  it("bodies that arrive leave space for the values of those that have come", () => {
+    const all = admission();
+    const holdOfOne = () => {
+      const hold = all.arrive("Bearer one");
+      hold.belongsTo("one");
+      return hold;
+    };
+    const first = holdOfOne();
+    let last = first;
+    let waiting = first.growBody(10_000);
+    while (waiting === undefined) waiting = (last = holdOfOne()).growBody(10_000);
+    waiting.catch(() => undefined);
+    last.abandon();
+    expect(first.growValues(300_000)).toBeUndefined();
+  });
+
   it("a workspace that holds next to nothing is served at once, whatever others hold", async () => {
     const all = createAdmission({ ...ADMISSION_BOUNDS, wait: 60_000 });
     // So many that they take the whole budget, if they may. What does not fit waits for ever.
