@@ -149,6 +149,33 @@ describe("createAdmission: what is held ends with its request", () => {
     expect(all.held()).toBeLessThan(MIB);
   });
 
+  it.each(["parse", "makePage"] as const)("%s: one of each workspace at a time", async (name) => {
+    const all = createAdmission({ ...ADMISSION_BOUNDS, wait: 60_000 });
+    const begun: string[] = [];
+    for (const workspaceId of ["one", "one", "one", "other"]) {
+      const hold = all.arrive(`Bearer ${workspaceId}`);
+      hold.belongsTo(workspaceId);
+      const act = () => (begun.push(workspaceId), new Promise<never>(() => undefined));
+      void hold[name](act);
+    }
+    await new Promise((resolve) => setTimeout(resolve));
+    expect(begun).toEqual(["one", "other"]);
+  });
+
+  it("more requests than take some milliseconds are not begun in one tick", async () => {
+    const all = createAdmission(ADMISSION_BOUNDS);
+    let begun = 0;
+    const begin = async () => {
+      await all.arrive(undefined).turn(false);
+      begun++;
+      for (const began = performance.now(); performance.now() - began < 1;);
+    };
+    const beginning = Array.from({ length: 200 }, begin);
+    await new Promise((resolve) => setTimeout(resolve));
+    expect(begun).toBeLessThan(200);
+    await Promise.all(beginning);
+  });
+
   it("bodies that arrive leave space for the values of those that have come", () => {
     const all = admission();
     const holdOfOne = () => {
