@@ -284,7 +284,7 @@ describe("package: types", () => {
     export const spent = (account: Account): boolean =>
       spend(account, () => new Map(), 1, periodOf({ interval: "daily", amount: 1 }, 0), 0).result.ok;
     export const handler: Handler = createHandler(memoryStore(), { docsBase: "https://docs.example.com" });
-    export const listening: Promise<{ url: string }> = createServer(memoryStore(), { requestLimit: { limit: 1, duration: 1 } }).listen({ port: 0 });
+    export const listening: Promise<{ url: string }> = createServer(memoryStore(), { requestLimit: { limit: 1, duration: 1_000 } }).listen({ port: 0 });
     // @ts-expect-error there is no option of this name
     export const misspelt = () => createServer(memoryStore(), { docbase: "https://docs.example.com" });
     const stores: Store[] = [memoryStore(), sqliteStore("keys.db")];
