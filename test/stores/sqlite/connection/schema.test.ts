@@ -416,6 +416,27 @@ describe("prepareSchema: counts of a version that kept each set of tags for good
     await again.close();
   });
 
+  it("a piece says how long it took, and what no count names is removed in slices", async () => {
+    const place = path();
+    const store = sqliteStore(place);
+    const { busy } = await store.countOutcomes(flush(1, ["a", "b", "c"]));
+    expect(busy).toBeGreaterThanOrEqual(0);
+    const sets = () =>
+      inspect(place, (db) => db.prepare("SELECT count(*) FROM keystile_tag_sets").pluck().get()) as number;
+    let before = sets();
+    // Two, and that of others.
+    expect(before).toBe(3);
+    for (const level of ["minute", "hour", "day"] as const)
+      for (let removed = 1; removed > 0;) {
+        removed = await store.pruneOutcomes(level, START + 9 * 86_400_000, 1);
+        const after = sets();
+        expect([removed <= 1, before - after <= 1]).toEqual([true, true]);
+        before = after;
+      }
+    expect(before).toBe(0);
+    await store.close();
+  });
+
   it("an account that is quiet costs a removal nothing, and what nobody has any more is removed", async () => {
     const place = path();
     const store = sqliteStore(place);
