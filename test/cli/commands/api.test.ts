@@ -48,7 +48,7 @@ describe("api: requests", () => {
       "--key-id",
       "key_1",
       "--expires",
-      "1.0e3",
+      "1.9e12",
       "--name",
       "null",
       "--enabled",
@@ -56,7 +56,7 @@ describe("api: requests", () => {
     await runAs(ROOT_KEY, argv, server);
     await runAs(ROOT_KEY, ["api", "keys", "update-key", "--key-id", "key_1", "--enabled", "false"], server);
     expect(server.seen.map(({ body }) => body)).toEqual([
-      { keyId: "key_1", expires: 1_000, name: null, enabled: true },
+      { keyId: "key_1", expires: 1_900_000_000_000, name: null, enabled: true },
       { keyId: "key_1", enabled: false },
     ]);
   });

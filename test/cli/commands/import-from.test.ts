@@ -119,7 +119,7 @@ describe("import --from better-auth", () => {
     const { open, ...file } = await database();
     const { code, stdout, stderr } = await file.import(...FROM, "--source", betterAuthFile(ROWS));
     expect([code, JSON.parse(stdout)]).toEqual([1, { migrated: 4, failed: 2 }]);
-    expect(stderr).toContain("row 5: INVALID_KEY: ratelimits[0].duration: must be an integer from 1000");
+    expect(stderr).toContain("row 5: INVALID_KEY: ratelimits[0].duration: must be in milliseconds, 1000 at least");
     expect(stderr).toContain("row 6: INVALID_HASH: ");
     expect(stderr).toMatch(/ 1 {2}refillInterval: neither a day nor a month/);
     expect(stderr).toMatch(/ 1 {2}permissions: one has a \*/);
