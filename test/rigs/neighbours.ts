@@ -111,6 +111,7 @@ export const CONTROLS: readonly Control[] = [
     caughtBy: "memory",
   },
   { attack: "long tags, little memory", fault: { without: "shares-of-counts" }, caughtBy: "uncounted" },
+  { attack: "roles of wildcards", fault: { without: "slices" }, caughtBy: "slower" },
   { attack: "updates", fault: { without: "shares-of-audit" }, caughtBy: "washed" },
   { attack: "updates that change nothing", fault: { without: "comparison-of-writes" }, caughtBy: "recorded" },
 ];

@@ -27,6 +27,7 @@ const REPLACED = {
   "shares-of-counts": "verify/outcome-meter",
   "shares-of-audit": "stores/sqlite/tables/audit-table",
   "comparison-of-writes": "keyring/write",
+  slices: "lib/slices",
 } as const;
 export type Without = keyof typeof REPLACED;
 
