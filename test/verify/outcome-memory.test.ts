@@ -1,6 +1,7 @@
 /**
- * Counts are bounded in bytes, with all that waits for the store and for its writer thread: a process goes on whose heap
- * has less space than the tags that it is sent, and no more of them is alive than two thirds of the memory for counts.
+ * Counts are bounded in bytes, with all that waits for the store and for its writer thread: a process goes on whose
+ * heap has less space than the tags that it is sent, and of those no more is alive than two thirds of the memory for
+ * counts.
  */
 import { expect, it } from "vitest";
 import { buildWorker, buildWriter, nextMessage, startWorker } from "../rigs/workers.js";

@@ -1,4 +1,4 @@
-/** What the servers of the rig keep their rows in: a file, with or without a writer thread, or a PostgreSQL database. */
+/** What the servers of the rig keep their rows in: a file, with or without a writer thread, or a database. */
 import pg from "pg";
 import type { Store } from "../../../src/index.js";
 import { postgresStore } from "../../../src/stores/postgres/index.js";

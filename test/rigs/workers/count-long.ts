@@ -1,6 +1,6 @@
 /**
- * Counts calls with tags that all differ, of two workspaces in turns, and tells how much was alive in its heap. Run with
- * `--expose-gc`.
+ * Counts calls with tags that all differ, of two workspaces in turns, and tells how much was alive in its heap. Run
+ * with `--expose-gc`.
  */
 import { createKeyring } from "../../../src/keyring/keyring.js";
 import { sqliteStore } from "../../../src/stores/sqlite/index.js";
