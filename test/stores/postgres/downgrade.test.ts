@@ -102,7 +102,7 @@ describe.skipIf(noPostgres !== undefined)("downgradeScript: on a server", () => 
     const first = SCHEMA_VERSION - STEPS.length + STEPS.findIndex((step) => typeof step !== "function");
     const refused = await pool.query(downgradeScript("keystile", first, ALL)).then(
       () => undefined,
-      ({ code }: { code?: unknown }) => code,
+      (error: unknown) => (error as { code?: unknown }).code,
     );
     expect([before, refused ?? (await has())]).toEqual([true, refused === undefined ? false : "KS010"]);
     await pool.query(scriptOf("keystile", STEPS));
