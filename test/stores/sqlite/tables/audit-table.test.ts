@@ -219,6 +219,34 @@ describe("sqliteStore: audit trail, in one transaction with the change", () => {
     expect(left).toEqual([1501, 502, 10, 10]);
   });
 
+  it.each([
+    ["nobody is left less than its share", 100, [600, 500, 10], [22, 78, 10]],
+    [
+      "the largest goes down to its share before the next",
+      425,
+      [30, ...Array.from({ length: 40 }, () => 10)],
+      [9, ...Array.from({ length: 27 }, () => 9), ...Array.from({ length: 13 }, () => 10)],
+    ],
+  ])("rows: %s", async (_, rows, had, left) => {
+    const place = path();
+    const store = open(place, { audit: { rows } });
+    const other = new Database(place);
+    const insert =
+      other.prepare(`INSERT INTO keystile_audit (time, workspace_id, actor_kind, operation, ids, fields, count)
+      WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+      SELECT '2020-01-01T00:00:00.000Z', ?, 'program', 'old', '[]', '[]', 1 FROM n`);
+    for (const [n, entries] of had.entries()) insert.run(entries, `ws_${n}`);
+    other.close();
+    await createKeyring(store, { clock, workspaceId: "ws_new" }).updateWorkspace({ enabled: false });
+    const counts = inFile<{ id: string; n: number }>(
+      place,
+      "SELECT workspace_id AS id, count(*) AS n FROM keystile_audit WHERE workspace_id <> 'ws_new' GROUP BY 1",
+    );
+    const of = (id: string) => counts.find((one) => one.id === id)?.n ?? 0;
+    const [first, ...others] = had.map((__, n) => of(`ws_${n}`));
+    expect([first, ...(rows === 100 ? others : others.sort((x, y) => x - y))]).toEqual(left);
+  });
+
   it("two processes' stores write one trail", async () => {
     const place = path();
     const stores = [open(place), open(place, { writer: program })];
