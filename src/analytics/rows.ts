@@ -5,6 +5,7 @@ import type { Store } from "../contracts/store.js";
 import type { VerificationCode } from "../contracts/types.js";
 import { nextTurn } from "../lib/after-input.js";
 import { mergeRuns } from "../lib/merge-runs.js";
+import { inSteps } from "../lib/slices.js";
 import type { AnalyticsDimension, Plan } from "./query.js";
 
 /** Counts that are read in one turn of the event loop. */
@@ -72,7 +73,7 @@ async function sortInTurns<T>(items: readonly T[], compare: (a: T, b: T) => numb
     runs.push(items.slice(start, start + ROWS_A_TURN).sort(compare));
     await nextTurn();
   }
-  return mergeRuns(runs, compare, nextTurn);
+  return inSteps(mergeRuns(runs, compare, nextTurn));
 }
 
 /**

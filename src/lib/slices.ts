@@ -4,6 +4,7 @@
  *
  * Why by what steps cost and not by the clock: what is done at once is the same on every machine.
  */
+import type { MaybePromise } from "../contracts/types.js";
 import { inNextTurn } from "./after-input.js";
 import { Fifo } from "./fifo.js";
 
@@ -14,6 +15,27 @@ const SMALL = 1_000;
 
 /** Called after a step with what it cost. @returns when to go on; undefined: at once */
 export type Pause = (cost: number) => Promise<void> | undefined;
+
+/** Work that pauses after its steps. */
+export type Steps<T> = Generator<Promise<void> | undefined, T>;
+
+/** Does work. @returns a promise only if one of its pauses has to be waited for */
+export function inSteps<T>(work: Steps<T>): MaybePromise<T> {
+  for (;;) {
+    const { done, value } = work.next();
+    if (done === true) return value;
+    if (value !== undefined) return goOn(work, value);
+  }
+}
+
+async function goOn<T>(work: Steps<T>, first: Promise<void>): Promise<T> {
+  for (let pause: Promise<void> | undefined = first; ;) {
+    if (pause !== undefined) await pause;
+    const { done, value } = work.next();
+    if (done === true) return value;
+    pause = value;
+  }
+}
 
 /** @returns makes the pauses of one piece of work. Of all pieces that wait, one goes on in each turn: a queue */
 export function createSlices(): () => Pause {

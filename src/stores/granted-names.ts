@@ -3,7 +3,7 @@
  * and its own. A key may have 100 roles of 1,000 permissions, so the lists are merged in steps.
  */
 import { mergeRuns } from "../lib/merge-runs.js";
-import type { Pause } from "../lib/slices.js";
+import type { Pause, Steps } from "../lib/slices.js";
 import { type GrantedNames, sortUnique } from "./key-record.js";
 
 /** Some permissions. */
@@ -31,20 +31,20 @@ export function partsOf(ids: readonly string[]): string[][] {
 }
 
 /** @param own the key's own permissions */
-export async function grantedNames(
+export function* grantedNames(
   own: readonly NamedPart[],
   roles: readonly NamedRole[],
   pause: Pause,
-): Promise<GrantedNames> {
+): Steps<GrantedNames> {
   const lists = [...own, ...roles].map((part) => part.permissions);
   const names = Object.freeze(sortUnique(roles.map(({ name }) => name)));
-  return Object.freeze({ permissions: await mergeSorted(lists, pause), roles: names });
+  return Object.freeze({ permissions: yield* mergeSorted(lists, pause), roles: names });
 }
 
 /** One frozen list of all items, sorted, each once. @param lists that are so themselves */
-export async function mergeSorted(lists: readonly (readonly string[])[], pause: Pause): Promise<readonly string[]> {
-  const merged = Object.freeze(await mergeRuns(lists, (a, b) => (a < b ? -1 : Number(a > b)), pause));
+export function* mergeSorted(lists: readonly (readonly string[])[], pause: Pause): Steps<readonly string[]> {
+  const merged = Object.freeze(yield* mergeRuns(lists, (a, b) => (a < b ? -1 : Number(a > b)), pause));
   // Whoever gets it looks through it.
-  await pause(READ_COST * merged.length);
+  yield pause(READ_COST * merged.length);
   return merged;
 }

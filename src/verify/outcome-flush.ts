@@ -142,7 +142,8 @@ export function createOutcomeCounter(store: Store, options: AnalyticsOptions, of
     get bytes() {
       return Math.floor(memory / 3 / sharers.open);
     },
-    ...{ tagSets, admits },
+    tagSets,
+    admits,
   };
   /** Of keys that were not found, by workspace. */
   let unknown = new Map<string, Counted>();
@@ -199,7 +200,7 @@ export function createOutcomeCounter(store: Store, options: AnalyticsOptions, of
     const days = { minute: 1, hour: 14, day: 400, ...keep };
     for (const level of Object.keys(LEVELS) as OutcomeLevel[]) {
       const before = now - (days[level] as number) * LEVELS.day;
-      while (closesAt === Infinity && (await store.pruneOutcomes(level, before, PRUNED)) === -1) await pause(10);
+      while (closesAt === Infinity && (await store.pruneOutcomes(level, before, PRUNED)) === PRUNED) await pause(10);
     }
   };
   const flush = async (): Promise<void> => {

@@ -6,7 +6,7 @@
  */
 import type { ApiRow, RowChange, WorkspaceRow } from "../../contracts/store.js";
 import { deepFreeze } from "../../lib/deep-freeze.js";
-import { createSlices, type Pause } from "../../lib/slices.js";
+import { createSlices, inSteps, type Pause } from "../../lib/slices.js";
 import { createBoundedMap, sizeOfTexts } from "../codec/bounded-map.js";
 import { decodeEntity } from "../codec/entity-codec.js";
 import { decodeGrants } from "../codec/key-codec.js";
@@ -113,9 +113,12 @@ export function createReferences(session: Session, schema: string): References {
     const roles = ids.roles.flatMap((id) => (found.get(`roles ${id}`) as Role | undefined) ?? []);
     const isWhole = roles.length === ids.roles.length && [...own, ...roles].every((part) => part.isWhole);
     const pause = slices();
-    const named = await grantedNames(own, roles, pause);
+    const named = await inSteps(grantedNames(own, roles, pause));
     const parts = [...own, ...roles].map((part) => part.ids);
-    const all = Object.freeze({ ...named, ids: await mergeSorted([sortUnique([...ids.roles]), ...parts], pause) });
+    const all = Object.freeze({
+      ...named,
+      ids: await inSteps(mergeSorted([sortUnique([...ids.roles]), ...parts], pause)),
+    });
     const size = text.length + sizeOfTexts(all.permissions) + sizeOfTexts(all.roles) + sizeOfTexts(all.ids);
     if (isWhole && began === generation) grants.set(text, all, size);
     await pause(READ_COST * all.permissions.length);

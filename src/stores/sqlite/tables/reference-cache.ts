@@ -7,7 +7,7 @@
 import type { ApiRow } from "../../../contracts/store.js";
 import type { MaybePromise } from "../../../contracts/types.js";
 import { deepFreeze } from "../../../lib/deep-freeze.js";
-import { createSlices } from "../../../lib/slices.js";
+import { createSlices, inSteps, type Steps } from "../../../lib/slices.js";
 import { createBoundedMap, sizeOfTexts } from "../../codec/bounded-map.js";
 import { decodeEntity, type EntityRaw } from "../../codec/entity-codec.js";
 import { decodeGrants } from "../../codec/key-codec.js";
@@ -75,35 +75,38 @@ export function createReferenceCache(handle: Handle): ReferenceCache {
   const slices = createSlices();
   /** What is being read, unless something changed since. */
   const reading = new Map<string, Promise<GrantedNames>>();
-  const read = async (text: string, mayKeep: () => boolean): Promise<GrantedNames> => {
+  const read = function* (text: string, mayKeep: () => boolean): Steps<GrantedNames> {
     const pause = slices();
     const ids = decodeGrants(text);
     const own: NamedPart[] = [];
     for (const part of partsOf(ids.permissions)) {
       own.push(readPart(part));
-      await pause(READ_COST * part.length);
+      yield pause(READ_COST * part.length);
     }
     const found: NamedRole[] = [];
     for (const id of ids.roles) {
       const role = roles.get(id);
       if (role !== undefined) found.push(role);
-      await pause(READ_COST * (role?.permissions.length ?? 1));
+      yield pause(READ_COST * (role?.permissions.length ?? 1));
     }
-    const names = await grantedNames(own, found, pause);
+    const names = yield* grantedNames(own, found, pause);
     const isWhole = found.length === ids.roles.length && [...own, ...found].every((part) => part.isWhole);
     if (isWhole && mayKeep())
       shared.set(text, names, text.length + sizeOfTexts(names.permissions) + sizeOfTexts(names.roles));
-    await pause(READ_COST * names.permissions.length);
+    yield pause(READ_COST * names.permissions.length);
     return names;
   };
   const grants = (text: string): MaybePromise<GrantedNames> => {
     if (text === "") return NOTHING;
     const known = shared.get(text) ?? reading.get(text);
     if (known !== undefined) return known;
-    const isLatest = (): boolean => reading.get(text) === names;
-    const names = read(text, isLatest).finally(() => isLatest() && reading.delete(text));
-    reading.set(text, names);
-    return names;
+    let waiting: Promise<GrantedNames> | undefined;
+    const isLatest = (): boolean => reading.get(text) === waiting;
+    const names = inSteps(read(text, isLatest));
+    if (!(names instanceof Promise)) return names;
+    waiting = names.finally(() => isLatest() && reading.delete(text));
+    reading.set(text, waiting);
+    return waiting;
   };
   return {
     api: apis.get,
