@@ -100,7 +100,7 @@ export function createReferenceCache(handle: Handle): ReferenceCache {
     if (text === "") return NOTHING;
     const known = shared.get(text) ?? reading.get(text);
     if (known !== undefined) return known;
-    let waiting: Promise<GrantedNames> | undefined;
+    let waiting: Promise<GrantedNames> | undefined = undefined;
     const isLatest = (): boolean => reading.get(text) === waiting;
     const names = inSteps(read(text, isLatest));
     if (!(names instanceof Promise)) return names;
