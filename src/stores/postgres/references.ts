@@ -70,12 +70,12 @@ export function createReferences(session: Session, schema: string): References {
   // A subquery for each, which is a step in the index: the plan of a join may be made when there are few rows. Of an
   // array PostgreSQL expects ten items, and of a function that returns rows so many that it would compile the plan.
   const namesOf = (ids: string): string => `pg_catalog.array_to_json(ARRAY(
-    SELECT (SELECT p.name FROM ${schema}.entities p WHERE p.kind = 'permissions' AND p.id = i.id)
+    SELECT (SELECT p.name FROM ${schema}.entities p WHERE p.kind = 'permissions'::text AND p.id = i.id)
     FROM pg_catalog.unnest(ARRAY(SELECT pg_catalog.jsonb_array_elements_text(${ids}))) i(id) ORDER BY 1))::text AS names`;
   // The server looks up the permissions of roles: 100,000 rows of their own took half a second to decode.
   const byIds: Statement = {
     isRead: true,
-    text: `SELECT e.kind, ${ENTITY_COLUMNS}, (SELECT ${namesOf("e.body::jsonb -> 'permissions'")} WHERE e.kind = 'roles')
+    text: `SELECT e.kind, ${ENTITY_COLUMNS}, (SELECT ${namesOf("e.body::jsonb -> 'permissions'::text")} WHERE e.kind = 'roles'::text)
       FROM pg_catalog.jsonb_array_elements($1::text::jsonb) w
       JOIN ${schema}.entities e ON e.kind = w ->> 0 AND e.id = w ->> 1`,
   };

@@ -13,7 +13,7 @@ import { openerOf } from "./support.js";
 
 /** What stands before a parenthesis in SQL and is no function that a schema could hold. */
 const KEYWORDS = new Set([
-  ..."and any array as audit accounts case changes coalesce entities exists extract filter from g greatest idempotency join".split(
+  ..."and any array as audit accounts case changes coalesce entities exists extract filter from g i greatest idempotency join".split(
     " ",
   ),
   ..."all materialized lateral idempotency_counts in keys least not nullif on or over select then values when where conflict leases".split(
