@@ -10,7 +10,7 @@ import type {
   VerifyKeyRatelimitData,
 } from "../../src/contracts/types.js";
 import { balanceAt, spend } from "./naive-credits.js";
-import type { ModelLimiter } from "./naive-limits.js";
+import type { modelLimiter } from "../ratelimit/model.js";
 import { type Ask, holds } from "./naive-permissions.js";
 import { ADMITS } from "./vocabulary.js";
 import {
@@ -27,7 +27,7 @@ import {
 
 /** Who verifies: a node with its own buckets, bound to a workspace or not. */
 export interface ModelVerifier {
-  readonly limiter: ModelLimiter;
+  readonly limiter: ReturnType<typeof modelLimiter>;
   readonly workspace: ModelWorkspace | undefined;
 }
 
@@ -107,7 +107,7 @@ export function judge(world: World, verifier: ModelVerifier, verification: Verif
     name: [...name].slice(0, 128).join(""),
     limit: bring(check.limit, 1, 1_000_000),
     duration: bring(check.duration, 1_000, 2_592_000_000),
-    reset: bring(verdicts[i]!.reset, 1_000, 2_592_000_000),
+    reset: bring(Math.ceil(verdicts[i]!.reset), 1_000, 2_592_000_000),
     remaining: bring(verdicts[i]!.remaining, 0, 1_000_000),
     autoApply,
   }));

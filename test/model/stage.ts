@@ -9,7 +9,7 @@ import type { MaybePromise } from "../../src/contracts/types.js";
 import { createKeyring, type Keyring } from "../../src/keyring/keyring.js";
 import { createVerifier, type Verifier } from "../../src/verify/verifier.js";
 import type { Dice } from "./dice.js";
-import { modelLimiter } from "./naive-limits.js";
+import { modelLimiter } from "../ratelimit/model.js";
 import type { ModelVerifier } from "./naive-verify.js";
 import { createWorld, type ModelLimit, type ModelWorkspace, type World } from "./world.js";
 
