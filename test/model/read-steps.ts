@@ -51,6 +51,7 @@ export async function readKey(stage: Stage): Promise<void> {
     ...((key.credits.remaining !== null || key.credits.refill !== undefined) && {
       credits: showCredits(key.credits, world.now),
     }),
+    ...(sourceOf(key) === "identity" && { ownerCredits: showCredits(drawnOn(key), world.now) }),
     ...(identity !== undefined && { identity: showIdentity(identity) }),
     ...(key.limits.length > 0 && { ratelimits: showLimits(key.limits) }),
     ...(key.allowlist.length > 0 && { ipAllowlist: key.allowlist }),
