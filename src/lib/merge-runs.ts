@@ -5,7 +5,7 @@ import type { Pause, Steps } from "./slices.js";
 const STEP = 2_500;
 
 /**
- * One list of all items, in order; of those that are equal, one.
+ * Merges sorted runs into one sorted list without duplicates.
  * @param runs in order, each without items that are equal
  * @param pause called after each step, with the number of its items
  */

@@ -8,7 +8,7 @@ import { type GrantedNames, sortUnique } from "./key-record.js";
 
 /** Some permissions. */
 export interface NamedPart {
-  /** Names of those that are there, sorted, each once. */
+  /** Names of the permissions that exist, sorted, without duplicates. */
   readonly permissions: readonly string[];
   /** Whether all are there. */
   readonly isWhole: boolean;
@@ -41,7 +41,7 @@ export function* grantedNames(
   return Object.freeze({ permissions: yield* mergeSorted(lists, pause), roles: names });
 }
 
-/** One frozen list of all items, sorted, each once. @param lists that are so themselves */
+/** Merges lists that are sorted and have no duplicates into one frozen list that is so too. */
 export function* mergeSorted(lists: readonly (readonly string[])[], pause: Pause): Steps<readonly string[]> {
   const merged = Object.freeze(yield* mergeRuns(lists, (a, b) => (a < b ? -1 : Number(a > b)), pause));
   // Whoever gets it looks through it.

@@ -16,7 +16,7 @@ export interface List {
   readonly note?: Part;
 }
 
-/** A list with what is searched for. @param more below it, of what was found too */
+/** A list under its search field. @param more is shown below the list: what the search found elsewhere */
 export const searched = (view: View, fields: readonly Field[], list: List, more?: Part): Html =>
   html`${askForm(view, list.title, fields, "Search", view.here)}<div id="ks-found">${listed(view, list)}${more}</div>`;
 

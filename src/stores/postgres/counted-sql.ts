@@ -43,7 +43,7 @@ END $f$;${trigger("added", "INSERT", "REFERENCING NEW TABLE AS changed")}${trigg
 `;
 }
 
-/** The way back from {@link countRows}. */
+/** SQL that removes what {@link countRows} makes: triggers, function and table. */
 export function forgetCounts(s: string, table: string): string {
   const triggers = ["added", "removed", "emptied"].map((name) => `DROP TRIGGER ${table}_${name} ON ${s}.${table};`);
   return `${triggers.join(" ")}

@@ -5,7 +5,7 @@ import type { Session, Statement } from "./client.js";
 import { type KeyText, KEY_COLUMNS } from "./keys.js";
 import { isStorable } from "./texts.js";
 
-/** Deleted keys by API. The way back removes who deleted them, and when, as the last two fields of a body. */
+/** Indexes deleted keys by API. `down` cuts `deletedAt` and `deletedBy` off each body, whose last fields they are. */
 export const LIST_DELETED = {
   up: (s: string): string => `CREATE INDEX keys_deleted ON ${s}.keys (api_id, id) WHERE deleted;`,
   down: (s: string): string => String.raw`DROP INDEX ${s}.keys_deleted;

@@ -20,8 +20,8 @@ export const CREATE_KEY_SEARCH = `
     WHERE deleted = 0 AND json_extract(body, '$.expires') IS NOT NULL;`;
 
 /**
- * Deleted keys by API and by identity. The way back removes who deleted them, and when: an earlier version refuses to
- * read a key with a field that it does not know.
+ * Indexes deleted keys by API and by identity. `down` removes `deletedAt` and `deletedBy` from each body: an earlier
+ * version refuses to read a key with a field that it does not know.
  */
 export const LIST_DELETED = {
   up: `
