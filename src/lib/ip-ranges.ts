@@ -26,7 +26,7 @@ const HEX_GROUP = /^[0-9a-f]{1,4}$/i;
  * Whether every list contains the address. Only the prefix of a range counts: `10.9.9.9/8` equals `10.0.0.0/8`. `::/0`
  * also contains every IPv4 address.
  * @param address the client's address as the connection or a proxy reports it; a port is ignored, and so is the zone of
- *   a link-local one (`fe80::1%eth0`) is Absent or malformed, or another address with a zone: in no list
+ *   a link-local one (`fe80::1%eth0`). An absent or malformed address, or another one with a zone, is in no list
  * @param lists entries in the form that {@link isAddressOrRange} accepts; other entries match nothing, and an empty
  *   list contains nothing. Without lists everything is allowed, even a missing address
  * @remarks free without lists, otherwise about 0.7 µs per entry: use {@link createAllowlist} for lists that are used
