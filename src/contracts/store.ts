@@ -104,6 +104,17 @@
  *     the calls in flight, and makes them due again at `until`: what a process took that vanished is not lost.
  *     `settleAlert` says what became of one, which is one more try; unless it was delivered, nothing is changed if it
  *     was taken since, which its `due` tells. Power `alerts`.
+ * 31. `spendWallets` takes its cost from each of several wallets, all or nothing, in one atomic, durable step: of each
+ *     from its accounts in the order given, as much as there is of one before the next. Of each account that it takes
+ *     credits from, clauses 5 to 7, 14, 23 and 27 hold as of one balance. The others stay as they are, but for those at
+ *     their `expires` or past it: nothing is taken from them, and what is left there then counts as forfeited. A
+ *     wallet has what its accounts have together, at most 2^53 − 1, and the result has the least of what the wallets
+ *     have; one with an unlimited account is unlimited, and nothing is taken from it. The result is `stale` if an
+ *     account is not there, or has another calendar than its period. A reservation has a part in each account that it
+ *     took from, all under its id. `settleWallets` settles the parts in one step: it keeps `spent` of each wallet, from
+ *     the parts in the order given, and the rest returns to the accounts that it came from. Parts that have ended by
+ *     then are passed over; if all have, the outcome is how the first of them ended. keystile passes at most two
+ *     wallets of at most 17 accounts, and no account twice. Power `wallets`.
  */
 import type { AuditEntry, AuditQuery, AuditSlice } from "./audit.js";
 import type { AlertChange, AlertQuery, AlertRow, AlertSettlement, AlertTake } from "./alerts.js";
@@ -545,6 +556,27 @@ export interface OnceSpend {
    */
   readonly spend?: Spend;
 }
+/** An account that a call may take credits from (clause 31). */
+export interface WalletAccount {
+  readonly ref: KeyRef;
+  /** `periodOf` its refill at the time of the call; 0 without refill. */
+  readonly period: number;
+  /** Unix time, milliseconds: from then on nothing can be taken from it. Absent: it never expires. */
+  readonly expires?: number;
+}
+/** The accounts of one owner, in the order in which credits are taken from them. */
+export type Wallet = readonly WalletAccount[];
+/** What is to be taken from each of several wallets (clause 31). */
+export interface WalletSpend {
+  /** ≥ 0. */
+  readonly cost: number;
+  /** Unix time, milliseconds. */
+  readonly now: number;
+  /** Reserves the credits instead of spending them. With `once` its record says so. */
+  readonly reservation?: ReservationRequest;
+  /** Of a call with an idempotency key: as for `spendOnce`. */
+  readonly once?: { readonly record: OnceRecord; readonly bounds: OnceBounds };
+}
 /** Names of a store's secrets. */
 export type SecretName = "idempotency";
 /** A node's request for credits to spend from its own memory. */
@@ -719,6 +751,8 @@ export interface StorePowers {
   readonly search?: boolean;
   /** Whether it keeps alerts (clause 30). Absent: false. */
   readonly alerts?: boolean;
+  /** Whether one step takes credits from several accounts (clause 31). Absent: false. */
+  readonly wallets?: boolean;
   /**
    * How changes that other processes make arrive at subscribers. `own`: there are none, because no other process can
    * change what is stored. `polled`: at the latest with `pollChanges`. `pushed`: soon after they are durable, also if
@@ -879,6 +913,17 @@ export interface Store {
   takeAlerts?(take: AlertTake): MaybePromise<AlertRow[]>;
   /** Says what became of one that was taken (clause 30). Power `alerts`. */
   settleAlert?(settlement: AlertSettlement): MaybePromise<void>;
+
+  /**
+   * Takes `cost` credits from each of the wallets (clause 31).
+   * @returns as `spendOnce`; without `once` always `done`
+   */
+  spendWallets?(wallets: readonly Wallet[], request: WalletSpend): MaybePromise<OnceSpend>;
+  /**
+   * Settles a reservation that `spendWallets` made (clause 31).
+   * @param wallets its accounts, those that it took from alone
+   */
+  settleWallets?(wallets: readonly (readonly KeyRef[])[], request: SettleRequest): MaybePromise<Settlement>;
 
   /** Notifies `listener` of every later change; returns a function that unsubscribes. */
   subscribe(listener: (change: Change) => void): () => void;

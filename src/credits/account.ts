@@ -343,6 +343,22 @@ function takeBackReserves(
     : sweep(account, leases, undefined, now);
 }
 
+/**
+ * The account from its expiry on: what is left, and what returns from reserves that have expired, counts as forfeited.
+ * @param leases those that have expired at `now`, or more
+ */
+export function expire(
+  account: Account,
+  leases: ReadonlyMap<string, Lease>,
+  now: number,
+): Omit<Applied<never>, "result"> {
+  const swept = takeBackReserves(account, leases, now);
+  const { remaining } = swept.account;
+  return remaining === 0
+    ? swept
+    : { ...swept, account: move(swept.account, { remaining: -remaining, forfeited: remaining }) };
+}
+
 /** Reserves that {@link sweep} would return to the balance. */
 function expiredReserves(leases: ReadonlyMap<string, Lease>, { generation }: Account, now: number): number {
   let expired = 0;

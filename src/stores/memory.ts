@@ -35,6 +35,14 @@ import {
   spend,
   writtenBalance,
 } from "../credits/account.js";
+import {
+  assertRefs,
+  assertWalletSpend,
+  settleParts,
+  spendFromWallets,
+  type WalletAccounts,
+  type WalletStep,
+} from "../credits/wallet.js";
 import { creditsSource } from "../lib/credits-source.js";
 import { deepFreeze } from "../lib/deep-freeze.js";
 import { newSecret } from "../lib/hash.js";
@@ -64,6 +72,7 @@ const POWERS: StorePowers = Object.freeze({
   analytics: true,
   search: true,
   alerts: true,
+  wallets: true,
   changes: "own",
   durability: "none",
 });
@@ -139,10 +148,18 @@ export function memoryStore(): Store {
   const reserveCredits: Store["reserveCredits"] = (ref, cost, period, now, reservation) => {
     assertReservation(reservation);
     state.endings.forget(now);
-    return onAccount(state, ref, (account, leases) => {
-      const known = () => ({ count: countReservations(leases), hasId: leases.has(reservation.id) });
+    return onAccount(state, ref, (account) => {
+      const known = () => walletAccounts.reservations(ref, reservation.id);
       return reserve(account, () => expiredOf(state, ref, now), known, cost, period, now, reservation);
     });
+  };
+  const walletAccounts: WalletAccounts = {
+    find: (ref) => accounts.get(ref),
+    leases: (ref, now, id) => (id === undefined ? expiredOf(state, ref, now) : leasesOf(state, ref)),
+    reservations(ref, id) {
+      const leases = leasesOf(state, ref);
+      return { count: countReservations(leases), hasId: leases.has(id) };
+    },
   };
   const findKey: Store["findKey"] = (digest) => recordOf(state, keyBy(`digest ${digest}`));
   return closable({
@@ -193,6 +210,20 @@ export function memoryStore(): Store {
       const ended = endedAs(state.endings.find(request.id));
       const settled = onAccount(state, ref, (account, leases) => settle(account, leases, request, ended));
       return settled ?? ended;
+    },
+    spendWallets(wallets, request) {
+      assertWalletSpend(wallets, request);
+      const { now, once } = request;
+      state.endings.forget(now);
+      const take = (cost?: number) => keepStep(state, spendFromWallets(walletAccounts, wallets, request, cost));
+      if (once === undefined) return { outcome: "done", spend: take() };
+      return spendOnce(recorded, take, request.cost, now, once.record, once.bounds);
+    },
+    settleWallets(wallets, request) {
+      assertSettle(request);
+      assertRefs(wallets);
+      const ended = () => endedAs(state.endings.find(request.id));
+      return keepStep(state, settleParts(walletAccounts, wallets, request, ended));
     },
     readBalances: (queries, now) =>
       queries.map(({ keyId, identityId, period }) => {
@@ -337,6 +368,15 @@ function onAccount<T>(
   const { account, leases, result } = change(before, leasesOf(state, ref));
   state.accounts.set(ref, account);
   setLeases(state, ref, leases);
+  return result;
+}
+
+/** Stores what a step over several accounts has changed. */
+function keepStep<T>(state: State, { result, changes }: WalletStep<T>): T {
+  for (const { ref, account, leases } of changes) {
+    state.accounts.set(ref, account);
+    setLeases(state, ref, leases);
+  }
   return result;
 }
 

@@ -125,6 +125,8 @@ const METHODS = {
   listAlerts: { reader: ([query]) => list(alertRow, (query as AlertQuery).limit) },
   takeAlerts: { reader: ([take]) => list(alertRow, (take as AlertTake).limit), writes: true },
   settleAlert: { reader: nothing, writes: true },
+  spendWallets: { reader: always(onceSpend), writes: true },
+  settleWallets: { reader: always(settlement), writes: true },
 } as const satisfies Record<Method, Guard>;
 
 /**

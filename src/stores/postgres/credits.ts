@@ -15,7 +15,10 @@ import type {
   OnceSpend,
   Settlement,
   Spend,
+  SettleRequest,
   Store,
+  Wallet,
+  WalletSpend,
 } from "../../contracts/store.js";
 import {
   type Account,
@@ -29,6 +32,7 @@ import {
   type Lease,
   MAX_BALANCE,
 } from "../../credits/account.js";
+import { assertRefs, assertWalletSpend, spendFromWallets } from "../../credits/wallet.js";
 import { endedAs } from "../endings.js";
 import { assertRecord } from "../spend-once.js";
 import { type PostgresRow, type Session, type Statement, writing } from "./client.js";
@@ -47,11 +51,14 @@ export type Credits = Pick<
   | "reserveCredits"
   | "settleCredits"
   | "readBalances"
->;
+> &
+  Required<Pick<Store, "spendWallets" | "settleWallets">>;
 
 /** Most calls in one statement; of those with idempotency keys, of which each takes a lock of the server's table. */
 const MAX_GROUP = 512;
 const MAX_ONCE = 64;
+/** Most calls on several accounts in one statement. */
+const MAX_WALLETS = 128;
 /** Milliseconds for which a statement waits for a lock that other calls wait for with it. */
 const LOCK_MS = 100;
 /** The columns of an account that are numbers. */
@@ -73,6 +80,11 @@ type Tuple = readonly [account: number, ...given: (number | string)[]];
 interface OnceCall {
   readonly n?: number;
   readonly id: string;
+}
+
+/** As `spend_wallets_v1` and `settle_wallets_v1` read it. */
+interface WalletCall {
+  readonly wallets: readonly (readonly (number | readonly (number | null)[])[])[];
 }
 
 const accountOfTuple = ([account]: Tuple): number => account;
@@ -135,12 +147,35 @@ export function createCredits(session: Session, { schema, durability, timeout }:
     isRead: true,
     text: `SELECT i.body FROM ${schema}.idempotency i WHERE i.id = $1 AND i.expires > $2::text::bigint`,
   };
+  const ofWallets = <O>(name: string) =>
+    // Calls of many keys of an owner have its account in common, and it is of the last wallet.
+    grouped<WalletCall, O>(`${name}(`, ({ wallets }) => (wallets.at(-1) ?? []).flat()[0] ?? 0, MAX_WALLETS);
+  const spendsOfWallets = ofWallets<OnceSpend>("spend_wallets_v1");
+  const settlesOfWallets = ofWallets<Settlement>("settle_wallets_v1");
   const idsIn = (place: number) => `(SELECT pg_catalog.jsonb_array_elements_text($${place}::text::jsonb))`;
+  const account = `a.unlimited::text AS unlimited, ${COUNTS.map((name) => `a.${name}::text AS ${name}`).join(", ")},
+      pg_catalog.array_to_json(ARRAY(SELECT pg_catalog.json_build_array(l.holder, l.generation, l.expires, l.held, l.spent, l.is_forfeited, l.reserved)
+        FROM ${schema}.leases l WHERE l.account = a.number))::text AS leases`;
+  const accountsByNumber: Statement = {
+    isRead: true,
+    text: `SELECT a.number::text AS number, ${account} FROM ${schema}.accounts a
+      WHERE a.number IN (SELECT pg_catalog.jsonb_array_elements_text($1::text::jsonb)::bigint)`,
+  };
+  /** What the wallets have: a read takes no lock. */
+  const readWallets = async (wallets: readonly Wallet[], request: WalletSpend): Promise<Spend> => {
+    const refs = wallets.flat().flatMap(({ ref }) => (typeof ref === "number" ? [ref] : []));
+    const rows = await session.run(accountsByNumber, JSON.stringify(refs));
+    const found = new Map<KeyRef, PostgresRow>(rows.map((row) => [Number(row["number"]), row]));
+    const accounts = {
+      find: (ref: KeyRef) => (found.has(ref) ? accountOf(found.get(ref)!) : undefined),
+      leases: (ref: KeyRef) => leasesOf(found.get(ref)!),
+      reservations: () => ({ count: 0, hasId: false }),
+    };
+    return spendFromWallets(accounts, wallets, request).result;
+  };
   const balances: Statement = {
     isRead: true,
-    text: `SELECT o.kind, o.id, a.unlimited::text AS unlimited, ${COUNTS.map((name) => `a.${name}::text AS ${name}`).join(", ")},
-      pg_catalog.array_to_json(ARRAY(SELECT pg_catalog.json_build_array(l.holder, l.generation, l.expires, l.held, l.spent, l.is_forfeited, l.reserved)
-        FROM ${schema}.leases l WHERE l.account = a.number))::text AS leases
+    text: `SELECT o.kind, o.id, ${account}
       FROM (
         SELECT 'key' AS kind, k.id, coalesce(k.account, k.number) AS number FROM ${schema}.keys k WHERE k.id IN ${idsIn(1)}
         UNION ALL SELECT 'identity', e.id, e.account FROM ${schema}.entities e WHERE e.kind = 'identities' AND e.id IN ${idsIn(2)}
@@ -152,12 +187,12 @@ export function createCredits(session: Session, { schema, durability, timeout }:
       assertSpend(cost, period, now);
       return typeof ref === "number" ? ((await spends([ref, cost, period, now])) ?? undefined) : undefined;
     },
-    async spendOnce(ref, cost, period, now, record: OnceRecord, { maxRecords, maxPerWorkspace }: OnceBounds) {
+    async spendOnce(ref, cost, period, now, record: OnceRecord, bounds: OnceBounds) {
       assertSpend(cost, period, now);
       assertRecord(record);
-      const { id, workspaceId, body, until, reservation } = record;
+      const { reservation } = record;
       if (reservation !== undefined) assertReservation(reservation);
-      const call = { cost, period, now, id, ws: workspaceId, body, until, most: maxRecords, share: maxPerWorkspace };
+      const call = { cost, period, ...onceFields(record, bounds, now) };
       const reserve = reservation && { reserve: reservation.id, reserveUntil: reservation.until };
       return once({ ...call, ...reserve, ...(ref !== undefined && { n: typeof ref === "number" ? ref : 0 }) });
     },
@@ -186,6 +221,28 @@ export function createCredits(session: Session, { schema, durability, timeout }:
       assertSettle({ id, spent, now });
       return typeof ref === "number" ? settles([ref, id, spent, now]) : endedAs(undefined);
     },
+    async spendWallets(wallets, request) {
+      assertWalletSpend(wallets, request);
+      const { cost, now, once: { record, bounds } = {} } = request;
+      if (record !== undefined) assertRecord(record);
+      const isOurs = wallets.flat().every(({ ref }) => typeof ref === "number");
+      if (!isOurs || (cost === 0 && record === undefined))
+        return { outcome: "done", spend: await readWallets(wallets, request) };
+      const { id, until } = record?.reservation ?? request.reservation ?? {};
+      return spendsOfWallets({
+        wallets: wallets.map((wallet) =>
+          wallet.map(({ ref, period, expires = null }) => [ref as number, period, expires]),
+        ),
+        ...{ cost, now, id, until },
+        ...(record !== undefined && bounds !== undefined && { once: onceFields(record, bounds, now) }),
+      });
+    },
+    async settleWallets(wallets: readonly (readonly KeyRef[])[], { id, spent, now }: SettleRequest) {
+      assertSettle({ id, spent, now });
+      assertRefs(wallets);
+      const numbers = wallets.map((refs) => refs.filter((ref) => typeof ref === "number"));
+      return settlesOfWallets({ wallets: numbers, ...{ id, spent, now } });
+    },
     async readBalances(queries: readonly BalanceQuery[], now: number): Promise<(CountedBalance | undefined)[]> {
       const idsOf = (of: "keyId" | "identityId") =>
         [...new Set(queries.flatMap(({ [of]: id = [] }) => id))].filter(isStorable);
@@ -199,6 +256,11 @@ export function createCredits(session: Session, { schema, durability, timeout }:
       });
     },
   };
+}
+
+/** What `spend_once_v1` reads of a call besides its account and its cost. */
+function onceFields({ id, workspaceId, body, until }: OnceRecord, bounds: OnceBounds, now: number) {
+  return { now, id, ws: workspaceId, body, until, most: bounds.maxRecords, share: bounds.maxPerWorkspace };
 }
 
 function accountOf(row: PostgresRow): Account | undefined {

@@ -35,7 +35,7 @@ const ONCE = `(SELECT e, ord::integer AS ord, (e ->> 'n')::bigint AS n, (e ->> '
  * Apart, since a block that catches is a subtransaction: a row that is locked in one and updated outside takes a
  * multixact, each time.
  */
-const LOCK_COUNTS = (s: string) =>
+export const LOCK_COUNTS = (s: string) =>
   `PERFORM 1 FROM ${s}.idempotency_counts x WHERE x.workspace_id = ANY (counts) ORDER BY x.workspace_id FOR NO KEY UPDATE;`;
 
 /** The statements that make the functions. @param s the schema, quoted */

@@ -8,6 +8,7 @@ import { alertTables } from "./alerts.js";
 import { LIST_DELETED } from "./search.js";
 import { SHARES } from "./shares-sql.js";
 import { fieldOf } from "./texts.js";
+import { WALLETS } from "./wallets-sql.js";
 
 /** The version of the first schema that was released. */
 const FIRST_VERSION = 4;
@@ -238,6 +239,7 @@ export const STEPS: readonly (((s: string) => string) | Step)[] = [
     refuses: {},
   },
   LIST_DELETED,
+  WALLETS,
 ];
 
 /** What {@link setUpScript} makes. A store works with this version alone. */

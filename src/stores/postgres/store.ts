@@ -177,6 +177,12 @@ export function postgresStore(client: PostgresClient, options: PostgresStoreOpti
     returnCredits: asking(credits.returnCredits as (...given: Parameters<Store["returnCredits"]>) => Promise<never>),
     reserveCredits: asking(credits.reserveCredits as (...given: Parameters<Store["reserveCredits"]>) => Promise<never>),
     settleCredits: asking(credits.settleCredits as (...given: Parameters<Store["settleCredits"]>) => Promise<never>),
+    spendWallets: asking(
+      credits.spendWallets as (...given: Parameters<Required<Store>["spendWallets"]>) => Promise<never>,
+    ),
+    settleWallets: asking(
+      credits.settleWallets as (...given: Parameters<Required<Store>["settleWallets"]>) => Promise<never>,
+    ),
     readBalances: asking(credits.readBalances as (...given: Parameters<Store["readBalances"]>) => Promise<never>),
     readSecret: asking(async () => {
       const [row] = await session.run(readSecret);
@@ -286,6 +292,7 @@ function powersOf({ durability, auditRows }: { durability: string; auditRows: nu
     analytics: true,
     search: true,
     alerts: true,
+    wallets: true,
     changes: "polled",
     durability: durability === "process" ? "process" : "power",
   });

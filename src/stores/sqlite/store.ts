@@ -214,6 +214,7 @@ function wire(connection: Connection, settings: SqliteSettings): WriterStore {
   };
 
   const peekBalance = reading(spending.spendCredits);
+  const peekWallets = reading(spending.spendWallets);
   const store: SqliteStore = {
     path: file.path,
     powers: powersOf(connection, settings),
@@ -267,6 +268,15 @@ function wire(connection: Connection, settings: SqliteSettings): WriterStore {
     settleCredits(...given) {
       assertOpen();
       return spending.settleCredits(...given);
+    },
+    spendWallets(wallets, request) {
+      if (!(request.cost > 0) && request.once === undefined) return peekWallets(wallets, request);
+      assertOpen();
+      return spending.spendWallets(wallets, request);
+    },
+    settleWallets(...given) {
+      assertOpen();
+      return spending.settleWallets(...given);
     },
     readBalances: reading(spending.readBalances),
 
@@ -368,6 +378,7 @@ function powersOf({ handle }: Connection, { durability, audit }: SqliteSettings)
     analytics: true,
     search: true,
     alerts: true,
+    wallets: true,
     changes: isFile ? "polled" : "own",
     durability: isFile ? durability : "none",
   });

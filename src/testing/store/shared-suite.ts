@@ -17,6 +17,7 @@ import { sharedChangesClauses } from "./shared-changes.js";
 import { sharedReservationsClauses } from "./reservations.js";
 import { sharedCreditsClauses } from "./shared-credits.js";
 import type { OpenShared, SharedClause } from "./shared-steps.js";
+import { sharedWalletsClauses } from "./wallets.js";
 import { sharedWritingClauses } from "./shared-writing.js";
 
 const PARTS = [
@@ -28,12 +29,13 @@ const PARTS = [
   sharedIdempotencyClauses,
   sharedPowersClauses,
   sharedAlertsClauses,
+  sharedWalletsClauses,
 ];
 
 /**
  * Adds a test for each clause of the `Store` contract that only two processes can break: duplicates and conflicts
- * between them (4, 13), credits that both spend and draw (5, 14, 26) or spend once (23), changes of one that the other
- * must see and notify (8, 15, 19), what both find and raise (30), and that their powers say so (21).
+ * between them (4, 13), credits that both spend and draw (5, 14, 26, 31) or spend once (23), changes of one that the
+ * other must see and notify (8, 15, 19), what both find and raise (30), and that their powers say so (21).
  * @param functions of your test runner: `sharedStoreSuite({ describe, it }, "mine", () => [myStore(url),
  *   myStore(url)])`
  * @param title names the store in the titles of the tests

@@ -22,6 +22,7 @@ import { roundTripsClauses } from "./round-trips.js";
 import { searchingClauses } from "./searching.js";
 import { spendingClauses } from "./spending.js";
 import { usageClauses } from "./usage.js";
+import { walletsClauses } from "./wallets.js";
 import { writingClauses } from "./writing.js";
 
 const PARTS = [
@@ -43,6 +44,7 @@ const PARTS = [
   searchingClauses,
   auditClauses,
   alertsClauses,
+  walletsClauses,
 ];
 
 /**

@@ -2,8 +2,18 @@
  * Accounts and leases inside one transaction: each account is read once, changed in memory and written once.
  * Cached accounts stay valid from one transaction to the next until another connection writes to the file.
  */
-import type { ReservationRequest, Spend } from "../../../contracts/store.js";
+import type {
+  KeyRef,
+  ReservationRequest,
+  Settlement,
+  SettleRequest,
+  Spend,
+  Wallet,
+  WalletSpend,
+} from "../../../contracts/store.js";
 import { type Account, type Lease, type Applied, reserve, spend, spendRemaining } from "../../../credits/account.js";
+import { settleParts, spendFromWallets, type WalletAccounts, type WalletStep } from "../../../credits/wallet.js";
+import { endedAs } from "../../endings.js";
 import { type Handle, select } from "../connection/handle.js";
 import type { Accounts } from "./account-table.js";
 
@@ -26,9 +36,14 @@ export interface AccountSession {
   ): T | undefined;
   /** Takes credits. `undefined`: there is no such account. @param reservation takes them for one */
   spend(n: number, cost: number, period: number, now: number, reservation?: ReservationRequest): Spend | undefined;
+  /** Takes credits from several accounts. @param cost in place of that of the request */
+  spendWallets(wallets: readonly Wallet[], request: WalletSpend, cost: number): Spend;
+  /** Settles a reservation of several accounts. */
+  settleWallets(wallets: readonly (readonly KeyRef[])[], request: SettleRequest): Settlement;
   /**
-   * The same in one autocommit statement outside a transaction, if the account is cached, nothing of it is leased, and
-   * the file still has the cached value. `undefined`: nothing was changed; spend in a transaction instead.
+   * {@link AccountSession.spend} in one autocommit statement outside a transaction, if the account is cached, nothing
+   * of it is leased, and the file still has the cached value. `undefined`: nothing was changed; spend in a transaction
+   * instead.
    *
    * Why: BEGIN, the poll for changes and COMMIT took 6 µs of 171 (durability "power"; with "process" 1.6 of 18).
    */
@@ -85,6 +100,11 @@ export function createAccountSession(
     of.account = account;
     return result;
   };
+  const walletAccounts = walletAccountsOf(accounts, (n) => find(n)?.account);
+  const keepStep = <T>({ result, changes }: WalletStep<T>): T => {
+    for (const { ref, ...change } of changes) keep(find(ref as number)!, { ...change, result: undefined });
+    return result;
+  };
   return {
     begin() {
       // Inside the transaction no other connection can write: an unchanged version means that the cache matches the
@@ -110,6 +130,14 @@ export function createAccountSession(
       const known = () => accounts.reservations(n, reservation.id);
       return keep(from, reserve(from.account, expired, known, cost, period, now, reservation));
     },
+    spendWallets(wallets, request, cost) {
+      accounts.forgetEndings(request.now);
+      return keepStep(spendFromWallets(walletAccounts, wallets, request, cost));
+    },
+    settleWallets(wallets, request) {
+      const ended = () => endedAs(accounts.endingOf(request.id));
+      return keepStep(settleParts(walletAccounts, wallets, request, ended));
+    },
     compareAndSpend(n, cost, period) {
       const from = isShared ? undefined : cache.get(n);
       // A reserve may have expired, and belong to the balance.
@@ -127,5 +155,17 @@ export function createAccountSession(
       dirty = [];
     },
     forget,
+  };
+}
+
+/**
+ * The accounts of the file as wallets see them; refs of this store are numbers.
+ * @param read an account by its number
+ */
+export function walletAccountsOf(accounts: Accounts, read: (n: number) => Account | undefined): WalletAccounts {
+  return {
+    find: (ref) => (typeof ref === "number" ? read(ref) : undefined),
+    leases: (ref, now, id) => accounts.expiredLeases(ref as number, now, id),
+    reservations: (ref, id) => accounts.reservations(ref as number, id),
   };
 }

@@ -19,6 +19,7 @@ export function countLosses(counters: Counters): CountedLosses {
     ofSpends: (session) => ({
       ...session,
       spend: (...given) => countForfeits(session.spend(...given)),
+      spendWallets: (...given) => countForfeits(session.spendWallets(...given)),
     }),
     ofLeases: ({ drawCredits, returnCredits }) => ({
       drawCredits: (ref, request) => Promise.resolve(drawCredits(ref, request)).then(countForfeits),

@@ -1,5 +1,5 @@
 /** Credit operations of the store: spend, draw and return through group commit; read balances and records directly. */
-import type { KeyRef, Store } from "../../../contracts/store.js";
+import type { KeyRef, OnceSpend, Store } from "../../../contracts/store.js";
 import {
   assertDraw,
   assertReservation,
@@ -12,8 +12,10 @@ import {
   settle,
   spend,
 } from "../../../credits/account.js";
+import { assertRefs, assertWalletSpend, spendFromWallets } from "../../../credits/wallet.js";
 import { endedAs } from "../../endings.js";
 import { assertRecord, bodyAt, spendOnce } from "../../spend-once.js";
+import { walletAccountsOf } from "./account-session.js";
 import type { Accounts } from "./account-table.js";
 import type { GroupCommit } from "./group-commit.js";
 import type { SqliteOnceTable } from "./once-table.js";
@@ -29,12 +31,14 @@ export type Spending = Pick<
   | "reserveCredits"
   | "settleCredits"
   | "readBalances"
->;
+> &
+  Required<Pick<Store, "spendWallets" | "settleWallets">>;
 
 /** An instant at which no lease has expired. */
 const NOBODY_EXPIRED = Number.MIN_SAFE_INTEGER;
 
 export function createSpending(accounts: Accounts, recorded: SqliteOnceTable, group: GroupCommit): Spending {
+  const stored = walletAccountsOf(accounts, accounts.read);
   return {
     spendCredits(ref, cost, period, now) {
       assertSpend(cost, period, now);
@@ -86,6 +90,24 @@ export function createSpending(accounts: Accounts, recorded: SqliteOnceTable, gr
         const ended = endedAs(accounts.endingOf(id));
         return session.change(ref, id, now, (account, leases) => settle(account, leases, request, ended)) ?? ended;
       });
+    },
+    spendWallets(wallets, request) {
+      assertWalletSpend(wallets, request);
+      const { cost, now, once } = request;
+      // Each account as of its own moment: another process may spend in between.
+      if (cost === 0 && once === undefined)
+        return { outcome: "done", spend: spendFromWallets(stored, wallets, request).result };
+      if (once !== undefined) assertRecord(once.record);
+      return group.add((session): OnceSpend => {
+        const take = (taken: number) => session.spendWallets(wallets, request, taken);
+        if (once === undefined) return { outcome: "done", spend: take(cost) };
+        return spendOnce(recorded, take, cost, now, once.record, once.bounds);
+      });
+    },
+    settleWallets(wallets, request) {
+      assertSettle(request);
+      assertRefs(wallets);
+      return group.add((session) => session.settleWallets(wallets, request));
     },
     readBalances(queries, now) {
       for (const { period } of queries) assertSpend(0, period, now);

@@ -36,6 +36,8 @@ export type WriterMethod =
   | "returnCredits"
   | "reserveCredits"
   | "settleCredits"
+  | "spendWallets"
+  | "settleWallets"
   | "adoptDigest"
   | "recordUses"
   | "countOutcomes"

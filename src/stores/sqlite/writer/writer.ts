@@ -129,6 +129,13 @@ export function withWriter<S extends Store>(
     returnCredits: (ref, lease) => callWriter("returnCredits", ref, lease),
     reserveCredits: (...given) => callWriter("reserveCredits", ...given),
     settleCredits: (...given) => callWriter("settleCredits", ...given),
+    spendWallets(wallets, request) {
+      assertOpen();
+      // Without the thread, as above.
+      if (!(request.cost > 0) && request.once === undefined) return reader.spendWallets!(wallets, request);
+      return writer.call("spendWallets", wallets, request);
+    },
+    settleWallets: (...given) => callWriter("settleWallets", ...given),
     recordUses: (uses) => callWriter("recordUses", uses),
     countOutcomes: (flush) => callWriter("countOutcomes", flush),
     readOutcomes: reader.readOutcomes,

@@ -1,0 +1,275 @@
+/** Credits of several accounts in one step: clause 31. */
+import type { KeyRef, OnceSpend, Settlement, Store, WalletAccount, WalletSpend } from "../../contracts/store.js";
+import { expect, faultOf } from "../expect.js";
+import type { Clause } from "./bed.js";
+import { withPower } from "./powers.js";
+import { balance, insert, keyRow, readRow, refOf } from "./rows.js";
+import type { SharedClause, SharedStore } from "./shared-steps.js";
+
+const UNTIL = 1_000;
+const DAYS = 32_000_000_000;
+type Wallets = readonly (readonly WalletAccount[])[];
+
+/** Keys 1 to `given.length`, each with an account of so many credits. */
+async function withAccounts(store: Store, ...given: number[]) {
+  for (const [i, remaining] of given.entries())
+    await insert(store, keyRow(i + 1, { hasCredits: true }), balance(remaining));
+  const refs: KeyRef[] = [];
+  for (const i of given.keys()) refs.push(await refOf(store, `digest-${i + 1}`));
+  return holder(store, refs);
+}
+
+function holder(store: Store, refs: readonly KeyRef[]) {
+  /** The account of key `n`. */
+  const at = (n: number, over: Partial<WalletAccount> = {}): WalletAccount => ({
+    ref: refs[n - 1]!,
+    period: 0,
+    ...over,
+  });
+  const step = async (wallets: Wallets, request: WalletSpend): Promise<OnceSpend> =>
+    store.spendWallets!(wallets, request);
+  return {
+    refs,
+    at,
+    step,
+    spend: async (wallets: Wallets, cost: number, now = 0) => {
+      const { outcome, spend } = await step(wallets, { cost, now });
+      expect(outcome).toBe("done");
+      return spend;
+    },
+    reserve: async (wallets: Wallets, id: string, cost: number, now = 0) =>
+      (await step(wallets, { cost, now, reservation: { id: `res_${id}`, until: UNTIL } })).spend,
+    settle: async (wallets: Wallets, id: string, spent: number, now = 0): Promise<Settlement> =>
+      store.settleWallets!(
+        wallets.map((wallet) => wallet.map(({ ref }) => ref)),
+        { id: `res_${id}`, spent, now },
+      ),
+    /** What keys 1, 2, … have left, and what of theirs is reserved. */
+    left: async (now = 0) => {
+      const queries = refs.map((_, i) => ({ keyId: keyRow(i + 1).id, period: 0 }));
+      const balances = await store.readBalances(queries, now);
+      return balances.map((one) => (one!.reserved === 0 ? one!.remaining : [one!.remaining, one!.reserved]));
+    },
+    totals: async (n: number) => (await store.readBalances([{ keyId: keyRow(n).id, period: 0 }], 0))[0]?.totals,
+    set: async (n: number, remaining: number | null) => {
+      const row = (await readRow(store, "keys", keyRow(n).id))!;
+      const write = { table: "keys", row: { ...row, generation: row.generation + 1 } } as const;
+      expect(await store.write([{ ...write, credits: { period: 0, remaining } }])).toHaveLength(1);
+    },
+  };
+}
+
+export function walletsClauses(all: Clause): void {
+  const clause = withPower(all, "wallets", (store: Store) => store);
+
+  clause("clause 31: a cost is taken from the accounts in order, and all of one before the next", async (open) => {
+    const { at, spend, left } = await withAccounts(await open(), 5, 3, 10);
+    const wallets = [[at(2), at(1), at(3)]];
+    expect(await spend(wallets, 0)).toEqual({ ok: true, remaining: 18 });
+    expect(await spend(wallets, 2)).toEqual({ ok: true, remaining: 16 });
+    expect(await left()).toEqual([5, 1, 10]);
+    expect(await spend(wallets, 8)).toEqual({ ok: true, remaining: 8 });
+    expect(await left()).toEqual([0, 0, 8]);
+    expect(await spend(wallets, 9)).toEqual({ ok: false, remaining: 8 });
+    expect(await spend(wallets, 8)).toEqual({ ok: true, remaining: 0 });
+    expect(await left()).toEqual([0, 0, 0]);
+  });
+
+  clause("clause 31: each wallet pays the whole cost, or none pays anything", async (open) => {
+    const { at, spend, left, totals } = await withAccounts(await open(), 4, 100, 3);
+    const wallets = [[at(1)], [at(3), at(2)]];
+    expect(await spend(wallets, 4)).toEqual({ ok: true, remaining: 0 });
+    expect(await left()).toEqual([0, 99, 0]);
+    expect(await spend(wallets, 1)).toEqual({ ok: false, remaining: 0 });
+    expect(await left()).toEqual([0, 99, 0]);
+    for (const [n, spent] of [1, 2, 3].map((n) => [n, [4, 1, 3][n - 1]!] as const)) {
+      const of = await totals(n);
+      if (of !== undefined) expect(of).toMatchObject({ spent, forfeited: 0 });
+    }
+  });
+
+  clause("clause 31: at its expiry an account gives nothing, and what is left there is forfeited", async (open) => {
+    const { at, spend, left, totals } = await withAccounts(await open(), 5, 10);
+    const wallets = [[at(1, { expires: 50 }), at(2)]];
+    expect(await spend(wallets, 1, 49)).toEqual({ ok: true, remaining: 14 });
+    expect(await spend(wallets, 0, 50)).toEqual({ ok: true, remaining: 10 });
+    expect(await spend(wallets, 11, 50)).toEqual({ ok: false, remaining: 10 });
+    expect(await spend(wallets, 2, 50)).toEqual({ ok: true, remaining: 8 });
+    expect(await left()).toEqual([0, 8]);
+    const of = await totals(1);
+    if (of !== undefined) expect(of).toMatchObject({ spent: 1, forfeited: 4 });
+  });
+
+  clause("clause 31: refills that are due count, each in its account", async (open) => {
+    const store = await open();
+    for (const [n, amount] of [
+      [1, 7],
+      [2, 0],
+    ] as const) {
+      const refill = { interval: "daily", amount } as const;
+      const credits = balance(1, { amount, period: amount === 0 ? 0 : DAYS + 5 });
+      await insert(store, keyRow(n, { hasCredits: true, ...(amount > 0 && { refill }) }), credits);
+    }
+    const { at, spend, left } = holder(store, [await refOf(store, "digest-1"), await refOf(store, "digest-2")]);
+    const wallets = [[at(1, { period: DAYS + 7 }), at(2)]];
+    expect(await spend(wallets, 0)).toEqual({ ok: true, remaining: 16 });
+    expect(await spend(wallets, 16)).toEqual({ ok: true, remaining: 0 });
+    // The calendar has gone on: an earlier period counts nothing.
+    expect(await spend([[at(1, { period: DAYS + 5 }), at(2)]], 0)).toEqual({ ok: true, remaining: 0 });
+    expect((await left()).at(1)).toBe(0);
+    const stale = { ok: false, remaining: 0, stale: true };
+    expect(await spend([[at(1, { period: 0 }), at(2)]], 1)).toEqual(stale);
+    expect(await spend([[at(2)], [at(1, { period: 0 })]], 0)).toEqual(stale);
+  });
+
+  clause(
+    "clause 31: an unlimited account makes its wallet unlimited, and one that is gone the result stale",
+    async (open) => {
+      const store = await open();
+      const { at, spend, set, left } = await withAccounts(store, 5, 10, 3);
+      await set(1, null);
+      expect(await spend([[at(1), at(3)], [at(2)]], 4)).toEqual({ ok: true, remaining: 6 });
+      expect(await spend([[at(1)], [at(3)]], 4)).toEqual({ ok: false, remaining: 3 });
+      expect(await spend([[at(1)]], 4)).toEqual({ ok: true, remaining: null });
+      expect(await left()).toEqual([null, 6, 3]);
+      const { version } = (await readRow(store, "keys", keyRow(3).id))!;
+      await store.write([{ table: "keys", remove: keyRow(3).id, version }]);
+      for (const cost of [0, 1])
+        expect(await spend([[at(2)], [at(3)]], cost)).toEqual({ ok: false, remaining: 0, stale: true });
+      expect(await spend([[at(2)]], 0)).toEqual({ ok: true, remaining: 6 });
+    },
+  );
+
+  clause("clause 31: concurrent spends of wallets that share an account never pass what is there", async (open) => {
+    const { at, spend, left } = await withAccounts(await open(), 30, 30, 40);
+    const spends = Array.from({ length: 60 }, (_, i) => spend([[at(1 + (i % 2))], [at(3)]], 1));
+    const granted = (await Promise.all(spends)).filter((one) => one!.ok).length;
+    expect(granted).toBe(40);
+    const [one, two, three] = (await left()) as number[];
+    expect([60 - one! - two!, three]).toEqual([40, 0]);
+  });
+
+  clause("clause 31: a reservation has a part in each account, and returns what was taken last first", async (open) => {
+    const { at, reserve, settle, spend, left } = await withAccounts(await open(), 5, 10, 12);
+    const wallets = [[at(1), at(2)], [at(3)]];
+    expect(await reserve(wallets, "a", 12)).toEqual({ ok: true, remaining: 0 });
+    expect(await left()).toEqual([
+      [0, 5],
+      [3, 7],
+      [0, 12],
+    ]);
+    expect(await reserve(wallets, "b", 1)).toEqual({ ok: false, remaining: 0 });
+    expect(await settle(wallets, "a", 13)).toEqual({ settled: false, reason: "exceeds" });
+    expect(await left()).toEqual([
+      [0, 5],
+      [3, 7],
+      [0, 12],
+    ]);
+    expect(await settle(wallets, "a", 7)).toEqual({ settled: true });
+    expect(await left()).toEqual([0, 8, 5]);
+    for (const spent of [0, 7])
+      expect(await settle(wallets, "a", spent)).toEqual({ settled: false, reason: "settled" });
+    expect(await settle(wallets, "never", 0)).toEqual({ settled: false, reason: "unknown" });
+    expect(await spend(wallets, 0)).toEqual({ ok: true, remaining: 5 });
+  });
+
+  clause("clause 31: a reservation under an id that is open in any of the accounts is refused", async (open) => {
+    const { at, reserve, settle, left } = await withAccounts(await open(), 5, 10);
+    expect(await reserve([[at(1), at(2)]], "a", 7)).toEqual({ ok: true, remaining: 8 });
+    expect(await reserve([[at(2)]], "a", 1)).toEqual({ ok: false, remaining: 8, refused: "open" });
+    expect(await reserve([[at(1), at(2)]], "a", 1)).toEqual({ ok: false, remaining: 8, refused: "open" });
+    expect(await settle([[at(1), at(2)]], "a", 0)).toEqual({ settled: true });
+    expect(await left()).toEqual([5, 10]);
+  });
+
+  clause("clause 31: what was reserved returns at its time-out to the accounts that it came from", async (open) => {
+    const { at, reserve, settle, spend, left } = await withAccounts(await open(), 5, 10);
+    const wallets = [[at(1), at(2)]];
+    await reserve(wallets, "a", 8);
+    expect(await spend(wallets, 8, UNTIL - 1)).toEqual({ ok: false, remaining: 7 });
+    expect(await spend(wallets, 0, UNTIL)).toEqual({ ok: true, remaining: 15 });
+    expect(await settle(wallets, "a", 8, UNTIL)).toEqual({ settled: false, reason: "expired" });
+    expect(await spend(wallets, 14, UNTIL)).toEqual({ ok: true, remaining: 1 });
+    expect(await left(UNTIL)).toEqual([0, 1]);
+  });
+
+  clause("clause 31: a part that was voided is passed over, and the others are settled", async (open) => {
+    const { at, reserve, settle, set, left } = await withAccounts(await open(), 5, 10, 20);
+    const wallets = [[at(1), at(2)], [at(3)]];
+    await reserve(wallets, "a", 8);
+    await set(1, 50);
+    expect(await left()).toEqual([50, [7, 3], [12, 8]]);
+    expect(await settle(wallets, "a", 8)).toEqual({ settled: true });
+    expect(await left()).toEqual([50, 7, 12]);
+    await reserve([[at(2)], [at(3)]], "b", 1);
+    for (const n of [2, 3]) await set(n, 1);
+    expect(await settle([[at(2)], [at(3)]], "b", 1)).toEqual({ settled: false, reason: "voided" });
+  });
+
+  clause("clause 31: with an idempotency key a repeat takes nothing again, of any account", async (open) => {
+    const store = await open();
+    if (!store.powers.idempotency) return;
+    const { at, step, left } = await withAccounts(store, 5, 10, 8);
+    const wallets = [[at(1), at(2)], [at(3)]];
+    const once = (id: string, cost: number, over: { body?: string; most?: number; now?: number } = {}) => {
+      const { body = "body", most = 2, now = 0 } = over;
+      const record = { workspaceId: "ws_1", id, body, until: 10 };
+      return step(wallets, { cost, now, once: { record, bounds: { maxRecords: most, maxPerWorkspace: most } } });
+    };
+    expect(await once("a", 9)).toEqual({ outcome: "done", spend: { ok: false, remaining: 8 } });
+    expect(await once("a", 7)).toEqual({ outcome: "done", spend: { ok: true, remaining: 1 } });
+    expect(await once("a", 7)).toEqual({ outcome: "repeated", spend: { ok: true, remaining: 1 } });
+    expect(await once("a", 7, { body: "other" })).toEqual({ outcome: "mismatch" });
+    expect(await once("b", 0)).toEqual({ outcome: "done", spend: { ok: true, remaining: 1 } });
+    expect(await once("c", 1)).toEqual({ outcome: "full" });
+    expect(await left()).toEqual([0, 8, 1]);
+    expect(await once("c", 1, { now: 10 })).toEqual({ outcome: "done", spend: { ok: true, remaining: 0 } });
+    expect(await left()).toEqual([0, 7, 0]);
+    expect(await store.findOnce("c", 9)).toBe("body");
+  });
+
+  clause("clause 31: a number that is none, or an account that is listed twice, is a RangeError", async (open) => {
+    const { at, step, refs, left } = await withAccounts(await open(), 5, 5);
+    const store = { step, refs };
+    const wrong: (() => unknown)[] = [
+      ...[-1, 1.5, NaN].map((cost) => () => store.step([[at(1)]], { cost, now: 0 })),
+      () => store.step([[at(1)]], { cost: 1, now: NaN }),
+      () => store.step([[at(1, { period: NaN })]], { cost: 1, now: 0 }),
+      () => store.step([[at(1, { expires: NaN })]], { cost: 1, now: 0 }),
+      () => store.step([[at(1)], [at(1)]], { cost: 1, now: 0 }),
+      () => store.step([[at(1)]], { cost: 1, now: 0, reservation: { id: "node", until: 1 } }),
+    ];
+    for (const call of wrong) expect((await faultOf(call)) instanceof RangeError, "a RangeError").toBe(true);
+    expect(await left()).toEqual([5, 5]);
+  });
+}
+
+export function sharedWalletsClauses(all: SharedClause): void {
+  const clause = withPower(all, "wallets", ({ here }: SharedStore) => here);
+
+  clause(
+    "clause 31: two handles that spend from the same accounts, in other orders, grant what is there",
+    async (open) => {
+      const { here, there } = await open();
+      const one = await withAccounts(here, 20, 20);
+      await there.pollChanges("anew");
+      const other = holder(there, one.refs);
+      const spends = Array.from({ length: 30 }, (_, i) =>
+        i % 2 === 0 ? one.spend([[one.at(1), one.at(2)]], 2) : other.spend([[other.at(2), other.at(1)]], 2),
+      );
+      expect((await Promise.all(spends)).filter((spend) => spend!.ok).length).toBe(20);
+      expect(await other.left()).toEqual([0, 0]);
+    },
+  );
+
+  clause("clause 31: what one handle reserves the other settles", async (open) => {
+    const { here, there } = await open();
+    const one = await withAccounts(here, 5, 10);
+    const other = holder(there, one.refs);
+    const wallets = [[one.at(1), one.at(2)]];
+    await one.reserve(wallets, "a", 8);
+    expect(await other.settle(wallets, "a", 6)).toEqual({ settled: true });
+    expect(await one.settle(wallets, "a", 6)).toEqual({ settled: false, reason: "settled" });
+    expect(await one.left()).toEqual([0, 9]);
+  });
+}

@@ -1,0 +1,41 @@
+/** Wallets: the order of accounts, and random histories on stores against a list of credits. */
+import { describe, expect, it } from "vitest";
+import { inDrawOrder } from "../../src/credits/wallet.js";
+import { memoryStore } from "../../src/stores/memory.js";
+import { sqliteStore } from "../../src/stores/sqlite/index.js";
+import { seedsOf } from "../model/dice.js";
+import { runs } from "../runs.js";
+import { playWallets } from "./wallet-play.js";
+
+describe("inDrawOrder", () => {
+  const main = { priority: 100, createdAt: 5 };
+  const grant = (grantId: string, over: object = {}) => ({ grantId, priority: 100, createdAt: 1, ...over });
+  const namesOf = (
+    ...accounts: readonly { readonly grantId?: string; readonly priority: number; readonly createdAt: number }[]
+  ) => inDrawOrder(accounts).map(({ grantId = "main" }) => grantId);
+
+  it("a lower priority comes first, whatever expires", () => {
+    expect(namesOf(grant("b", { expires: 1 }), main, grant("a", { priority: 99 }))).toEqual(["a", "b", "main"]);
+    expect(namesOf(grant("last", { priority: 101, expires: 1 }), main)).toEqual(["main", "last"]);
+  });
+
+  it("of one priority what expires soonest comes first, and what never expires last", () => {
+    const [soon, late, never] = [grant("soon", { expires: 7 }), grant("late", { expires: 8 }), grant("never")];
+    expect(namesOf(never, main, late, soon)).toEqual(["soon", "late", "main", "never"]);
+  });
+
+  it("of one expiry the main account comes before grants, and the older grant before the newer", () => {
+    expect(namesOf(grant("b", { createdAt: 2 }), grant("c", { createdAt: 3 }), main, grant("a"))).toEqual([
+      "main",
+      "a",
+      "b",
+      "c",
+    ]);
+    expect(namesOf(grant("b"), grant("a"))).toEqual(["a", "b"]);
+  });
+});
+
+describe("wallets: random histories against a list of credits", () => {
+  it.each(seedsOf(2_026, runs(200)))("memory, seed %i", (seed) => playWallets(memoryStore(), seed, 150));
+  it.each(seedsOf(2_027, runs(100)))("SQLite, seed %i", (seed) => playWallets(sqliteStore(":memory:"), seed, 150));
+});
