@@ -5,8 +5,8 @@ import type { MaybePromise, Refill } from "../contracts/types.js";
 /** A key to spend from, in which the spender remembers its lease. */
 export interface SpendTarget extends Pick<KeyRecord, "ref" | "generation"> {
   readonly refill: Refill | undefined;
-  /** Set and read by the spender alone, to save a look-up; `undefined` at first. */
-  lease: object | undefined;
+  /** Set and read by the spender, to save a look-up; `undefined` at first. */
+  lease: { readonly available: number } | undefined;
 }
 
 /** Spends credits of keys. */

@@ -123,6 +123,8 @@ export interface Verification extends Lookup {
   readonly began: number;
   /** The key's metadata as the result shows it. */
   meta: unknown;
+  /** What `touch` of the key returned, which means nothing. */
+  touched: number;
   /** Whether the query was evaluated: then the response lists the key's permissions and roles. */
   queried: boolean;
   /** The limits that were checked since the checks began; undefined: not yet. */
@@ -194,6 +196,7 @@ export function beginCall(
     now: deps.clock(),
     began: deps.onOutcome === undefined ? 0 : performance.now(),
     meta: undefined,
+    touched: 0,
     queried: false,
     limits: undefined,
     spend: undefined,

@@ -123,6 +123,7 @@ async function checkOnce(
 /** Metadata that does not fit the program's schema ends the call before anything is taken. */
 function checkKey(call: Verification, key: CachedKey | undefined): MaybePromise<ResponseData> {
   if (key === undefined) return notFound(call);
+  call.touched = key.touch() | 0;
   const reading = readMeta(call, key);
   return reading === undefined ? runChecks(call, key, 0) : whenRead(call, key, reading);
 }

@@ -39,7 +39,7 @@ export const account = ({ ref, generation, refill }: Pick<KeyRecord, "ref" | "ge
   ref,
   generation,
   refill,
-  lease: undefined as object | undefined,
+  lease: undefined as SpendTarget["lease"],
 });
 
 /** A leased spender whose first draw of a key is a whole step, as those of a key in steady use are. */

@@ -212,6 +212,11 @@ export class BucketRows {
     return verdictAt(used, limit, duration, unitsPerToken, drainPerMs, exceeded);
   }
 
+  /** Reads of a row, so that {@link BucketRows.takeOne} finds it in the processor's cache. */
+  touch(row: number): number {
+    return this.#chunkOf(row).ints[intsAt(row) + VERSION] as number;
+  }
+
   #chunkOf(row: number): Chunk {
     return this.#chunks[row >>> CHUNK_BITS] as Chunk;
   }

@@ -9,7 +9,7 @@ export const PLACE: unique symbol = Symbol("place");
 /** A bucket, as the checks that found it see it: the limiter writes it. */
 export interface Place {
   /** The rows that hold the bucket; undefined: it was not found yet. */
-  rows: object | undefined;
+  rows: { touch(row: number): number } | undefined;
   row: number;
   /** How many buckets had left the row then: it is this one's only as long as no more have. */
   rowVersion: number;
