@@ -6,7 +6,10 @@ export {
   type AlertPage,
   type AlertRun,
   type Alerts,
+  type AlertBounds,
+  type AlertRule,
   type AlertsOptions,
+  type CreditsShare,
   createAlerts,
   type ListedAlert,
 } from "./alerts/alerts.js";

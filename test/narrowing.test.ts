@@ -102,7 +102,7 @@ const WHERE: Narrows<NonNullable<AnalyticsQuery["where"]>> = {
 };
 const ALERTS: Narrows<AlertsOptions> = {
   ...{ workspaceId: true, creditsBelow: false, expiresWithin: false, refusedShare: false, timeout: false },
-  ...{ interval: false, onError: false, clock: false, storeTimeout: false },
+  ...{ interval: false, onError: false, clock: false, storeTimeout: false, rules: false },
 };
 const OWNER: Narrows<OwnerOptions> = { ceiling: true, prefix: false, meta: false };
 const CEILING: Narrows<OwnerCeiling> = {
@@ -199,7 +199,12 @@ const OPTIONS: readonly (readonly [string, Readonly<Record<string, boolean>>, Gi
   [
     "createAlerts",
     ALERTS,
-    (given) => createAlerts(store, { deliver: () => undefined, interval: 0, ...(given as object) }),
+    // With two bounds: of the one that is given as undefined there is another.
+    (given) =>
+      createAlerts(store, {
+        ...{ deliver: () => undefined, interval: 0, creditsBelow: 1, expiresWithin: 60_000 },
+        ...(given as object),
+      }),
     "options.",
   ],
   ["createConsole", CONSOLE, (given) => createConsole(store, given), "options."],

@@ -16,6 +16,7 @@ import {
   DEFAULT_WORKSPACE,
   guardClock,
   integer,
+  isPlainObject,
   methods,
   oneOf,
   workspace,
@@ -26,17 +27,26 @@ import { newId } from "../lib/hash.js";
 import { startTimer } from "../lib/start-timer.js";
 import { createTurns } from "../keyring/context.js";
 import { type AlertWebhook, createSend, deliverOption } from "./deliver.js";
-import { PAGE, type Watch, watchCredits, watchExpiry, type Watching, watchRefusals } from "./watches.js";
+import {
+  type CreditsShare,
+  PAGE,
+  type Raised,
+  type Watch,
+  watchCredits,
+  watchExpiry,
+  type Watching,
+  watchRefusals,
+} from "./watches.js";
 
-/** Options of {@link createAlerts}. Processes of one workspace should have the same bounds. */
-export interface AlertsOptions extends StoreGuardOptions {
-  /** 1–255 characters of `[a-zA-Z0-9_-]`, default `ws_default`. */
-  readonly workspaceId?: string;
+export type { CreditsShare };
+
+/** What is told of, at least one. */
+export interface AlertBounds {
   /**
-   * Tells of balances below this, ≥ 1: of a key, or of an identity for all its keys. One that has come back to a fifth
-   * above it may be told of again.
+   * Tells of balances below this, ≥ 1, or below a share of what each was given: by each refill, or without one so far.
+   * Of a key, or of an identity for all its keys. One that has come back to a fifth above it may be told of again.
    */
-  readonly creditsBelow?: number | undefined;
+  readonly creditsBelow?: number | CreditsShare | undefined;
   /**
    * Milliseconds, 60_000…31_622_400_000: tells of keys that expire within this time. Not of those that another key
    * replaces, nor of those that were made with less.
@@ -47,6 +57,18 @@ export interface AlertsOptions extends StoreGuardOptions {
    * in this share. Needs verifiers with `analytics`.
    */
   readonly refusedShare?: number | undefined;
+}
+/** Bounds of their own: what crosses those of one rule is told whatever another has told of. */
+export interface AlertRule extends AlertBounds {
+  /** {@link Alert} `rule`: 1–64 characters of `[a-zA-Z0-9_-]`, another than those of the other rules. */
+  readonly name: string;
+}
+/** Options of {@link createAlerts}: bounds, rules, or both. Processes of one workspace should have the same. */
+export interface AlertsOptions extends StoreGuardOptions, AlertBounds {
+  /** 1–255 characters of `[a-zA-Z0-9_-]`, default `ws_default`. */
+  readonly workspaceId?: string;
+  /** Further bounds, each under a name, at most 100: a mail at 20 % and another at 5 %. */
+  readonly rules?: readonly AlertRule[] | undefined;
   /**
    * Called with each alert, or where it is posted. What throws, rejects or takes longer than `timeout` is tried
    * again after 5 s, and then after ever longer pauses up to 14 h, some 31 h in all. Rarely an alert comes twice, with
@@ -107,13 +129,39 @@ export interface Alerts {
 }
 
 const MAX_BELOW = Number.MAX_SAFE_INTEGER;
+const share: Check = (value, path) => {
+  if (typeof value !== "number" || !(value > 0 && value <= 1)) throw new RangeError(`${path} must be above 0, to 1`);
+};
+const BOUNDS = {
+  creditsBelow(value: unknown, path: string) {
+    if (!isPlainObject(value)) return integer(1, MAX_BELOW)(value, path);
+    const { share: given } = checkOptions(value as Partial<CreditsShare>, { share }, path);
+    if (given === undefined) throw new TypeError(`${path} must be an integer, or { share }`);
+  },
+  expiresWithin: integer(60_000, 31_622_400_000),
+  refusedShare: share,
+} as const satisfies Record<keyof AlertBounds, Check>;
+const ruleName: Check = (value, path) => {
+  if (typeof value !== "string" || !RULE_NAME.test(value))
+    throw new TypeError(`${path} must be 1 to 64 characters of a-z, A-Z, 0-9, _ and -`);
+};
+const RULE_NAME = /^[\w-]{1,64}$/;
+const MAX_RULES = 100;
 const OPTIONS = {
   ...STORE_GUARD_OPTIONS,
+  ...BOUNDS,
   workspaceId: workspace,
-  creditsBelow: integer(1, MAX_BELOW),
-  expiresWithin: integer(60_000, 31_622_400_000),
-  refusedShare(value: unknown, path: string) {
-    if (typeof value !== "number" || !(value > 0 && value <= 1)) throw new RangeError(`${path} must be above 0, to 1`);
+  rules(value: unknown, path: string) {
+    if (!Array.isArray(value) || value.length > MAX_RULES)
+      throw new TypeError(`${path} must be a list of at most ${MAX_RULES} rules`);
+    const names = new Set<string>();
+    value.forEach((rule: AlertRule, i) => {
+      const { name, ...bounds } = checkOptions(rule, { ...BOUNDS, name: ruleName }, `${path}[${i}]`);
+      ruleName(name, `${path}[${i}].name`);
+      if (!hasBound(bounds)) throw new TypeError(`${path}[${i}] has no bound; ${BOUND_MISSING}`);
+      if (names.has(name)) throw new TypeError(`${path}[${i}].name is that of another rule`);
+      names.add(name);
+    });
   },
   deliver: deliverOption,
   timeout: integer(100, 60_000),
@@ -123,6 +171,10 @@ const OPTIONS = {
   onError: callable,
   clock: callable,
 } as const satisfies Record<keyof AlertsOptions, Check>;
+
+const BOUND_MISSING = "give creditsBelow, expiresWithin or refusedShare";
+const hasBound = (bounds: AlertBounds): boolean =>
+  [bounds.creditsBelow, bounds.expiresWithin, bounds.refusedShare].some((bound) => bound !== undefined);
 
 const SECOND = 1_000;
 const MINUTE = 60_000;
@@ -140,7 +192,8 @@ const isState = oneOf("raised", "pending", "dead");
  * Watches balances, expiries and refusals. A run looks at each key once, in slices; the first one tells of everything
  * that is beyond its bound by then. Any number of processes may run it on one store.
  * @param given the store of the verifiers, with the powers `alerts` and `search`, and `analytics` for `refusedShare`
- * @throws TypeError or RangeError naming the option or the store's missing method · KeystileError STORE_POWER_MISSING
+ * @throws TypeError or RangeError naming the option or the store's missing method, also without any bound ·
+ *   KeystileError STORE_POWER_MISSING
  * @example
  * const alerts = createAlerts(store, { creditsBelow: 100, deliver: (alert) => mail(alert) });
  */
@@ -151,7 +204,13 @@ export function createAlerts(given: Store, options: AlertsOptions): Alerts {
   const { workspaceId = DEFAULT_WORKSPACE, timeout = 10_000, interval = MINUTE, onError } = settings;
   const store = guardStore(given, settings.storeTimeout) as Required<Store>;
   const clock = guardClock(settings.clock ?? Date.now);
-  const watches = watchesOf({ store, workspaceId, clock, turns: createTurns() }, settings);
+  for (const power of ["alerts", "search"] as const) requirePower(store, power, "createAlerts");
+  methods("searchKeys", "changeAlerts", "listAlerts", "takeAlerts", "settleAlert")(store, "store");
+  const rules = rulesOf(settings);
+  const context = { store, workspaceId, clock, turns: createTurns() };
+  const watches = rules.flatMap(({ name, ...bounds }) =>
+    watchesOf(context, bounds).map((watch): Ruled => ({ ...watch, rule: name })),
+  );
   const send = createSend(settings.deliver, timeout);
   let isClosed = false;
   let timer: ReturnType<typeof setTimeout> | undefined;
@@ -164,22 +223,23 @@ export function createAlerts(given: Store, options: AlertsOptions): Alerts {
   const report = (error: unknown): void => {
     if (onError !== undefined) fireAndForget(() => onError(error));
   };
-  const raise = async ({ kind, past }: Watch): Promise<void> => {
+  const raise = async ({ kind, rule, past }: Ruled): Promise<void> => {
     for await (const found of past()) {
       if (isClosed) return;
-      const changes = found.map(({ subject, from, said }) => {
-        const body = JSON.stringify({ id: newId("alert", from), time: from, workspaceId, ...said });
-        return { workspaceId, kind, subject, from, until: clock(), body };
+      const changes = found.map(({ subject, from, said, bound }) => {
+        const head = { id: newId("alert", from), time: from, workspaceId, ...(rule !== undefined && { rule }) };
+        const body = JSON.stringify({ ...head, ...said, bound });
+        return { workspaceId, kind, subject: subjectOf(rule, subject), from, until: clock(), body };
       });
       if (changes.length > 0) counts.raised += (await store.changeAlerts(changes)).filter(Boolean).length;
     }
   };
-  const end = async ({ kind, haveEnded }: Watch): Promise<void> => {
+  const end = async ({ kind, rule, haveEnded }: Ruled): Promise<void> => {
     for (let after = 0; !isClosed;) {
       const rows = await store.listAlerts({ workspaceId, state: "raised", after, limit: PAGE });
-      const mine = rows.filter((row) => row.kind === kind);
+      const mine = rows.filter((row) => row.kind === kind && readRaised(row).rule === rule);
       const from = clock();
-      const ended = mine.length === 0 ? [] : await haveEnded(mine.map(toAlert), from);
+      const ended = mine.length === 0 ? [] : await haveEnded(mine.map(readRaised), from);
       const of = { workspaceId, kind, from, until: clock() };
       const changes = mine.filter((_, i) => ended[i]).map(({ subject }) => ({ ...of, subject }));
       if (changes.length > 0) await store.changeAlerts(changes);
@@ -267,12 +327,28 @@ export function createAlerts(given: Store, options: AlertsOptions): Alerts {
   });
 }
 
+/** A bound of a rule; undefined: of none. */
+interface Ruled extends Watch {
+  readonly rule: string | undefined;
+}
+
+/** Of each rule a subject has an alert of its own. No rule's name has a blank. */
+function subjectOf(rule: string | undefined, subject: string): string {
+  return rule === undefined ? subject : `${rule} ${subject}`;
+}
+
+/** The bounds that have no name, and the rules. @throws TypeError: there are none */
+function rulesOf({ creditsBelow, expiresWithin, refusedShare, rules = [] }: AlertsOptions) {
+  const bounds = { name: undefined, creditsBelow, expiresWithin, refusedShare };
+  // Copied: what is changed in a rule afterwards changes nothing.
+  const all = structuredClone([...(hasBound(bounds) ? [bounds] : []), ...rules]);
+  if (all.length === 0) throw new TypeError(`options has no bound; ${BOUND_MISSING}, or rules`);
+  return all;
+}
+
 /** @throws KeystileError STORE_POWER_MISSING */
-function watchesOf(context: Watching, { creditsBelow, expiresWithin, refusedShare }: AlertsOptions): Watch[] {
-  const { store } = context;
-  for (const power of ["alerts", "search"] as const) requirePower(store, power, "createAlerts");
-  methods("searchKeys", "changeAlerts", "listAlerts", "takeAlerts", "settleAlert")(store, "store");
-  if (refusedShare !== undefined) requirePower(store, "analytics", "options.refusedShare");
+function watchesOf(context: Watching, { creditsBelow, expiresWithin, refusedShare }: AlertBounds): Watch[] {
+  if (refusedShare !== undefined) requirePower(context.store, "analytics", "options.refusedShare");
   return [
     ...(creditsBelow === undefined ? [] : [watchCredits(context, creditsBelow)]),
     ...(expiresWithin === undefined ? [] : [watchExpiry(context, expiresWithin)]),
@@ -280,4 +356,9 @@ function watchesOf(context: Watching, { creditsBelow, expiresWithin, refusedShar
   ];
 }
 
-const toAlert = ({ body }: AlertRow): Alert => JSON.parse(body) as Alert;
+const readRaised = ({ body }: AlertRow): Raised => JSON.parse(body) as Raised;
+
+function toAlert(row: AlertRow): Alert {
+  const { bound: _, ...alert } = readRaised(row);
+  return alert as Alert;
+}

@@ -4,34 +4,40 @@
  * Why a tenth of a bound and more lies between passing it and being back: a balance that swings around the bound is one
  * crossing.
  */
-import type { Alert, CreditsAlert, ExpiryAlert } from "../contracts/alerts.js";
+import type { Alert, CreditsAlert, ExpiryAlert, RefusalsAlert } from "../contracts/alerts.js";
 import { readInTurns } from "../analytics/rows.js";
 import { LEVELS } from "../contracts/outcomes.js";
 import type { IdentityRow, KeyHints, KeyPosition, KeyRow, KeySearch, Rows, Store } from "../contracts/store.js";
 import { creditsSource } from "../lib/credits-source.js";
 import type { Reading } from "../keyring/context.js";
 import { othersOfAccount } from "../keyring/keys/account-keys.js";
-import { balancesOf } from "../keyring/keys/key-matcher.js";
-import { readCredits } from "../keyring/keys/key-response.js";
+import { type ReadAccount, readAccounts } from "../keyring/keys/key-response.js";
 import { createSlicing } from "../keyring/keys/slicing.js";
 import { MAX_BATCH, readRows } from "../keyring/rows.js";
 
 /** What an alert says of its own. */
-type Said<A = Alert> = A extends Alert ? Omit<A, "id" | "time" | "workspaceId"> : never;
+type Said<A = Alert> = A extends Alert ? Omit<A, "id" | "time" | "workspaceId" | "rule"> : never;
 /** A subject beyond the bound. */
 export interface Found {
   readonly subject: string;
   /** Before it was looked at, Unix time in milliseconds. */
   readonly from: number;
   readonly said: Said;
+  /** What it is beyond: credits, also where the rule has a share of them; milliseconds; or a share of verifications. */
+  readonly bound: number;
 }
+/**
+ * An alert that is raised. It ends by the bound that it passed: programs with different ones do not end each other's.
+ * Without it: of a version before there was one.
+ */
+export type Raised<A = Alert> = A & { readonly bound?: number };
 /** One bound. */
 export interface Watch {
   readonly kind: Alert["type"];
   /** All that are beyond it, at most {@link PAGE} at a time. */
   past(): AsyncIterable<readonly Found[]>;
-  /** Whether each of these is back, or gone. */
-  haveEnded(raised: readonly Alert[], now: number): Promise<readonly boolean[]>;
+  /** Whether each of these is back from the bound that it passed, or gone. */
+  haveEnded(raised: readonly Raised[], now: number): Promise<readonly boolean[]>;
 }
 /** What watches read with. */
 export interface Watching extends Reading {
@@ -49,43 +55,84 @@ const MIN_CALLS = 100;
 /** Callers choose tags, of which each set is a count: no number of them may silence an alert. */
 const MAX_COUNTS = 1_000_000_000;
 
+/** A share of what an account is given: by each refill, or without one by everybody so far. */
+export interface CreditsShare {
+  /** Above 0, to 1. */
+  readonly share: number;
+}
+
+/** Credits of an account that nothing has spent yet; Infinity: unlimited. */
+function leftOf({ balance }: ReadAccount): number {
+  if (balance === "invalid") return 0;
+  return balance === undefined || balance.remaining === null ? Infinity : balance.remaining + balance.reserved;
+}
+
+/** The bound of an account; of a share of nothing 0, which no balance is below. */
+function boundOf(below: number | CreditsShare, { refill, balance }: ReadAccount): number {
+  if (typeof below === "number") return below;
+  if (balance === "invalid") return Infinity;
+  const { credited = 0, refilled = 0, adjusted = 0 } = balance?.totals ?? {};
+  return below.share * (refill?.amount ?? credited + refilled + adjusted);
+}
+
 /** Balances below a bound, of keys that may be used. */
-export function watchCredits(context: Watching, below: number): Watch {
+export function watchCredits(context: Watching, below: number | CreditsShare): Watch {
+  // Any balance may be below a share of something.
+  const hints = { creditsBelow: typeof below === "number" ? below : Number.MAX_SAFE_INTEGER, enabled: true };
   return {
     kind: "credits.low",
     async *past() {
-      for await (const { rows, at } of keysOf(context, "newest", { creditsBelow: below, enabled: true })) {
+      for await (const { rows, at } of keysOf(context, "newest", hints)) {
         const usable = rows.filter(({ enabled, expires = Infinity }) => enabled && expires >= at);
-        const identities = new Map<string, IdentityRow>();
-        const balances = await balancesOf(context, usable, at, identities);
-        const found = new Map<string, Found>();
-        usable.forEach((row, i) => {
-          const { id, identityId = "", accountId = id } = row;
-          const identity = identities.get(identityId);
-          const remaining = balances[i] ?? Infinity;
-          const isShared = creditsSource(row, identity) === "identity";
-          const subject = isShared ? identityId : accountId;
-          // Of keys that share a balance the newest come first.
-          if (remaining >= below || found.has(subject)) return;
-          const whose = { ...(isShared ? { identityId } : { keyId: id }), ...ownerOf(identity) };
-          found.set(subject, { subject, from: at, said: { type: "credits.low", ...whose, remaining } });
+        yield (await drawnAccounts(context, usable, at)).flatMap(({ subject, whose, account }): Found[] => {
+          const bound = boundOf(below, account);
+          const remaining = leftOf(account);
+          if (remaining >= bound) return [];
+          return [{ subject, from: at, said: { type: "credits.low", ...whose, remaining }, bound }];
         });
-        yield [...found.values()];
       }
     },
     async haveEnded(raised, now) {
       const left = new Map<string, number>();
       const read = async <T extends "keys" | "identities">(table: T, rows: ReadonlyMap<string, Rows[T]>) => {
-        const credits = await readCredits(context, table, [...rows.values()], now);
-        [...rows.keys()].forEach((id, i) => left.set(id, credits[i]?.remaining ?? Infinity));
+        const accounts = await readAccounts(context, table, [...rows.values()], now);
+        [...rows.keys()].forEach((id, i) => left.set(id, leftOf(accounts[i] as ReadAccount)));
       };
       await read("keys", await existingKeys(context, idsIn(raised, "keyId")));
       await read("identities", await readRows(context, "identities", idsIn(raised, "identityId")));
-      return (raised as readonly CreditsAlert[]).map(
-        ({ keyId, identityId = keyId }) => (left.get(identityId ?? "") ?? Infinity) >= below * BACK.credits,
+      const own = typeof below === "number" ? below : 0;
+      return (raised as readonly Raised<CreditsAlert>[]).map(
+        ({ keyId, identityId = keyId, bound = own }) =>
+          (left.get(identityId ?? "") ?? Infinity) >= bound * BACK.credits,
       );
     },
   };
+}
+
+/** The accounts that these keys draw on, each once: of keys that share one the newest, which come first. */
+async function drawnAccounts(context: Watching, rows: readonly KeyRow[], at: number) {
+  const identities = await readRows(context, "identities", idsIn(rows, "identityId"));
+  const keys = new Map<string, KeyRow>();
+  const owners = new Map<string, IdentityRow>();
+  for (const row of rows) {
+    const { accountId = row.id, identityId = "" } = row;
+    const identity = identities.get(identityId);
+    const source = creditsSource(row, identity);
+    if (source === "key" && !keys.has(accountId)) keys.set(accountId, row);
+    if (source === "identity") owners.set(identityId, identity as IdentityRow);
+  }
+  const ofKeys = await readAccounts(context, "keys", [...keys.values()], at);
+  const ofOwners = await readAccounts(context, "identities", [...owners.values()], at);
+  return [
+    ...[...keys].map(([subject, { id: keyId, identityId = "" }], i) => {
+      const whose = { keyId, ...ownerOf(identities.get(identityId)) };
+      return { subject, whose, account: ofKeys[i] as ReadAccount };
+    }),
+    ...[...owners].map(([identityId, row], i) => {
+      const whose = { identityId, ...ownerOf(row) };
+      return { subject: identityId, whose, account: ofOwners[i] as ReadAccount };
+    }),
+  ];
 }
 
 /** Keys that expire soon: not those that another one replaces, nor those that never had longer. */
@@ -108,16 +155,16 @@ export function watchExpiry(context: Watching, within: number): Watch {
               ...ownerOf(identities.get(identityId)),
               expires,
             } as const;
-            return [{ subject: keyId, from: at, said }];
+            return [{ subject: keyId, from: at, said, bound: within }];
           },
         );
       }
     },
     async haveEnded(raised, now) {
       const keys = await existingKeys(context, idsIn(raised, "keyId"));
-      return (raised as readonly ExpiryAlert[]).map(({ keyId }) => {
+      return (raised as readonly Raised<ExpiryAlert>[]).map(({ keyId, bound = within }) => {
         const { id, expires = Infinity, rerolledTo } = keys.get(keyId) ?? {};
-        return id !== keyId || rerolledTo !== undefined || expires < now || expires >= now + within * BACK.time;
+        return id !== keyId || rerolledTo !== undefined || expires < now || expires >= now + bound * BACK.time;
       });
     },
   };
@@ -147,13 +194,15 @@ export function watchRefusals({ store, workspaceId, clock }: Watching, bound: nu
       const found: Found[] = [];
       for (const [apiId, counts] of await read(at))
         if (apiId !== "" && exceeds(counts, bound))
-          found.push({ subject: apiId, from: at, said: { type: "verifications.refused", apiId, ...counts } });
+          found.push({ subject: apiId, from: at, said: { type: "verifications.refused", apiId, ...counts }, bound });
       for (let start = 0; start < found.length; start += PAGE) yield found.slice(start, start + PAGE);
     },
     async haveEnded(raised, now) {
       const counts = await read(now);
-      const of = (alert: Alert) => counts.get((alert as { readonly apiId: string }).apiId);
-      return raised.map((alert) => !exceeds(of(alert) ?? { total: 0, refused: 0 }, bound * BACK.share));
+      const none = { total: 0, refused: 0 };
+      return (raised as readonly Raised<RefusalsAlert>[]).map(
+        ({ apiId, bound: passed = bound }) => !exceeds(counts.get(apiId) ?? none, passed * BACK.share),
+      );
     },
   };
 }

@@ -7,6 +7,8 @@ export interface AlertHead {
   /** When the bound was found passed, Unix time in milliseconds. */
   readonly time: number;
   readonly workspaceId: string;
+  /** The name of the rule. Absent: it is not one of `rules`. */
+  readonly rule?: string;
 }
 /** A balance is below `creditsBelow`: a key's own, or one that the keys of an identity share. */
 export interface CreditsAlert extends AlertHead {
@@ -17,7 +19,7 @@ export interface CreditsAlert extends AlertHead {
   readonly identityId?: string;
   /** Of the identity, if the key has one. */
   readonly externalId?: string;
-  /** Credits left at that time. */
+  /** Credits left at that time, those that are leased or reserved among them: nothing has spent them yet. */
   readonly remaining: number;
 }
 /** A key expires within `expiresWithin`. */

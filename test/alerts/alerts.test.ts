@@ -107,6 +107,83 @@ describe.each(STORES)("createAlerts on %s", (_name, open) => {
     await store.close();
   });
 
+  it("credits: a share of the plan, or of what was given where there is no plan", async () => {
+    const { store, keyring, apiId, told, run } = await world(open, { creditsBelow: { share: 0.1 } });
+    const refill = { interval: "monthly", amount: 1_000, refillDay: 1 } as const;
+    await keyring.createIdentity({ externalId: "ann", credits: { remaining: 1_000, refill } });
+    const { keyId } = await keyring.createKey({ apiId, credits: { remaining: 50 } });
+    await keyring.createKey({ apiId, externalId: "ann" });
+    await keyring.createKey({ apiId, externalId: "ann" });
+    const setOwner = (value: number) => keyring.updateIdentityCredits({ identity: "ann", operation: "set", value });
+    expect(await run()).toEqual([]);
+    await setOwner(100);
+    await keyring.updateCredits({ keyId, operation: "decrement", value: 45 });
+    // A tenth of the 5 that were given in all: 0.5.
+    expect(await run()).toEqual([]);
+    await setOwner(99);
+    await keyring.updateCredits({ keyId, operation: "increment", value: 95 });
+    await run();
+    expect(told).toEqual([]);
+    await keyring.updateCredits({ keyId, operation: "decrement", value: 100 });
+    await setOwner(119);
+    expect(await run()).toEqual([]);
+    await setOwner(120);
+    await run();
+    await setOwner(7);
+    expect(await run()).toMatchObject([{ externalId: "ann", remaining: 7 }]);
+    await store.close();
+  });
+
+  it("credits: what is reserved or leased is not gone", async () => {
+    const { store, keyring, apiId, run, clock } = await world(open, { creditsBelow: 50 });
+    const { key } = await keyring.createKey({ apiId, credits: { remaining: 100 } });
+    const verifier = createVerifier(store, { clock: clock.now, credits: { mode: "leased" } });
+    const call = await verifier.reserve({ key, credits: { cost: 80 } });
+    await verifier.verify({ key });
+    await verifier.verify({ key });
+    expect(await run()).toEqual([]);
+    if (call.valid) await call.commit(80);
+    expect(await run()).toMatchObject([{ type: "credits.low" }]);
+    await verifier.close();
+    await store.close();
+  });
+
+  it("rules: each tells by its own bound, whatever another has told, under its name", async () => {
+    const rules = [
+      { name: "soon", creditsBelow: { share: 0.2 } },
+      { name: "urgent", creditsBelow: { share: 0.05 } },
+    ];
+    const { store, keyring, run } = await world(open, { rules });
+    const { apiId } = await keyring.createApi({ name: "other" });
+    const refill = { interval: "daily", amount: 100 } as const;
+    const { keyId } = await keyring.createKey({ apiId, credits: { remaining: 100, refill } });
+    const ruled = async (value: number) => {
+      await keyring.updateCredits({ keyId, operation: "set", value });
+      return (await run()).map((said) => [(said as Alert).rule, "remaining" in said && said.remaining]);
+    };
+    expect(await ruled(19)).toEqual([["soon", 19]]);
+    expect(await ruled(4)).toEqual([["urgent", 4]]);
+    // Back from one bound, and not from the other.
+    expect(await ruled(10)).toEqual([]);
+    expect(await ruled(3)).toEqual([["urgent", 3]]);
+    expect(await ruled(24)).toEqual([]);
+    expect(await ruled(18)).toEqual([["soon", 18]]);
+    await store.close();
+  });
+
+  it("programs with different bounds: an alert ends by the bound that it passed", async () => {
+    const { store, keyring, apiId, run, settings, clock } = await world(open, { creditsBelow: 100 });
+    const other = createAlerts(store, { ...settings, creditsBelow: 50 });
+    await keyring.createKey({ apiId, credits: { remaining: 70 } });
+    expect(await run()).toHaveLength(1);
+    for (let i = 0; i < 5; i++) {
+      clock.advance(MINUTE);
+      await other.run();
+      expect(await run()).toEqual([]);
+    }
+    await store.close();
+  });
+
   it("expiry: once per key and time, not of keys that are replaced nor of short-lived ones", async () => {
     const { store, keyring, apiId, run, clock } = await world(open, { expiresWithin: 7 * DAY });
     const expires = NOON + 30 * DAY;
@@ -331,5 +408,30 @@ describe("createAlerts: options", () => {
     await new Promise((resolve) => setTimeout(resolve, 400));
     expect(told).toHaveLength(1);
     expect(await alerts.run()).toEqual({ raised: 0, delivered: 0, failed: 0 });
+  });
+});
+
+describe("options of createAlerts", () => {
+  const deliver = () => undefined;
+  it("without any bound it is told at once", () => {
+    expect(() => createAlerts(memoryStore(), { deliver, interval: 0 })).toThrow(
+      "options has no bound; give creditsBelow, expiresWithin or refusedShare, or rules",
+    );
+    expect(() => createAlerts(memoryStore(), { deliver, interval: 0, rules: [] })).toThrow("options has no bound");
+  });
+
+  it.each<[string, object]>([
+    ["options.rules must be a list", { rules: {} }],
+    ["options.rules[0] has no bound", { rules: [{ name: "a" }] }],
+    ["options.rules[0] has no bound", { rules: [{ name: "a", creditsBelow: undefined }] }],
+    ["options.rules[0].name must be", { rules: [{ creditsBelow: 1 }] }],
+    ["options.rules[0].name must be", { rules: [{ name: "a b", creditsBelow: 1 }] }],
+    ["options.rules[1].name is that of another rule", { rules: [1, 2].map((n) => ({ name: "a", creditsBelow: n })) }],
+    ["options.rules[0].belowCredits is not an option", { rules: [{ name: "a", belowCredits: 1 }] }],
+    ["options.creditsBelow must be", { creditsBelow: 0 }],
+    ["options.creditsBelow.share must be above 0", { creditsBelow: { share: 10 } }],
+    ["options.creditsBelow must be an integer, or { share }", { creditsBelow: {} }],
+  ])("%s", (message, options) => {
+    expect(() => createAlerts(memoryStore(), { deliver, interval: 0, ...options })).toThrow(message);
   });
 });

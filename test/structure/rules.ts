@@ -26,7 +26,6 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "keyring/context",
     "keyring/rows",
     "keyring/keys/account-keys",
-    "keyring/keys/key-matcher",
     "keyring/keys/key-response",
     "keyring/keys/slicing",
   ],

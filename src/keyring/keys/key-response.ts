@@ -160,20 +160,41 @@ export function toIdentityResponse(row: IdentityRow): Identity {
   return clampIdentity(toIdentity(row));
 }
 
-/**
- * Current balances of keys or identities, in order, with the refills due by now counted: one call of the store, and
- * none if no row has credits. An invalid balance is shown as what can be spent of it, 0, and says so
- * ({@link readBalances}). Where a refill changed between reading the row and reading the balance, both are read again:
- * at most {@link MAX_READS} times, two calls each.
- */
+/** {@link readAccounts} as responses contain them. An invalid balance is what can be spent of it, 0, and says so. */
 export async function readCredits<T extends "keys" | "identities">(
   context: Reading,
   table: T,
   rows: readonly Rows[T][],
   now: number,
 ): Promise<KeyCredits[]> {
+  const accounts = await readAccounts(context, table, rows, now);
+  return accounts.map(({ refill, balance }) =>
+    balance === "invalid"
+      ? { ...toCredits(0, refill), invalid: true }
+      : toCredits(balance?.remaining ?? null, refill, balance?.reserved),
+  );
+}
+
+/** A balance, and the refill that its row had when it was read. */
+export interface ReadAccount {
+  readonly refill: Refill | undefined;
+  /** `undefined`: it has none, so that its credits are unlimited. */
+  readonly balance: CountedBalance | "invalid" | undefined;
+}
+
+/**
+ * Current balances of keys or identities, in order, with the refills due by now counted: one call of the store, and
+ * none if no row has credits ({@link readBalances}). Where a refill changed between reading the row and reading the
+ * balance, both are read again: at most {@link MAX_READS} times, two calls each.
+ */
+export async function readAccounts<T extends "keys" | "identities">(
+  context: Reading,
+  table: T,
+  rows: readonly Rows[T][],
+  now: number,
+): Promise<ReadAccount[]> {
   const { store } = context;
-  const credits = rows.map(({ refill }) => toCredits(null, refill));
+  const accounts = rows.map(({ refill }): ReadAccount => ({ refill, balance: undefined }));
   let pending = [...rows.entries()].filter(([, { hasCredits }]) => hasCredits === true);
   for (let attempts = 1; pending.length > 0; attempts++) {
     const queries = pending.map(([, { id, refill }]): BalanceQuery => {
@@ -184,12 +205,9 @@ export async function readCredits<T extends "keys" | "identities">(
     const isLast = attempts === MAX_READS;
     const outdated = pending.filter(([i, { refill }], at) => {
       const balance = balances[at];
-      if (balance === "invalid") {
-        credits[i] = { ...toCredits(0, refill), invalid: true };
-        return false;
-      }
-      credits[i] = toCredits(balance?.remaining ?? null, refill, balance?.reserved);
-      return !isLast && balance !== undefined && !isOfCalendar(balance, queries[at]?.period);
+      accounts[i] = { refill, balance };
+      if (isLast || balance === undefined || balance === "invalid") return false;
+      return !isOfCalendar(balance, queries[at]?.period);
     });
     const current = await readRows(
       context,
@@ -201,11 +219,11 @@ export async function readCredits<T extends "keys" | "identities">(
       const row = current.get(id);
       // What was removed meanwhile is returned as it was read.
       if (row === undefined) continue;
-      credits[i] = toCredits(null, row.refill);
+      accounts[i] = { refill: row.refill, balance: undefined };
       if (row.hasCredits === true) pending.push([i, row]);
     }
   }
-  return credits;
+  return accounts;
 }
 
 /** Most attempts while an administrator keeps changing a row: then the balance is returned without the refills due. */
