@@ -14,7 +14,6 @@ import { findFaults, findLateTimers, findUnusedArrows } from "./structure/rules.
 import { parse, readSources, ROOT } from "./structure/source.js";
 import { ENTRIES, findSurfaceFaults } from "./structure/surface.js";
 import { LONG, PACKAGE, SERVED, SIMULATION, SLOW } from "../vitest.config.js";
-import { findWords } from "./structure/words.js";
 
 describe("structure: callbacks", () => {
   it("every callback that a program may give has a row in test/callbacks/rows.ts, and every row a callback", () => {
@@ -51,6 +50,12 @@ describe("structure: citations", () => {
     expect(cited.filter((name) => !explained.has(name))).toEqual([]);
   });
 
+  it("src cites none of what is explained in test/README.md, which is not in the package", () => {
+    const sources = [...committedTexts()].filter(([path]) => path.startsWith("src/")).map(([, text]) => text);
+    expect(sources.length).toBeGreaterThan(300);
+    expect([...citationsIn(sources.join("\n"))].filter((name) => !name.startsWith("contract "))).toEqual([]);
+  });
+
   it("finds them in lists and ranges, and what the page lacks", () => {
     expect([...citationsIn("ruling C2; Rulings A1, C3 and E2, trap 13, traps 2, 4; contract 4.1-3, 8")].sort()).toEqual(
       ["contract 4.1", "contract 8", "ruling A1", "ruling C2", "ruling C3", "ruling E2", "trap 13", "trap 2", "trap 4"],
@@ -78,30 +83,6 @@ describe("structure: width", () => {
     const long = "x ".repeat(70);
     const text = `// short\n  // ${long}\n/** ${long}*/\nconst a = "${long}";\n// eslint-disable-next-line -- ${long}`;
     expect(findWideComments("a.ts", text)).toEqual(["a.ts:2", "a.ts:3"]);
-  });
-});
-
-describe("structure: words", () => {
-  it("src says the words of the field", () => {
-    const sources = readSources();
-    expect(sources.flatMap((source) => findWords(source, readFileSync(join(ROOT, source.path), "utf8")))).toEqual([]);
-  });
-
-  it.each([
-    ["a name", "const told = 1;", "told"],
-    ["the first word of one", "const MOST_KEYS = 1;", "MOST_KEYS"],
-    ["the last word of one", "const adHocRoom = 1;", "adHocRoom"],
-    ["a comment", "/** Makes room. */\nconst a = 1;", '"room"'],
-    ["a message", 'const a = "judged";', '"judged"'],
-    ["a citation of what is not shipped", "/** As ruling C5 says. */\nconst a = 1;", '"ruling C5"'],
-  ])("finds %s", (_what, text, word) => {
-    const path = "src/lib/hash.ts";
-    expect(findWords(parse(path, text), text)).toEqual([expect.stringContaining(`${path} says ${word}: `)]);
-  });
-
-  it("passes plain ones", () => {
-    const text = "// what the client is told, with space for more\nconst notified = 1;";
-    expect(findWords(parse("src/lib/hash.ts", text), text)).toEqual([]);
   });
 });
 
