@@ -39,14 +39,19 @@ describe("docs: examples", () => {
       .filter(({ mark }) => mark === "run" || mark === "servers")
       .map((block) => [page, block.line, { ...block, page }] as const),
   );
+  const guarded = blocksOf(read("bench/README.md"))
+    .filter(({ mark }) => mark.startsWith("keystile-"))
+    .map((block) => ({
+      ...block,
+      page: "bench/README.md",
+      code: block.code + (block.mark.endsWith("hono") ? HONO : EXPRESS),
+    }));
   let run: RunBlock;
   let postgres: TestPostgres | undefined;
   let redis: TestRedis | undefined;
   beforeAll(async () => {
-    run = await layOut(
-      "docs",
-      programs.map(([, , block]) => block),
-    );
+    // All at once: types take a compiler many seconds, however few the programs.
+    run = await layOut("docs", [...programs.map(([, , block]) => block), ...guarded, FIRST_ROUTE, ...CONTROLS]);
     if (noPostgres === undefined) postgres = await startPostgres();
     if (noRedis === undefined) redis = await startRedis();
   }, 180_000);
@@ -95,15 +100,24 @@ describe("docs: examples", () => {
     }
   });
 
-  it("benchmarks: our own programs for a guarded route type-check, and guard", async () => {
-    for (const { mark, line, code } of blocksOf(read("bench/README.md"))) {
-      if (!mark.startsWith("keystile-")) continue;
-      const serve = mark.endsWith("hono") ? HONO : EXPRESS;
-      const block = { mark: "run", line, code: code + serve };
-      const guarded = await layOut(`docs-${mark}`, [block]);
-      expect(await guarded(block)).toEqual(["200", "401", "403"]);
-    }
-  }, 180_000);
+  it.each(guarded)("benchmarks: our own program $mark for a guarded route type-checks, and guards", async (block) => {
+    expect(await run(block)).toEqual(["200", "401", "403"]);
+  });
+
+  it("README: A guarded route, on a port of the system's choice, answers 200, 401 and 403", async () => {
+    expect(await run(FIRST_ROUTE)).toEqual([
+      expect.stringMatching(/^curl .*\/documents$/),
+      '200 {"documents":[],"owner":"customer_1"}',
+      "401",
+      "403",
+    ]);
+  });
+
+  it("control: they import keystile by its name, run in a folder of their own, and fail if they throw", async () => {
+    const [good, bad] = CONTROLS;
+    expect(await run(good)).toEqual(["function []"]);
+    await expect(run(bad)).rejects.toThrow("Command failed");
+  });
 });
 
 const KEYS = `
@@ -127,6 +141,35 @@ const server = app.listen(0, "127.0.0.1", async () => {
   process.exit();
 });
 `;
+
+/** The route of the README, and calls of it. */
+const FIRST_ROUTE: Block = {
+  page: "README.md-route",
+  line: 1,
+  mark: "run",
+  code:
+    blocksOf(
+      read("README.md")
+        .split(/^## /m)
+        .find((text) => text.startsWith("A guarded route")) ?? "",
+    )[0]!.code.replace("app.listen(3000)", "const server = app.listen(0)") +
+    `
+const mayNot = await keyring.createKey({ apiId });
+const { port } = server.address() as import("node:net").AddressInfo;
+for (const text of [key, "nobody", mayNot.key]) {
+  const response = await fetch(\`http://127.0.0.1:\${port}/documents\`, { headers: { "x-api-key": text } });
+  console.log(response.status, response.ok ? JSON.stringify(await response.json()) : "");
+}
+process.exit();
+`,
+};
+
+const CONTROLS = [
+  `import { readdirSync } from "node:fs";
+import { memoryStore } from "keystile";
+console.log(typeof memoryStore().findKey, readdirSync("."));`,
+  'throw new Error("no");',
+].map((code, line) => ({ page: "control", line, mark: "run", code })) as [Block, Block];
 
 /** The columns that the first table of columns in a page names, sorted. */
 function columnsIn(text: string): string[] {

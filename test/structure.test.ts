@@ -9,7 +9,7 @@ import { describe, expect, it } from "vitest";
 import { ROWS } from "./callbacks/rows.js";
 import { citationsIn, committedTexts, explainedIn, findWideComments } from "./structure/citations.js";
 import { findCallbacks } from "./structure/callbacks.js";
-import { type Block, blocksOf, layOut, promisedOutput } from "./structure/readme.js";
+import { blocksOf, layOut, promisedOutput } from "./structure/readme.js";
 import { findFaults, findLateTimers, findUnusedArrows } from "./structure/rules.js";
 import { parse, readSources, ROOT } from "./structure/source.js";
 import { ENTRIES, findSurfaceFaults } from "./structure/surface.js";
@@ -302,13 +302,8 @@ describe("structure: examples of Markdown", () => {
     expect(promisedOutput(blocks[0]!.code)).toEqual(["1"]);
   });
 
-  it("examples import keystile by its name, run in a folder of their own, and fail if they throw or have wrong types", async () => {
-    const block = (line: number, code: string): Block => ({ line, mark: "run", code });
-    const good = block(1, 'import { memoryStore } from "keystile";\nconsole.log(typeof memoryStore().findKey);');
-    const bad = block(2, 'throw new Error("no");');
-    const runBlock = await layOut("readme-control", [good, bad]);
-    expect(await runBlock(good)).toEqual(["function"]);
-    await expect(runBlock(bad)).rejects.toThrow("Command failed");
-    await expect(layOut("readme-control", [block(1, "const a: string = 1;")])).rejects.toThrow("does not type-check");
+  it("examples with wrong types are found", async () => {
+    const wrong = { line: 1, mark: "run", code: "const a: string = 1;" };
+    await expect(layOut("readme-control", [wrong])).rejects.toThrow("does not type-check");
   });
 });
