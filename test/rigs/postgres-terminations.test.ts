@@ -9,21 +9,17 @@ describe.skipIf(noPostgresServer !== undefined)("PostgreSQL ends sessions, fresh
   });
   afterAll(() => server.close());
 
-  it.each([
-    ["a program", 3],
-    ["serve", 1],
-  ] as const)("%s goes on", { timeout: 200_000 }, async (of, runs) => {
-    const report = await runTerminations(server, of, { runs, seconds: 5 });
+  it.each(["a program", "serve"] as const)("%s goes on", { timeout: 100_000 }, async (of) => {
+    const report = await runTerminations(server, of, { sessions: 50 });
     console.log(report);
-    expect(report.exits).toBe(0);
+    expect(report.hasEnded).toBe(false);
+    expect(report.fresh).toBeGreaterThanOrEqual(50);
     expect(report.failed).toBeGreaterThan(0);
   });
 
-  it("control: a listener that is added a microtask later is too late", { timeout: 200_000 }, async () => {
-    for (let attempt = 1; attempt < 10; attempt++) {
-      const { exits } = await runTerminations(server, "a program", { runs: 1, seconds: 15, isLate: true });
-      if (exits > 0) return;
-    }
-    expect.unreachable("no listener was too late");
+  it("control: a listener that is added a microtask later is too late", { timeout: 100_000 }, async () => {
+    const report = await runTerminations(server, "a program", { sessions: 50, isLate: true });
+    console.log(report);
+    expect(report.hasEnded).toBe(true);
   });
 });

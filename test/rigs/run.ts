@@ -288,10 +288,10 @@ const RIGS: Readonly<Record<string, () => Promise<Verdict>>> = {
     }),
   "postgres-terminations": () =>
     onPostgres(async (server) => {
-      const program = await runTerminations(server, "a program", { runs: 10, seconds: 6 });
-      const served = await runTerminations(server, "serve", { runs: 10, seconds: 6 });
-      const control = await runTerminations(server, "a program", { runs: 10, seconds: 6, isLate: true });
-      return verdict(program.exits + served.exits === 0 && control.exits > 0, { program, served, control });
+      const program = await runTerminations(server, "a program", { sessions: 1_000 });
+      const served = await runTerminations(server, "serve", { sessions: 1_000 });
+      const control = await runTerminations(server, "a program", { sessions: 50, isLate: true });
+      return verdict(!program.hasEnded && !served.hasEnded && control.hasEnded, { program, served, control });
     }),
   async "postgres-stalls"() {
     const reports = [];
