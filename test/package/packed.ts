@@ -1,9 +1,10 @@
 /** The packed tarball, installed into an empty folder as a stranger gets it, beside the programs that try it. */
 import { execFile } from "node:child_process";
-import { cp, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { cp, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import { inject } from "vitest";
 
 const exec = promisify(execFile);
 const ROOT = process.cwd();
@@ -25,15 +26,15 @@ export function tool(...path: string[]): string {
   return join(ROOT, "node_modules", ...path);
 }
 
-/** Packs and installs what is built, without optional packages. */
+/** A folder of its own, with what `build.ts` has packed and installed. */
 export async function createStranger(): Promise<Stranger> {
+  const installed = inject("installed");
   const folder = await mkdtemp(join(tmpdir(), "keystile-package-"));
-  const packed = await runIn(ROOT, "npm", ["pack", "--ignore-scripts", "--json", "--pack-destination", folder]);
-  const tarball = join(folder, (JSON.parse(packed) as { filename: string }[])[0]!.filename);
+  // Links as they are: those of programs lead to where they stand.
+  await cp(installed.folder, folder, { recursive: true, verbatimSymlinks: true });
   await cp(join(ROOT, "test", "package", "programs"), folder, { recursive: true });
-  await writeFile(join(folder, "package.json"), JSON.stringify({ name: "stranger", private: true }));
   const run: Stranger["run"] = (command, args, env) => runIn(folder, command, args, env);
-  await run("npm", ["install", "--omit=optional", "--prefer-offline", "--no-audit", "--no-fund", tarball]);
+  const tarball = join(folder, installed.tarball);
   return { folder, tarball, run, remove: () => rm(folder, { recursive: true, force: true }) };
 }
 
