@@ -237,7 +237,7 @@ function toRows({ way, rounds }: Lane, overGranted: number | undefined): Row[] {
 }
 
 async function main(): Promise<void> {
-  const server = await startPostgres(["max_connections = 400"]);
+  const server = await startPostgres(["max_connections = 400", "fsync = on"]);
   const url = await server.newDatabase();
   const lanes: Lane[] = [];
   for (const way of WAYS) lanes.push(await open(url, way));

@@ -59,7 +59,7 @@ async function onStore(name: string, store: Store): Promise<Row[]> {
 }
 
 async function onPostgres(): Promise<Row[]> {
-  const server = await startPostgres();
+  const server = await startPostgres(["fsync = on"]);
   const node = connect(await server.newDatabase());
   await node.store.setUp();
   const rows = await onStore("PostgreSQL", node.store);

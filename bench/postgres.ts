@@ -119,7 +119,7 @@ async function imports(url: string): Promise<Row[]> {
 }
 
 async function main(): Promise<void> {
-  const server = await startPostgres();
+  const server = await startPostgres(["fsync = on"]);
   const url = await server.newDatabase();
   const { pool, store } = connect(url);
   await store.setUp();

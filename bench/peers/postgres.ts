@@ -20,7 +20,7 @@ const IN_FLIGHT = 64;
 const LONG = { slices: scaled(2, 1), sliceMs: scaled(300, 2) };
 
 async function main(): Promise<Row[]> {
-  const server = await startPostgres(["max_connections = 200"]);
+  const server = await startPostgres(["max_connections = 200", "fsync = on"]);
   const pool = openPool(await server.newDatabase());
   await makeBare(pool, KEYS);
   const newDatabase = (): Promise<string> => server.newDatabase();

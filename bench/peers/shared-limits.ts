@@ -53,7 +53,7 @@ async function inRedis(): Promise<Row[]> {
 }
 
 async function inPostgres(): Promise<Row[]> {
-  const server = await startPostgres();
+  const server = await startPostgres(["fsync = on"]);
   const url = await server.newDatabase();
   const pool = openPool(url);
   await makeBare(pool, KEYS);

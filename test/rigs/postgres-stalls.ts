@@ -61,7 +61,7 @@ export async function runStall(
   seconds: number,
   { forgets = false }: { readonly forgets?: boolean } = {},
 ): Promise<StallsReport> {
-  const slow = stall === "a locked row" ? [`commit_delay = ${COMMIT_US}`, "commit_siblings = 0"] : [];
+  const slow = stall === "a locked row" ? ["fsync = on", `commit_delay = ${COMMIT_US}`, "commit_siblings = 0"] : [];
   const server = await startPostgres(["max_connections = 100", "synchronous_commit = on", ...slow]);
   const endings: (() => unknown)[] = [() => server.close()];
   try {

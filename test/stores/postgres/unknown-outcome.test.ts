@@ -44,7 +44,7 @@ describe.skipIf(noPostgresServer !== undefined)("a connection to PostgreSQL that
   };
 
   beforeAll(async () => {
-    server = await startPostgres(["fsync = off"]);
+    server = await startPostgres();
     proxy = await startProxy(server.port, onData);
     const url = new URL(await server.newDatabase());
     for (const port of [server.port, proxy.port]) {
