@@ -13,7 +13,8 @@ const CHROMIUM = process.env["CHROMIUM"] ?? "/usr/bin/chromium";
 const ALONE = "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking --disable-sync";
 const ROOT = process.cwd();
 
-describe.skipIf(!existsSync(CHROMIUM))("examples/saas in a browser", () => {
+// Each customer at the same time: counts and mails come every few seconds.
+describe.skipIf(!existsSync(CHROMIUM)).concurrent("examples/saas in a browser", () => {
   const folder = mkdtempSync(join(tmpdir(), "keystile-saas-"));
   const mails = join(folder, "mails.txt");
   let browser: Browser;
