@@ -3,8 +3,8 @@ import { noPostgresServer } from "../servers/postgres.js";
 import { type Control, CONTROLS, createRig, type Rig, runControl, toRow } from "./neighbours.js";
 import { type Attack, type AttackName, ATTACKS } from "./neighbours/attacks.js";
 
-/** A tenth of the strength for a second or so, with the same verdicts; the long run is `npm run rigs neighbours`. */
-const SHORT = { scale: 0.1, ms: 1_500, killAt: 3_072 };
+/** A tenth of the strength for a second, with the same verdicts; the long run is `npm run rigs neighbours`. */
+const SHORT = { scale: 0.1, ms: 1_000, killAt: 3_072 };
 /** One of each kind; the rest, and a verdict on the slowest of the neighbour's calls, are in the long run. */
 const SHORT_ATTACKS = [
   "bodies pipelined",

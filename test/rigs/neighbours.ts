@@ -168,7 +168,7 @@ const MAX_ANSWER_BYTES = 4 * 2 ** 20;
 const GIVE_BACK_MS = 10_000;
 const MAX_CLOSE_MS = 20_000;
 const SAMPLE_MS = 50;
-const BASELINE_MS = 500;
+const BASELINE_MS = 250;
 /** Attacks that must be answered whole may take so many times as long. */
 const PATIENCE = 4;
 /** Where the host gives the server little time, it is given so many times as long. */

@@ -2,9 +2,10 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { noPgbouncer, noPostgres, startPgbouncer, startPostgres, type TestPostgres } from "../servers/postgres.js";
 import { runRemoteRevocations, runStops } from "./postgres-revocation.js";
 
-const REVOCATIONS = 200;
+/** Of so many the 99th percentile is the longest but one. */
+const REVOCATIONS = 100;
 /** Each takes half a second, until the next poll; `npm run rigs -- postgres-revocation` has more. */
-const POLLED = 10;
+const POLLED = 6;
 
 describe.skipIf(noPostgres !== undefined)("a revocation by another node on one PostgreSQL server", () => {
   let server: TestPostgres;
