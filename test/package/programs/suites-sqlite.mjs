@@ -13,9 +13,10 @@ const newPath = () => join(folder, `${++files}.db`);
 const options = { durability: "process" };
 
 storeSuite({ describe, it }, "a path", () => sqliteStore(newPath(), options));
-storeSuite({ describe, it }, "a path, with a writer thread", () =>
-  sqliteStore(newPath(), { ...options, writer: "thread" }),
-);
+if (process.env.KEYSTILE_SUITES === "all")
+  storeSuite({ describe, it }, "a path, with a writer thread", () =>
+    sqliteStore(newPath(), { ...options, writer: "thread" }),
+  );
 sharedStoreSuite({ describe, it }, "a path, opened twice", () => {
   const path = newPath();
   return [sqliteStore(path, options), sqliteStore(path, options)];

@@ -96,9 +96,11 @@ function suites(
   sharedStoreSuite(`postgres, ${title}, two nodes`, async () => (await open(2)) as [never, never]);
 }
 
-// Each client, each way to read `bigint`, each way to reach the server, in as few runs of all suites as have them all.
+/**
+ * Each client, each way to read `bigint`, each way to reach the server, in as few runs of all suites as have them all.
+ * `pg` that reads it as text, as it does by default, is that of `strangers.test.ts`.
+ */
 describe.skipIf(isSkipped)("postgres on a real server", () => {
-  suites("pg, int8 as text", poolOf);
   suites("postgres.js, int8 as BigInt", (url) => postgresJs(url, "BigInt"));
   const throughCache = { durability: "process" } as const;
   suites(

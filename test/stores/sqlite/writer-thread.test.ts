@@ -1,5 +1,4 @@
 /** The SQLite store with a writer thread before the suites of every store. Slow: each test starts a thread or two. */
-import { cachedStore } from "../../cache/cached-store.js";
 import { sqliteStore } from "../../../src/stores/sqlite/index.js";
 import { buildWriter } from "../../rigs/workers.js";
 import { PATIENT } from "../../rigs/workers/patience.js";
@@ -11,9 +10,6 @@ const path = await emptyFiles();
 const writer = await buildWriter();
 
 storeSuite("sqlite with a writer thread", () => sqliteStore(newPath(), { writer }));
-storeSuite("sqlite with a writer thread, through the cache", () =>
-  cachedStore(sqliteStore(path(), { writer, durability: "process" })),
-);
 sharedStoreSuite("sqlite, each with a writer thread", () => {
   const file = path();
   return [sqliteStore(file, { ...PATIENT, writer }), sqliteStore(file, { ...PATIENT, writer })];
