@@ -48,40 +48,18 @@ export function createTransact(handle: Handle): Transact {
   };
 }
 
-// Captured at load, so that fake timers in a user's tests cannot delay commits, change polling or waits for locks.
-const {
-  setImmediate: runNextTurn,
-  setTimeout: runAfter,
-  queueMicrotask: runAsMicrotask,
-  performance: clock,
-} = globalThis;
 /** Calls back once the current callback has ended, before the next one. */
 export const { nextTick } = process;
 
+/**
+ * Captured at load, so that fake timers in a program's tests delay no commits, polls of changes or waits for locks.
+ * `afterCallback`: as a microtask, before the event loop continues; `afterTurn`: once this turn of the event loop is over.
+ */
+export const { setImmediate: afterTurn, setTimeout: afterDelay, queueMicrotask: afterCallback } = globalThis;
+const clock = performance;
+
 /** Milliseconds of a clock that never goes backwards. */
-export function monotonic(): number {
-  return clock.now();
-}
-
-/** Calls back as a microtask: once the current code is done, before the event loop continues. */
-export function afterCallback(wake: () => void): void {
-  runAsMicrotask(wake);
-}
-
-/** Calls back once this turn of the event loop is over. */
-export function afterTurn(wake: () => void): void {
-  runNextTurn(wake);
-}
-
-/** Calls back after so many milliseconds. */
-export function afterDelay(wake: () => void, milliseconds: number): void {
-  runAfter(wake, milliseconds);
-}
-
-/** The same, unless the process ends first: it is not kept alive. */
-export function afterDelayIfAlive(wake: () => void, milliseconds: number): void {
-  runAfter(wake, milliseconds).unref();
-}
+export const monotonic = (): number => clock.now();
 
 /**
  * Runs `attempt`, and again while other connections hold the file, for up to `total` milliseconds. Blocks the thread:

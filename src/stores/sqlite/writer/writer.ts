@@ -19,7 +19,7 @@ import type { MaybePromise } from "../../../contracts/types.js";
 import { assertSpend } from "../../../credits/account.js";
 import { type CounterSet, keepCounts } from "../connection/counters.js";
 import type { DriverName } from "../connection/driver.js";
-import { afterDelayIfAlive, afterTurn } from "../connection/transaction.js";
+import { afterDelay, afterTurn } from "../connection/transaction.js";
 import { encodeKeys } from "../../codec/encoded-keys.js";
 import { packKeys } from "../keys/keys-in-transfer.js";
 import type { SqliteStoreOptions } from "../options.js";
@@ -191,7 +191,7 @@ function startWriter(program: URL | string, data: WriterData, counters: CounterS
   /** Calls pending when the thread ends may or may not have been done, so they are rejected. */
   const end = (error: Error) => {
     if (failure === undefined && !isClosing) {
-      afterDelayIfAlive(restart, restartMs);
+      afterDelay(restart, restartMs).unref();
       restartMs = Math.min(restartMs * 2, MAX_RESTART_MS);
     }
     failure ??= error;
