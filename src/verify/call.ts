@@ -29,14 +29,14 @@ export interface VerifyContext {
    */
   readonly caller?: Caller;
   /**
-   * Only keys of this API: those of others are NOT_FOUND, and nothing is taken from them. Absent: keys of every API.
+   * Only keys of this API are found: a key of another API is NOT_FOUND and nothing is taken. Absent: keys of every API.
    */
   readonly apiId?: string;
   /**
-   * Lets the request be repeated, 1–255 characters of printable ASCII: a repeat with the same key and body takes no
-   * credits or tokens again, in any process, for `idempotency.ttl` milliseconds, and every other check runs anew. Each
-   * workspace and caller has keys of its own; without a caller put your user's id in front of a key that the user
-   * chose. Needs a store with the power `idempotency`.
+   * Makes the call safe to repeat, 1–255 characters of printable ASCII. For `idempotency.ttl` milliseconds, a repeat
+   * with the same idempotency key and body takes no credits or tokens again, in any process; every other check runs
+   * anew. Idempotency keys are separate per workspace and caller. Without a caller, prefix one that a user chose with
+   * the user's id. Needs a store with `powers.idempotency`.
    */
   readonly idempotencyKey?: string | undefined;
 }
@@ -49,24 +49,24 @@ export const CONTEXT: Readonly<Record<keyof VerifyContext, true>> = {
   idempotencyKey: true,
 };
 
-/** What a call has reserved. */
+/** The reservation of a call. */
 export interface Reserved {
   /** Its id in the store, chosen before anything is taken. */
   readonly id: string;
-  /** That of the key. */
+  /** The key's workspace. */
   readonly workspaceId: string;
-  /** The account that it is of; `undefined`: nothing is to be taken. */
+  /** The account that pays; `undefined`: nothing is to be taken. */
   readonly ref: KeyRef | undefined;
 }
 
-/** A context that was read: what few calls have, so that most share one object. */
+/** A context after reading. Few calls have any of these values: most share one object. */
 export interface CallContext extends Viewer {
   readonly clientAddress: string | undefined;
-  /** As it was given; undefined: the call is not to be repeated. */
+  /** As given, not yet validated; undefined: the call has no idempotency key. */
   readonly idempotencyKey: unknown;
-  /** Is told how to ask for more permissions of the key; `undefined`: nobody wants to. */
+  /** Receives a function that checks further permissions of the key; `undefined`: none is wanted. */
   readonly tellPermissions: ((check: PermissionCheck) => void) | undefined;
-  /** Milliseconds for which the cost is reserved; `undefined`: it is spent. */
+  /** Milliseconds for which the cost is reserved; `undefined`: the cost is spent at once. */
   readonly timeout: number | undefined;
 }
 
@@ -79,23 +79,23 @@ const NO_CONTEXT: CallContext = Object.freeze({
   timeout: undefined,
 });
 
-/** Of a call whose key changed while it was verified, so that its checks run again. */
+/** Earlier runs of a call's checks: they run again if the key changes meanwhile. */
 export interface Earlier {
-  /** How often they ran before. */
+  /** Number of earlier runs. */
   readonly runs: number;
-  /** What was taken from limits, which is not taken twice; undefined: nothing was asked yet. */
+  /** What the limits gave: tokens are not taken twice. undefined: no limit was asked yet. */
   readonly limits: LimitsTaken | undefined;
 }
 
-/** The names of the context of a call that reserves. */
+/** The names of `ReserveContext`. */
 const RESERVE_CONTEXT = { ...CONTEXT, timeout: true } as const;
 
-/** As a method of `Object.prototype`: `Object.hasOwn` takes 10 ns inside `for … in`. */
+/** The method of `Object.prototype`: `Object.hasOwn` takes 10 ns inside `for … in`. */
 const { hasOwnProperty } = Object.prototype;
 
 /** Dependencies of a verification; wired by `createVerifier`. */
 export interface VerifyDeps {
-  /** Is told of each call that waits for something, and returns it. */
+  /** Registers a call that returned a promise, so that `close` waits for it; returns the promise. */
   readonly track: <T>(call: Promise<T>) => Promise<T>;
   readonly clock: () => number;
   readonly compileQuery: QueryCompiler;
@@ -107,31 +107,31 @@ export interface VerifyDeps {
   readonly idempotency: Idempotency;
   readonly usage: KeyUsage;
   readonly onOutcome: ((event: OutcomeEvent) => void) | undefined;
-  /** Counts verifications; undefined: nothing does. */
+  /** Counts verifications; undefined: they are not counted. */
   readonly counter: OutcomeCounter | undefined;
 }
 
 /**
- * A verification in progress: its inputs, with the request, and what the checks found. One flat object, since each call
- * allocates it.
+ * A verification in progress: its request, its other inputs, and what the checks found. One flat object, since each
+ * call allocates it.
  */
 export interface Verification extends Lookup {
   readonly deps: VerifyDeps;
   readonly query: Query | undefined;
   readonly context: CallContext;
-  /** When it began, on a clock that only measures; 0 where nobody listens. */
+  /** Start time from `performance.now()`, for the duration in the event; 0 without `onOutcome`. */
   readonly began: number;
   /** The key's metadata as the result shows it. */
   meta: unknown;
-  /** What `touch` of the key returned, which means nothing. */
+  /** The result of the key's `touch`, kept only so that the engine does not optimise the read away. */
   touched: number;
   /** Whether the query was evaluated: then the response lists the key's permissions and roles. */
   queried: boolean;
-  /** The limits that were checked since the checks began; undefined: not yet. */
+  /** Result of the limits in this run of the checks; undefined: not checked yet. */
   limits: LimitsTaken | undefined;
   /** Result of spending or reading credits; {@link GONE}: the key is no longer in the store; undefined: none yet. */
   spend: Spend | undefined;
-  /** Set once the checks have begun again. */
+  /** Set once the checks run again. */
   earlier: Earlier | undefined;
   /** Set once a call with an idempotency key has begun. */
   once: IdempotentCall | undefined;
@@ -139,15 +139,15 @@ export interface Verification extends Lookup {
   reservation: Reserved | undefined;
 }
 
-/** A request that was validated before, but for its key. */
+/** A validated request without its key, for many calls. */
 export interface RequestPlan {
-  /** Its key is any valid one. */
+  /** Its `key` is a placeholder. */
   readonly request: VerificationRequest;
   readonly query: Query | undefined;
 }
 
 /**
- * Validates what a request says besides its key, for any number of calls.
+ * Validates a request without its key, for any number of calls.
  * @throws KeystileError BAD_REQUEST as {@link readRequest}; at `body.key` if there is one
  */
 export function planRequest(deps: Pick<VerifyDeps, "compileQuery">, body: unknown): RequestPlan {
@@ -160,19 +160,20 @@ const queryOf = ({ compileQuery }: Pick<VerifyDeps, "compileQuery">, { permissio
 
 /** How a call differs from `verify`. */
 export interface CallKind {
-  /** Of a prepared call: its request, but for the key. */
+  /** Of a prepared call: its request, validated without the key. */
   readonly plan?: RequestPlan;
-  /** Of a call that reserves its cost: milliseconds until the credits return unless it was settled. */
+  /** Of a call that reserves its cost: milliseconds until an unsettled reservation returns its credits. */
   readonly timeout?: number;
 }
 
 const VERIFYING: CallKind = Object.freeze({});
 
 /**
- * Validates a request and its context, of which it reads own properties only, each once: a polluted prototype must not
- * set the caller or the address. A misspelt name must not open every API, or let a caller act as the program.
- * @throws KeystileError as `verifyKey` · TypeError for a context that is not an object, an unknown name, or an
- *   `apiId` that is not text
+ * Validates a request and its context. Reads own properties only, each once: a polluted prototype must not set the
+ * caller or the address. Refuses unknown names: a misspelt `apiId` would allow every API, a misspelt `caller` would let
+ * that caller act as the program.
+ * @throws KeystileError as `verifyKey` · TypeError for a context that is not an object, an unknown name, or an `apiId`
+ *   that is not text
  */
 export function beginCall(
   deps: VerifyDeps,
@@ -218,7 +219,7 @@ function readContext(context: (VerifyContext & TellingContext) | undefined, time
   for (const name in context)
     if (!hasOwnProperty.call(names, name) && hasOwnProperty.call(context, name))
       throw unknownOption("context", name, names);
-  // Not in the loop, which passes over what is not enumerable.
+  // Not in the loop: it skips properties that are not enumerable.
   if (hasOwnProperty.call(context, "clientAddress")) read.clientAddress = context.clientAddress;
   if (hasOwnProperty.call(context, "caller")) read.caller = strictCaller(context.caller, "context.caller");
   if (hasOwnProperty.call(context, "apiId")) read.apiId = apiIdOf(context.apiId);
@@ -227,7 +228,7 @@ function readContext(context: (VerifyContext & TellingContext) | undefined, time
   return read;
 }
 
-/** An `apiId` that is given but not text is a mistake of the program, which must not open every API. */
+/** An `apiId` that is present but not text, such as undefined, throws: it must not allow every API. */
 function apiIdOf(apiId: unknown): string {
   if (typeof apiId !== "string" || apiId === "")
     throw new TypeError("context.apiId must be the id of an API; leave it out to verify the keys of every API");
@@ -236,7 +237,7 @@ function apiIdOf(apiId: unknown): string {
 
 const mayNotVerify = () => new KeystileError("CALLER_FORBIDDEN", "the credential has no permission to verify keys");
 
-/** Forgets what the checks found, before they run again. What was taken from limits stays taken. */
+/** Forgets what the checks found, before they run again. Tokens taken from limits stay taken. */
 export function forgetFindings(call: Verification): void {
   const { earlier, limits } = call;
   call.earlier = { runs: (earlier?.runs ?? 0) + 1, limits: limits ?? earlier?.limits };
@@ -245,5 +246,5 @@ export function forgetFindings(call: Verification): void {
   call.spend = undefined;
 }
 
-/** In place of the spend of a key that is no longer in the store. */
+/** The spend of a key that is no longer in the store. */
 export const GONE: Spend = Object.freeze({ ok: false, remaining: 0 });

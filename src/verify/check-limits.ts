@@ -15,7 +15,7 @@ import { retryAfterOf, waitFor } from "../ratelimit/wait-time.js";
 export interface LimitsTaken {
   /** `undefined`: no limit applies. */
   readonly results: VerifyKeyRatelimitData[] | undefined;
-  /** Whether one was exceeded, in which case nothing was taken. */
+  /** Whether a limit was exceeded: then no tokens were taken. */
   readonly exceeded: boolean;
   /** If exceeded: milliseconds until the same call could pass; undefined: waiting does not help. */
   readonly retryAfter: number | undefined;
@@ -25,7 +25,7 @@ export interface LimitsTaken {
   readonly displaced: number | undefined;
 }
 
-/** Of a call that no limit applies to. */
+/** The result of a call to which no limit applies. */
 export const NO_LIMITS: LimitsTaken = Object.freeze({
   results: undefined,
   exceeded: false,
@@ -34,16 +34,16 @@ export const NO_LIMITS: LimitsTaken = Object.freeze({
   displaced: undefined,
 });
 
-/** What of a call its limits depend on. */
+/** The parts of a call that its limits depend on. */
 export interface LimitedCall {
   readonly deps: { readonly limiter: LimitTaker };
   readonly ratelimits: readonly RatelimitCheck[];
   readonly now: number;
-  /** Of a repeat every cost is 0, which takes nothing and passes. */
+  /** A repeat has cost 0 at every limit: it takes nothing and passes. */
   readonly once: { readonly isRepeat: boolean } | undefined;
 }
 
-/** @throws KeystileError BAD_REQUEST for a name that no limit has; what the limiter throws */
+/** @throws KeystileError BAD_REQUEST for a name that no limit has; errors of the limiter */
 export function takeLimits(call: LimitedCall, key: LimitedKey): MaybePromise<LimitsTaken> {
   const { now, once, ratelimits } = call;
   const { limiter } = call.deps;
@@ -51,7 +51,7 @@ export function takeLimits(call: LimitedCall, key: LimitedKey): MaybePromise<Lim
   const isRepeat = once?.isRepeat === true;
   if (onlyLimit !== undefined && ratelimits.length === 0 && !isRepeat) {
     const verdict = limiter.takeAt?.(key, onlyLimit, now);
-    // The common call, without arrays.
+    // The common case avoids arrays.
     if (verdict !== undefined)
       return {
         results: [toRatelimitData(onlyLimit, key.onlyLimitId, verdict)],
@@ -72,7 +72,7 @@ async function whenTaken(limits: readonly AppliedLimit[], taking: Promise<LimitA
   return toTaken(limits, await taking);
 }
 
-/** Loops, since every verification of a limited key passes here. */
+/** A loop, since every verification of a limited key runs it. */
 function toTaken(limits: readonly AppliedLimit[], answer: LimitAnswer): LimitsTaken {
   const { verdicts, degraded } = answer;
   const results = new Array<VerifyKeyRatelimitData>(limits.length);
@@ -92,7 +92,7 @@ function toTaken(limits: readonly AppliedLimit[], answer: LimitAnswer): LimitsTa
   };
 }
 
-/** From the numbers that were decided on, which a result shows clamped. */
+/** Computed from the limiter's own numbers: a result shows them clamped. */
 function retryAfterOfRefusal(limits: readonly AppliedLimit[], { verdicts, shares = limits }: LimitAnswer) {
   return retryAfterOf(
     shares.map(({ bucket, limit, duration, cost }, i) => {

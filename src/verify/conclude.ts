@@ -1,4 +1,4 @@
-/** The end of a verification: its response, and what analytics are told of it. Contract 2.2. */
+/** The end of a verification: its response, its outcome event and its count. Contract 2.2. */
 import type { CachedKey } from "../cache/cached-key.js";
 import type {
   UnknownKey,
@@ -31,7 +31,7 @@ export function conclude(call: Verification, key: CachedKey, code: VerificationC
   return response;
 }
 
-/** Ends a call whose key does not exist, or is not visible to it. */
+/** Ends a call whose key does not exist or is not visible to the caller. */
 export function notFound({ deps, tags, key, context, now, began }: Verification): UnknownKey {
   const { onOutcome, counter, sources } = deps;
   counter?.countUnknown(context.caller?.workspaceId ?? sources.workspaceId ?? DEFAULT_WORKSPACE, now, tags, key);
@@ -50,8 +50,8 @@ function untilRefill({ cost, now, spend }: Verification, { refill }: CachedKey):
 }
 
 /**
- * Builds every response for a key that was found. A property that does not apply is absent. Where a query was evaluated
- * it lists the key's roles, and its permissions unless they are too long.
+ * Builds every response for a key that was found. A property that does not apply is absent. After a query it lists the
+ * key's roles; after a query and with FORBIDDEN also its permissions, unless they are too long.
  */
 function responseOf(call: Verification, key: CachedKey, code: VerificationCode): VerificationResult<unknown> {
   const { meta, queried, limits = NO_LIMITS, spend } = call;

@@ -5,17 +5,17 @@ const BEARER = /^bearer(?=[ \t]|$)/i;
 /** The compact form of a signed or encrypted token: three or five parts, the first of them base64url of `{"…`. */
 const TOKEN = /^eyJ[\w-]*\.[\w-]*\.[\w-]*(?:\.[\w-]*\.[\w-]*)?$/;
 
-/** Where keys are looked for by default; the first header that holds one counts. */
+/** Headers searched by default; the first that holds a key counts. */
 export const DEFAULT_HEADERS: readonly string[] = ["authorization", "x-api-key"];
 
 /**
- * What a request presents: a key; `undefined`, no credential; `null`, one that can't be a key: empty, too long or
- * malformed, which is the client's mistake.
+ * What a request presents: a key; `undefined`: no credential; `null`: a credential that can't be a key, because it is
+ * empty, too long or malformed.
  */
 export type Presented = string | null | undefined;
 
 /**
- * Reads the first of these headers that has a value. `authorization` counts if its scheme is Bearer.
+ * Reads the first of these headers that has a value. `authorization` counts only with the scheme Bearer.
  * @param header returns a header's value by its name in lower case
  * @param skipTokens pass over a Bearer value in the form of a JWT
  */
@@ -27,17 +27,16 @@ export function readHeaders(
   let skipped = false;
   let presented: Presented;
   for (const name of names) {
-    // Not one pattern for all of it: with a header full of spaces that would take quadratic time.
+    // Not one pattern: on a header full of spaces it would take quadratic time.
     const value = header(name)?.trim() ?? "";
     if (value === "") continue;
     if (name !== "authorization") return { presented: toKey(value), skipped };
     if (!BEARER.test(value)) continue;
     const key = value.slice("bearer".length).replace(/^ +/, "");
-    // A scheme alone hides no key in another header.
+    // After a scheme without a value, the other headers are still searched.
     if (key === "") presented = null;
     else if (skipTokens && TOKEN.test(key)) skipped = true;
-    // A space or a comma: several values, or several headers that were joined. A tab separates no scheme from its
-    // value.
+    // A space or comma means several values, or several headers joined. A tab must not follow the scheme.
     else return { presented: /[ \t,]/.test(key) ? null : toKey(key), skipped };
   }
   return { presented, skipped };

@@ -1,8 +1,8 @@
 /**
- * A dry run of a verification: what each check finds, without taking anything. For administrators alone.
+ * A dry run of a verification: what each check finds, without taking anything. For administrators only.
  *
- * Why the same list of checks: a second copy of them would explain another verification than the one that is made. The
- * limiter and the spender are replaced by ones that read.
+ * Why it runs the checks of `verify`: a second copy of them could drift. The limiter and the spender are replaced by
+ * ones that only read.
  */
 import type { LimitCheck, LimitVerdict } from "../contracts/limiter.js";
 import type { CachedKey } from "../cache/cached-key.js";
@@ -29,7 +29,7 @@ import type { ExplainedCheck } from "./explained-check.js";
 import { CHECKS, isOutdated, MAX_RESTARTS, readMeta } from "./verify-key.js";
 import { closedError, partsOf, type Verifier, type VerifierParts } from "./verifier.js";
 
-/** What a check tells of itself besides its code and whether it passes, read from the call after it ran. */
+/** Reads from the call, after a check ran, what the explanation adds to the check's code and `passes`. */
 type Finding<Code> = (
   call: Verification,
   key: CachedKey,
@@ -42,7 +42,7 @@ type FindingsOf<Checks extends readonly { readonly code: ExplainedCheck["code"] 
   readonly [I in keyof Checks]: Finding<Checks[I]["code"]>;
 };
 
-/** Of each check, in the order of {@link CHECKS}. */
+/** One for each check, in the order of {@link CHECKS}. */
 const FINDINGS: FindingsOf<typeof CHECKS> = [
   () => ({}),
   (_, { expires }) => (expires === undefined ? {} : { expires }),
@@ -72,38 +72,41 @@ const FINDINGS: FindingsOf<typeof CHECKS> = [
   }),
 ];
 
-/** What is explained: a request as for `verify`, of a key by its text or by its id. */
+/** The request to explain: as for `verify`, with the key's text or its id. */
 export type ExplainRequest =
   | (V2KeysVerifyKeyRequestBody & { readonly keyId?: never })
   | (Omit<V2KeysVerifyKeyRequestBody, "key" | "migrationId"> & {
-      /** 1–255 characters. Found without its text, also if it was imported and never verified. */
+      /** 1–255 characters. Also finds a key that was imported and never verified. */
       readonly keyId: string;
       readonly key?: never;
     });
 
-/** What is explained besides the request: as for `verify`. */
+/** The context of the call to explain: as for `verify`. */
 export type ExplainContext = Pick<VerifyContext, "clientAddress" | "apiId">;
 
 /** What a verification would return now, and why. */
 export interface Explanation {
   /** Whether `verify` would let the call pass. */
   readonly passes: boolean;
-  /** The code that it would return otherwise: that of the first check that fails, or NOT_FOUND. */
+  /**
+   * The code that `verify` would return otherwise: that of the first check that fails, or NOT_FOUND. Absent if it
+   * passes.
+   */
   readonly refusal?: ExplainedCheck["code"] | "NOT_FOUND";
   /** Absent with NOT_FOUND, unless the key is `deleted`. */
   readonly keyId?: string;
   /** Absent with NOT_FOUND, unless the key is `deleted`. */
   readonly apiId?: string;
-  /** Why it is NOT_FOUND: the key is deleted, or its API is. Absent: it is not, or there is no such key. */
+  /** The key is NOT_FOUND because the key or its API is deleted. Absent: neither is, or there is no such key. */
   readonly deleted?: true;
-  /** When the key was deleted, Unix time in milliseconds. Absent: its API was, or nobody recorded it. */
-  readonly deletedAt?: number;
-  /** Who deleted it: the actor of the audit trail, or else its kind. Absent as `deletedAt` is. */
-  readonly deletedBy?: string;
   /**
-   * Every check of the key in order, those after the first failure too; empty with NOT_FOUND. `verify` stops at the
-   * first that fails.
+   * When the key was deleted, Unix time in milliseconds. Absent: only its API was deleted, or the time was not
+   * recorded.
    */
+  readonly deletedAt?: number;
+  /** Who deleted the key: the actor in the audit trail, or else the actor's kind. May be absent like `deletedAt`. */
+  readonly deletedBy?: string;
+  /** Every check in order; empty with NOT_FOUND. `verify` stops at the first check that fails, `explain` does not. */
   readonly checks: readonly ExplainedCheck[];
 }
 
@@ -120,7 +123,7 @@ function dryRun(parts: VerifierParts): VerifyDeps {
   };
 }
 
-/** Asks at cost 0, and compares what is there with the costs, those of one bucket together. */
+/** Reads each bucket at cost 0, and compares its tokens with the call's costs for it, added up in order. */
 function readingTaker(limiter: LimitTaker): LimitTaker {
   return {
     ...limiter,
@@ -154,12 +157,12 @@ function readingSpender(spender: Spender): Spender {
   };
 }
 
-/** A call that was validated, and how its key is found, in the cache or anew. */
+/** A validated call, and how to find its key: with the cache, or from the store. */
 interface ExplainedCall {
   readonly call: Verification;
   readonly find: () => MaybePromise<CachedKey | undefined>;
   readonly findAgain: () => MaybePromise<CachedKey | undefined>;
-  /** Where the key is named by its id. */
+  /** Set if the request names the key by its id. */
   readonly keyId?: string;
 }
 
@@ -179,7 +182,7 @@ function beginExplained(deps: VerifyDeps, request: ExplainRequest, context: Expl
   return { call, find, findAgain: find, keyId };
 }
 
-/** In place of the text of a key that is named by its id. */
+/** Placeholder for the text of a key that is named by its id. */
 const ANY_KEY = "-";
 const MAX_ID = 255;
 
@@ -203,11 +206,11 @@ export function validateExplained(request: object): void {
 const OPTIONS = { clientAddress: () => {}, apiId: narrowing(text) } satisfies Record<keyof ExplainContext, Check>;
 
 /**
- * What a verification would return now, and what each check finds, without taking or changing anything: for
- * administrators alone, since it tells of keys what their users must not see. Costs about as much as a verification.
- * Under concurrent calls it may be outdated when it arrives. Emits no event.
+ * What a verification would return now, and what each check finds, without taking or changing anything. For
+ * administrators only: it shows more about keys than their users may see. Costs about as much as a verification.
+ * Concurrent calls may make it outdated before it arrives. Emits no event.
  *
- * Why not a method: a program that verifies alone is bundled without it.
+ * Why not a method of the verifier: programs that do not use it can be bundled without it.
  * @param verifier made by `createVerifier(store)`
  * @param request as for `verify`, or with the `keyId` in place of `key`
  * @param context `clientAddress` and `apiId` as for `verify`
@@ -233,7 +236,7 @@ export async function explain(
     await readMeta(call, key);
     const checks: ExplainedCheck[] = [];
     for (const [i, { code, fails }] of CHECKS.entries()) {
-      // As in a verification: whatever is not `false` is a failure.
+      // As in a verification, any result but `false` is a failure.
       const failed: unknown = await fails(call, key);
       checks.push({ code, passes: failed === false, ...FINDINGS[i]!(call, key) } as ExplainedCheck);
     }
@@ -243,7 +246,7 @@ export async function explain(
       const found = { keyId: key.keyId, apiId: key.policy.apiId, checks };
       return refusal === undefined ? { passes: true, ...found } : { passes: false, refusal, ...found };
     }
-    // A dry run took nothing: the limits of the key as it is now are read anew.
+    // A dry run took no tokens, so the limits of the changed key are read again.
     forgetFindings(call);
     call.earlier = undefined;
     key = await findAgain();

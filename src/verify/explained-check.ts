@@ -1,4 +1,4 @@
-/** What `explain` tells of each check. */
+/** What `explain` reports about each check. */
 import type { VerifyKeyRatelimitData } from "../contracts/types.js";
 import type { CreditsSource } from "../lib/credits-source.js";
 
@@ -24,17 +24,17 @@ export type ExplainedCheck =
       readonly passes: boolean;
       /** Permissions that the query names and the key has, in the query's order. */
       readonly has: readonly string[];
-      /** Those that it does not have; an `OR` may pass with some. */
+      /** Permissions that the query names and the key lacks; a query with `OR` may pass all the same. */
       readonly missing: readonly string[];
     }
   | {
       readonly code: "RATE_LIMITED";
       readonly passes: boolean;
-      /** The limits that apply, as they stand: `remaining` and `reset` are those before the call. */
+      /** The limits that apply: `remaining` and `reset` are their state before the call. */
       readonly limits: readonly ExplainedLimit[];
       /** Milliseconds until the call could pass; absent if it passes, or if waiting does not help. */
       readonly retryAfter?: number;
-      /** Whether the fallback of a failed limiter was asked. */
+      /** Whether the limiter failed and its fallback decided. */
       readonly degraded: boolean;
     }
   | {
@@ -42,7 +42,7 @@ export type ExplainedCheck =
       readonly passes: boolean;
       /** Credits that the call would take. */
       readonly cost: number;
-      /** Whose credits it takes: its own, those of its identity, or nobody's, so that they are unlimited. */
+      /** Whose credits the call takes: the key's, its identity's, or none: unlimited. */
       readonly creditsFrom: CreditsSource;
       /** The balance now, due refills included; absent: unlimited. In `leased` mode as this process knows it. */
       readonly remaining?: number;

@@ -1,6 +1,4 @@
-/**
- * From the presented key to its record, native or migrated, if it is visible here. Checks nothing else about the key.
- */
+/** Finds the record of a presented key, native or migrated, if it is visible to the caller. Checks nothing else. */
 import type { CachedKey } from "../cache/cached-key.js";
 import type { KeyCache } from "../cache/key-cache.js";
 import type { Caller } from "../contracts/caller.js";
@@ -18,16 +16,16 @@ export interface KeySources {
   readonly algorithms: Algorithms;
   /** Whether `now` is the system clock, which a store may use to decide whether to poll for changes. */
   readonly isSystemTime: boolean;
-  /** Only keys of this workspace are visible; `undefined`: those of all. */
+  /** Only keys of this workspace are visible; `undefined`: keys of all workspaces. */
   readonly workspaceId: string | undefined;
   /** Whether a migrated key that is found gets its native digest. */
   readonly adopts: boolean;
 }
 
-/** Who asks: which keys are visible to a call. */
+/** Which keys are visible to a call. */
 export interface Viewer {
   readonly caller: Caller | undefined;
-  /** Only keys of this API; `undefined`: those of all. */
+  /** Only keys of this API are visible; `undefined`: keys of all APIs. */
   readonly apiId: string | undefined;
 }
 
@@ -63,7 +61,7 @@ export async function findKeyAgain(lookup: Lookup): Promise<CachedKey | undefine
   return orMigrated(lookup, record && cache.prepare(record));
 }
 
-/** The key with this id, as the store has it: an imported one too that no verification has found yet. */
+/** The key with this id, read from the store; also an imported key that no verification has found yet. */
 export async function findKeyById(sources: KeySources, keyId: string, viewer: Viewer): Promise<CachedKey | undefined> {
   const { store, cache } = sources;
   await store.pollChanges("anew");
@@ -78,8 +76,8 @@ export async function findKeyById(sources: KeySources, keyId: string, viewer: Vi
 }
 
 /**
- * A key that {@link findKey} or {@link findKeyById} did not find because it is deleted, or its API is, if it would be
- * visible otherwise. One that is named by its text is found where the store has the power `search`.
+ * A key that {@link findKey} or {@link findKeyById} did not find because the key or its API is deleted, if it would be
+ * visible otherwise. A key named by its text is found only in a store with `powers.search`.
  */
 export async function findDeletedKey(
   sources: KeySources,
@@ -96,7 +94,7 @@ export async function findDeletedKey(
   return row.deleted || api?.deleted !== false ? row : undefined;
 }
 
-/** The prefix of root keys; other keys may have it too. */
+/** The prefix of root keys; an ordinary key may begin with it too. */
 const ROOT_KEY = `${ROOT_KEY_PREFIX}_`;
 const FIRST_UNIT = ROOT_KEY.charCodeAt(0);
 
@@ -124,9 +122,9 @@ function orMigrated(lookup: Lookup, native: CachedKey | undefined): MaybePromise
 }
 
 /**
- * Looks the key up by the migration's algorithm. A key without a native digest gets it in the same call, once: the
- * store refuses a second one. The imported hash stays valid under its migration, because an old scheme may hash only
- * part of the key.
+ * Looks the key up by the hash that the migration's algorithm makes of it. A key without a native digest gets one in
+ * the same call, once: the store refuses a second. The imported hash stays valid under its migration, because an old
+ * scheme may hash only part of the key.
  */
 async function findMigrated(lookup: Lookup, migrationId: string): Promise<CachedKey | undefined> {
   const { key, context, deps } = lookup;
@@ -148,10 +146,7 @@ async function findMigrated(lookup: Lookup, migrationId: string): Promise<Cached
   return found;
 }
 
-/**
- * In a read-only store the key keeps no native digest, verifies all the same, and is found by its imported hash next
- * time.
- */
+/** In a read-only store the key gets no native digest. It verifies all the same, each time by its imported hash. */
 async function adopt(store: Store, ref: KeyRef, key: string): Promise<void> {
   try {
     await store.adoptDigest(ref, await digestKey(key));
@@ -162,7 +157,7 @@ async function adopt(store: Store, ref: KeyRef, key: string): Promise<void> {
 
 const seesAll = ({ caller, apiId }: Viewer): boolean => caller === undefined && apiId === undefined;
 
-/** What decides whether a key is visible. */
+/** The properties that decide whether a key is visible. */
 interface Seen {
   readonly policy: Pick<KeyRecord, "workspaceId" | "apiId">;
   readonly keyId: string;

@@ -1,10 +1,11 @@
 /**
- * Calls with an idempotency key: a repeat takes nothing again. Store clause 23.
+ * Calls with an idempotency key: a repeat takes no credits or tokens again. Store clause 23.
  *
- * Three places know of a call. While it is in flight, this verifier does, and refuses another (409). Before its checks
- * the store is asked for its record, so that a repeat takes no rate-limit tokens either. And the spend itself looks for
- * the record, in its own transaction: that one decides, also between processes. Two processes that get the same call at
- * the same moment may therefore both take tokens, each from its own limiter, while the credits are taken once.
+ * A repeat is recognised in three places. This verifier refuses a repeat while the first call is in flight (409).
+ * Before the checks, the verifier reads the call's record from the store, so that a repeat takes no rate-limit tokens
+ * either. The spend looks for the record again, in its own transaction, which decides between processes too. If two
+ * processes get the same call at the same moment, both may take tokens, each from its own limiter, but credits are
+ * taken once.
  */
 import type { Caller } from "../contracts/caller.js";
 import { badRequest, KeystileError } from "../contracts/errors.js";
@@ -22,13 +23,13 @@ export interface IdempotencyOptions {
   /** Milliseconds for which a repeat is recognised, 1_000…2_592_000_000; default 86_400_000, a day. */
   readonly ttl?: number | undefined;
   /**
-   * Records in the store, 1…100_000_000; default 1_000_000, about 200 bytes each in an SQLite file. From there on a
-   * workspace that has an equal share of them gets IDEMPOTENCY_FULL for new keys; one below its share has more, so that
-   * ten workspaces have 2.9 times as many at most, a thousand 7.5 times. None is removed before it expires. Verifiers
-   * of one store should agree on it.
+   * Records in the store, 1…100_000_000; default 1_000_000, about 200 bytes each in an SQLite file. Once there are so
+   * many, a workspace that holds an equal share gets IDEMPOTENCY_FULL for new idempotency keys. A workspace below its
+   * share may still add records: ten workspaces together hold at most 2.9 times this number, a thousand 7.5 times. No
+   * record is removed before it expires. Verifiers of one store should use the same number.
    */
   readonly records?: number | undefined;
-  /** Most records of one workspace, also while the store has space, 1…records; default `records`. */
+  /** Most records of one workspace, even while the store has space, 1…records; default `records`. */
   readonly recordsPerWorkspace?: number | undefined;
 }
 
@@ -50,11 +51,11 @@ export const IDEMPOTENCY_OPTIONS: Check = (value, path) => {
     throw new RangeError(`${path}.recordsPerWorkspace must be at most ${path}.records`);
 };
 
-/** What of a call makes it a repeat, and when it was made. */
+/** The parts of a call that identify a repeat, and its time. */
 export interface BegunCall extends VerificationRequest {
   readonly now: number;
   readonly context: {
-    /** Milliseconds for which the cost is reserved; `undefined`: it is spent. */
+    /** Milliseconds for which the cost is reserved; `undefined`: the cost is spent at once. */
     readonly timeout: number | undefined;
   };
 }
@@ -62,21 +63,21 @@ export interface BegunCall extends VerificationRequest {
 /** A call with an idempotency key, in flight. */
 export interface IdempotentCall {
   readonly record: OnceRecord;
-  /** Whether the same call was recorded before: then it takes nothing. */
+  /** Whether the store already has a record of this call: then it takes nothing. */
   isRepeat: boolean;
 }
 
 export interface Idempotency {
-  /** Reads the secret of the store, once. @returns makes digests of texts with it. @throws STORE_POWER_MISSING */
+  /** Reads the store's secret once. @returns makes keyed digests of texts with it. @throws STORE_POWER_MISSING */
   signer(): Promise<(text: string) => MaybePromise<string>>;
   /**
-   * Whose key it is, as text.
+   * The idempotency key and its caller, as one text.
    * @throws KeystileError BAD_REQUEST: the key is not 1 to 255 characters of printable ASCII · STORE_POWER_MISSING;
    *   TypeError: the key is no string, or the caller has no id
    */
   scopeOf(idempotencyKey: unknown, caller: Caller | undefined): string;
   /**
-   * Begins a call, which is in flight until {@link Idempotency.end}.
+   * Begins a call. It is in flight until {@link Idempotency.end}.
    * @param workspaceId of the key to verify
    * @throws KeystileError IDEMPOTENCY_IN_FLIGHT · IDEMPOTENCY_MISMATCH
    */
@@ -95,7 +96,7 @@ export interface Idempotency {
 export function createIdempotency(store: Store, spender: Spender, options: IdempotencyOptions): Idempotency {
   const { ttl = DAY, records = RECORDS, recordsPerWorkspace = records } = options;
   const bounds: OnceBounds = Object.freeze({ maxRecords: records, maxPerWorkspace: recordsPerWorkspace });
-  /** Digest of the body, by the id of the record. */
+  /** Digests of the bodies of calls in flight, by the id of their record. */
   const inFlight = new Map<string, string>();
   let secret: string | undefined;
   const signer = async () => {
@@ -116,7 +117,7 @@ export function createIdempotency(store: Store, spender: Spender, options: Idemp
       const { now, context } = call;
       const { timeout } = context;
       const id = await digest(`${workspaceId} ${scope}`);
-      // The request was validated and copied by one reader, so that equal bodies have equal texts.
+      // One reader validated and copied the request, so equal bodies have equal texts.
       const body = await digest(`${id} ${timeout === undefined ? "" : "reserve "}${JSON.stringify(requestOf(call))}`);
       const other = inFlight.get(id);
       if (other !== undefined) throw other === body ? stillInFlight() : mismatch();
@@ -146,7 +147,7 @@ export function createIdempotency(store: Store, spender: Spender, options: Idemp
   };
 }
 
-/** @throws TypeError: nothing tells this caller from others of its workspace */
+/** @throws TypeError: the caller has no `id` that tells it from others of its workspace, or `kind` is not text */
 function identify({ kind, id }: Caller): readonly unknown[] {
   if (typeof id !== "string" || id.length < 1 || id.length > MAX_CALLER_LENGTH)
     throw new TypeError("context.caller.id must be a string of 1 to 1024 characters where there is an idempotency key");

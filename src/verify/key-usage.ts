@@ -1,10 +1,9 @@
 /**
- * What verifications tell the store about keys a little later, many at once: when each was last used, to the minute,
- * and the first characters of imported keys.
+ * Tells the store, in batches, when keys were last used (to the minute), and the first characters of imported keys.
  *
- * A verification compares two numbers. Only the first use of a key in each minute is noted, and notes are written
- * {@link DELAY} milliseconds after the first, or {@link START_DELAY} after that of a start: in the background, never by
- * a call. What fails is dropped, and noted again at a later use.
+ * A verification compares two numbers. Only the first use of a key in each minute is noted. Notes are written in the
+ * background, never by a call: {@link DELAY} milliseconds after the first note of a use, {@link START_DELAY} after the
+ * first note of an imported key's first characters. A batch that fails is dropped; a later use notes the key again.
  *
  * The first use in a minute takes 0.6 µs more, and its write 2 to 4 µs of processor time later; further uses in that
  * minute cost nothing.
@@ -18,21 +17,21 @@ import { nextTurn } from "../lib/after-input.js";
 const MINUTE = 60_000;
 /** Milliseconds from a note to its write. */
 const DELAY = 5_000;
-/** The same from the first text of an imported key, which somebody may be waiting to see. */
+/** The delay for the first characters of an imported key, which somebody may be waiting to see. */
 const START_DELAY = 50;
-/** Most notes of each kind that wait: further uses go unrecorded until the next minute. */
+/** Most waiting notes of each kind: beyond them, a use goes unrecorded until the key's next minute. */
 const MAX_WAITING = 100_000;
-/** Notes a call of the store, between which the event loop runs (store clause 24). */
+/** Notes per store call; the event loop runs between the calls (store clause 24). */
 const MAX_BATCH = 1_000;
 
 export interface KeyUsage {
   /** Notes that a key was found with this text. */
   note(key: CachedKey, text: string, now: number): void;
-  /** Writes what waits, and notes nothing from then on. Never rejects. */
+  /** Writes the waiting notes, and ignores later ones. Never rejects. */
   close(): Promise<void>;
 }
 
-/** @param recordsUses whether to record when keys were last used; the store has the power `usage` */
+/** @param recordsUses whether to record when keys were last used; needs `store.powers.usage` */
 export function createKeyUsage(store: Store, recordsUses: boolean): KeyUsage {
   let uses = new Map<string, number>();
   /** Start by key id. */
@@ -90,7 +89,7 @@ async function inBatches<T>(items: readonly T[], run: (batch: readonly T[]) => u
     try {
       await run(items.slice(i, i + MAX_BATCH));
     } catch {
-      // The store is busy, read-only or gone: verifications say so where it matters to them.
+      // The store is busy, read-only or gone: verifications report that where it matters to them.
     }
   }
 }

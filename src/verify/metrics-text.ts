@@ -1,6 +1,6 @@
 /**
- * Metrics of a program that verifies keys itself, in the Prometheus text format; the service shows the same families.
- * Labels are outcomes and names, nothing from a request.
+ * Metrics of a program that verifies keys itself, in the Prometheus text format; the HTTP service has the same
+ * families. Labels are outcomes and fixed names, nothing from a request.
  */
 import type { StoreCounters, StoreHealth } from "../contracts/health.js";
 import type { LimiterCounters } from "../contracts/limiter.js";
@@ -8,11 +8,11 @@ import type { Store } from "../contracts/store.js";
 import type { Verifier, VerifierCounters } from "./verifier.js";
 
 /**
- * Metrics of a verifier and its store, to append to those of your program.
- * @param store its health is shown if it has `health()`, as SQLite stores do; that reads the disk
- * @returns lines that begin with `# HELP`, and a line break at the end: names begin with `keystile_`. Verifications by
- *   outcome and credits are in it for a verifier with `analytics`
- * @throws (rejects) what `health()` of the store fails with
+ * Metrics of a verifier and its store, to append to your program's own metrics.
+ * @param store its health is included if it has `health()`, as SQLite stores do; `health()` reads the disk
+ * @returns text that begins with `# HELP` and ends with a line break; metric names begin with `keystile_`.
+ *   Verifications by outcome and credits spent are included if the verifier has `analytics`
+ * @throws (rejects) the error of the store's `health()`
  * @example
  * response.end((await registry.metrics()) + (await metricsText(verifier, store)));
  */
@@ -38,7 +38,7 @@ export function tellsHealth(store: Store): store is Store & { health(): StoreHea
   return "health" in store && typeof store.health === "function";
 }
 
-/** What of a store's health is shown. Counters start again with the process. */
+/** The store counters that are shown. They start at 0 with the process. */
 const STORE_FAMILIES = {
   walBytes: ["wal_bytes", "gauge", "Bytes of the store's write-ahead log."],
   checkpoints: ["checkpoints_total", "counter", "Times that the log was carried over as a whole."],
@@ -51,7 +51,7 @@ const STORE_FAMILIES = {
   forfeitedRefills: ["forfeited_refills_total", "counter", "Refills forfeited after a jump of the clock."],
 } as const satisfies Record<keyof StoreCounters, readonly [name: string, type: string, help: string]>;
 
-/** What of a verifier's counters is shown; those of its limiter are in {@link LIMITER_FAMILIES}. */
+/** The verifier counters that are shown; its limiter's are in {@link LIMITER_FAMILIES}. */
 const VERIFIER_FAMILIES = {
   degraded: ["degraded_total", "Verifications whose limiter could not answer."],
   outcomesDropped: ["outcomes_dropped_total", "Outcome events dropped."],
@@ -64,7 +64,7 @@ const VERIFIER_FAMILIES = {
   readonly [name: string, help: string]
 >;
 
-/** What a store says of itself. */
+/** Metrics of a store. */
 export function storeFamilies({ ok, counters }: StoreHealth): string[] {
   return [
     ...family("keystile_store_ok", "gauge", "1 if the store can be relied on.", [["", ok ? 1 : 0]]),
@@ -79,7 +79,7 @@ const LIMITER_FAMILIES = {
   bucketsDisplaced: ["buckets_displaced_total", "Buckets that refused and gave way to another workspace's."],
 } as const satisfies Record<keyof LimiterCounters, readonly [name: string, help: string]>;
 
-/** Counters of a verifier, and what the limiters did for lack of space: those of keys and of namespaces. */
+/** Metrics of a verifier with its limiter (`keys`), and of the limiter of namespaces if one is given. */
 export function verifierFamilies(keys: VerifierCounters, namespaces?: LimiterCounters): string[] {
   const of = namespaces === undefined ? { keys } : { keys, namespaces };
   const own = Object.entries(VERIFIER_FAMILIES).flatMap(([counter, [name, help]]) =>

@@ -1,4 +1,4 @@
-/** What a verifier reports of each verification to `onOutcome`. */
+/** The event that a verifier gives `onOutcome` for each verification. */
 import type { VerificationCode } from "../contracts/types.js";
 import type { QueueOptions } from "../lib/event-queue.js";
 
@@ -9,7 +9,10 @@ export interface OutcomeEvent {
   readonly code: VerificationCode;
   /** The request's tags; occurrences of the presented key in them read `[key]`. */
   readonly tags: readonly string[];
-  /** Absent with NOT_FOUND, like the next two; `identityId` also for a key without identity. */
+  /**
+   * Absent with NOT_FOUND, as are `apiId`, `workspaceId` and `identityId`; `identityId` also for a key without
+   * identity.
+   */
   readonly keyId?: string;
   readonly apiId?: string;
   readonly workspaceId?: string;
@@ -18,7 +21,7 @@ export interface OutcomeEvent {
   readonly externalId?: string;
   /** Credits taken; 0 unless the outcome is VALID and the key has a balance. */
   readonly spent: number;
-  /** Credits that `reserve` took; what of them is spent, its settlement decides. Absent: none. */
+  /** Credits that `reserve` took; the settlement decides how many of them are spent. Absent: none. */
   readonly reserved?: number | undefined;
   /**
    * Credits left after the call; in `leased` mode as this process knows it. Absent: unlimited, or no key was found.
@@ -29,8 +32,8 @@ export interface OutcomeEvent {
   /** Whether the limiter failed and its fallback decided. */
   readonly degraded: boolean;
   /**
-   * Buckets of the workspace that held most of the limiter's memory, all of which refused, that gave way to new ones of
-   * this key. Absent: none.
+   * Buckets that gave way to new ones of this key. They belonged to the workspace that held most of the limiter's
+   * memory, and all were refusing. Absent: none.
    */
   readonly displacedBuckets?: number | undefined;
   /**
@@ -40,7 +43,7 @@ export interface OutcomeEvent {
   readonly forfeitedRefills?: number | undefined;
 }
 
-/** How outcome events are queued; those dropped are counted in `outcomesDropped`. */
+/** How outcome events are queued; dropped events are counted in `outcomesDropped`. */
 export type OutcomeOptions = QueueOptions;
 
 /** Tags with the presented key replaced. */

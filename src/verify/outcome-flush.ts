@@ -1,8 +1,9 @@
 /**
- * Counts verifications, and writes the counts to the store every few seconds: in the background, never by a call.
+ * Counts verifications. Writes the counts to the store every few seconds, in the background, never during a call.
  *
- * Each piece that is written has a number of this process, which the store takes once. A piece whose fate is unknown is
- * sent again as it was, so that none counts twice; a crash loses what was counted since the last piece.
+ * Counts are written in pieces. Each piece has a sequence number of this process, and the store accepts each number
+ * once. If it is unknown whether a piece was written, the same piece is sent again, so that none counts twice. A crash
+ * loses the counts since the last piece.
  */
 import {
   type FlushResult,
@@ -27,18 +28,18 @@ export interface AnalyticsOptions {
   /** Milliseconds between two writes, 250…60_000, default 5_000: what a crash loses at most. */
   readonly interval?: number | undefined;
   /**
-   * Bytes that counts of a process may take in memory until they are written, 256 KiB…1 GiB, default 96 MiB: verifiers
-   * that count in one store divide it equally, until they are closed. A count of a key and a set of tags in a minute is
-   * booked at 256 bytes, a set of tags at 128 and 2 for each character. A third is for the counts of the interval, a
-   * third for those that are being written, and a third for sets of workspaces that have as many as they may. A
-   * workspace may take all of it if it is alone; once it is used up, at least half of an equal part. Further calls are
-   * counted without their key and tags, as `(other)`, and in `outcomesFolded`.
+   * Bytes that counts may take in this process until they are written, 256 KiB…1 GiB, default 96 MiB. Open verifiers of
+   * one store divide it equally. A row, of one key with one set of tags in one minute, is booked at 256 bytes; a set of
+   * tags at 128, and 2 for each character. A third of the memory is for counts of the current interval, a third for
+   * counts being written, a third for the sets of workspaces that have reached `tagSets`. A workspace that is alone may
+   * use all of a third. Once a third is used up, each workspace keeps at least half of an equal part. Further calls are
+   * counted as `(other)`, without their key and tags, and in `outcomesFolded`.
    */
   readonly memory?: number | undefined;
   /** Whether tags are counted, default true. */
   readonly tags?: boolean | undefined;
   /**
-   * Sets of tags that a workspace may have in the store at once, 1…100_000, default 10_000: further ones are counted as
+   * Sets of tags that a workspace may have in the store at once, 1…100_000, default 10_000. Further sets are counted as
    * `["(other)"]`, and in `outcomesFolded`, until the last count of another set is removed. Paths and ids make poor
    * tags.
    */
@@ -46,8 +47,8 @@ export interface AnalyticsOptions {
   /** How many days counts are kept. */
   readonly keep?: KeptDays | undefined;
   /**
-   * Called with each piece after it was written, in order: to send counts elsewhere. What it throws or rejects with is
-   * dropped. A piece is in the store once, and is given to this once unless the process ends in between.
+   * Called with each piece after it was written, in order, to send counts elsewhere. Its errors are ignored. It gets
+   * each piece once, or never if the process ends between the write and the call.
    */
   readonly onFlush?: ((flush: OutcomeFlush) => unknown) | undefined;
 }
@@ -74,31 +75,31 @@ const OPTIONS = {
   onFlush: callable,
 } as const satisfies Record<keyof AnalyticsOptions, Check>;
 
-/** Options of counting, or whether it is done at all. */
+/** The check of `analytics`: a boolean, or {@link AnalyticsOptions}. */
 export const analyticsOption: Check = (value, path) => {
   if (typeof value !== "boolean") checkOptions(value, OPTIONS, path);
 };
 
-/** Cells of a piece at most, and characters of their tags, unless it is one cell. */
+/** Most cells of a piece, and most characters of their tags; a piece of one cell may exceed the latter. */
 const PIECE = 50;
 const PIECE_CHARACTERS = 65_536;
-/** Milliseconds that a piece may take of a thread: after one that took longer, half as many cells are passed. */
+/** Milliseconds for which a piece may keep a thread busy: if it took longer, the next piece has half as many cells. */
 const MAX_BUSY = 4;
 const DEFAULT_MEMORY = 96 * 2 ** 20;
-/** Sets of tags that the store is asked for in an interval, of a workspace whose last ones it refused. */
+/** New sets of tags tried per interval for a workspace whose sets the store refused in the last one. */
 const ASKED = 64;
 /** The longest pause before a piece is sent again, milliseconds. */
 const MAX_PAUSE = 60_000;
 /** Milliseconds that `close` waits for the store to take the last pieces. */
 const CLOSE_TIMEOUT = 5_000;
-/** Milliseconds between two removals of old counts, and how many go at once. */
+/** Milliseconds between two removals of old counts, and most counts removed by one call. */
 const PRUNE_EVERY = 600_000;
 const PRUNED = 1_000;
 
-/** Workspaces whose calls with unknown keys have a row of their own, as far as there is space for one. */
+/** Most workspaces whose calls with unknown keys are counted apart, as far as memory allows. */
 const MAX_UNKNOWN = 10_000;
 
-/** What is shown among the counters of a verifier. */
+/** The part of `VerifierCounters` that is counted here. */
 interface Counters {
   readonly outcomesFolded: number;
   readonly outcomesUncounted: number;
@@ -108,28 +109,28 @@ interface Counters {
 
 /** Counts verifications. */
 export interface OutcomeCounter {
-  /** A verification whose key was found. @param key its text, which tags must not show */
+  /** Counts a verification whose key was found. @param key its text, which is removed from the tags */
   count(of: Counted, code: VerificationCode, spent: number, now: number, tags: readonly string[], key: string): void;
-  /** One whose key was not. */
+  /** Counts a verification whose key was not found. */
   countUnknown(workspaceId: string, now: number, tags: readonly string[], key: string): void;
   counters(): Counters;
-  /** Writes what waits. Never rejects. */
+  /** Writes the remaining counts. Never rejects. */
   close(): Promise<void>;
 }
 
 const NO_TAGS: readonly string[] = Object.freeze([]);
 
-/** How many counters of a store are open in this process: they divide the memory. */
+/** Number of open counters per store in this process: they divide the memory. */
 const counters = new WeakMap<Store, { open: number }>();
 
 /**
  * @param options validated by the caller
- * @param of the store as the program knows it, where `store` is a guard of it
+ * @param of the program's own store object, if `store` is a guard around it
  */
 export function createOutcomeCounter(store: Store, options: AnalyticsOptions, of: Store = store): OutcomeCounter {
   const { interval = 5_000, memory = DEFAULT_MEMORY, tags: keepsTags = true, tagSets = 10_000 } = options;
   const { keep, onFlush } = options;
-  /** Workspaces of which the store took no more sets: those that it has, and how many more it is asked for. */
+  /** Workspaces whose new sets the store refused: the sets that it has, and how many more to try. */
   let full = new Map<string, { readonly sets: ReadonlySet<string>; left: number }>();
   const admits = (workspaceId: string, set: string): boolean => {
     const known = full.get(workspaceId);
@@ -145,10 +146,10 @@ export function createOutcomeCounter(store: Store, options: AnalyticsOptions, of
     tagSets,
     admits,
   };
-  /** Of keys that were not found, by workspace. */
+  /** Where calls with unknown keys are counted, by workspace. */
   let unknown = new Map<string, Counted>();
   let meter = new OutcomeMeter(bounds);
-  /** Of all tables that were put aside: by outcome, and credits. */
+  /** Sums of all earlier tables: calls by outcome, then credits. */
   const totals = OUTCOMES.map(() => 0).concat(0);
   let aggregated = 0;
   let lost = 0;
@@ -160,9 +161,9 @@ export function createOutcomeCounter(store: Store, options: AnalyticsOptions, of
   let source = "";
   let seq = 0;
   let pruneAt = 0;
-  /** Cells of the next piece at most. */
+  /** Most cells of the next piece. */
   let most = PIECE;
-  /** Of the last call: whoever counts in the background must not depend on a clock that fails. */
+  /** Time of the last call: background work must not call a clock that may fail. */
   const latest = new Float64Array(1);
 
   const pause = (ms: number): Promise<void> =>
@@ -170,7 +171,7 @@ export function createOutcomeCounter(store: Store, options: AnalyticsOptions, of
       wake = resolve;
       startTimer(resolve, ms);
     });
-  /** @returns undefined: it is not in the store */
+  /** @returns undefined: the piece was given up and is not in the store */
   const write = async (piece: readonly OutcomeCell[]): Promise<FlushResult | undefined> => {
     if (source === "") source = newSecret().slice(0, 32);
     let flush: OutcomeFlush = { source, seq: seq + 1, at: latest[0] as number, maxTagSets: tagSets, cells: piece };
@@ -182,7 +183,7 @@ export function createOutcomeCounter(store: Store, options: AnalyticsOptions, of
           if (onFlush !== undefined) fireAndForget(() => onFlush(flush));
           return result;
         }
-        // The store no longer knows this process, and so has not counted the piece.
+        // The store has forgotten this source, so it did not count the piece.
         source = newSecret().slice(0, 32);
         flush = { ...flush, source, seq: 1 };
       } catch (error) {
@@ -226,10 +227,10 @@ export function createOutcomeCounter(store: Store, options: AnalyticsOptions, of
     try {
       if (isWritten) await prune();
     } catch {
-      // Ten minutes later it is tried again.
+      // It is tried again ten minutes later.
     }
   };
-  /** Counts what the store counted as others, and passes more or fewer cells the next time. */
+  /** Counts calls that the store counted as `(other)`, and adapts the size of the next piece. */
   const note = (piece: readonly OutcomeCell[], result: FlushResult, refused: Map<string, Set<string>>): void => {
     most = (result.busy ?? 0) > MAX_BUSY ? Math.max(1, Math.floor(piece.length / 2)) : Math.min(PIECE, most * 2);
     const others = result.folded.flatMap((place) => piece[place] ?? []);

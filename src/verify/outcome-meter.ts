@@ -1,44 +1,45 @@
 /**
- * Counts of one interval, in a table of fixed rows: one row for each key, minute and set of tags.
+ * Counts of one interval, in a table of fixed-size rows: one row for each key, minute and set of tags.
  *
- * Why the place of its row is kept with a key: a Map by the text of its id took 0.9 of a hash of the key, and this
- * 0.03, for any of 1,000 keys. The place is a hint, of the row that was counted last: it counts only if the row there
- * is that of the key, so that a table may be put aside at any time. The key's other rows are found by open addressing.
+ * Why a key keeps the place of its row: with any of 1,000 keys, a Map by key id took 0.9 times as long as hashing the
+ * key, this 0.03 times. The place is a hint, to the row counted last. It is used only if the row there belongs to the
+ * key, so a table may be replaced at any time. The key's other rows are found by open addressing.
  *
- * Why a table lives for one interval: its rows, and so the texts that it remembers, are bounded without a second bound.
+ * Why a table lives for one interval: the bound of its rows then also bounds the texts that it keeps.
  *
- * Memory is shared by workspaces. One that is alone may take all of it. Once it is used up, each workspace has an equal
- * part: what others hold above theirs is aggregated as "(other)" as soon as one below its part needs space.
+ * Workspaces share the memory. A workspace that is alone may use all of it. Once it is used up, each workspace has an
+ * equal part. When a workspace below its part needs space, rows of the others above their part are aggregated as
+ * "(other)".
  */
 import { OTHER, type OutcomeCell, OUTCOMES } from "../contracts/outcomes.js";
 import type { KeyRef } from "../contracts/store.js";
 import type { VerificationCode } from "../contracts/types.js";
 
-/** Whose verifications are counted. */
+/** The key whose verifications are counted. */
 export interface Counted {
-  /** Hint: the place of its row. */
+  /** Hint: the place of the row counted last. */
   cell: number;
   readonly workspaceId: string;
   readonly apiId: string;
   readonly keyId: string;
   readonly identity?: { readonly externalId: string } | undefined;
-  /** The account that it draws on; absent: none. */
+  /** The account that pays for it; absent: none. */
   readonly account?: KeyRef | undefined;
 }
 
-/** Numbers of a row: minute, first row of the key, set of tags, credits, and a count for each outcome. */
+/** Layout of a row: minute, first row of the key, set of tags, credits, and a count for each outcome. */
 const FIRST = 1;
 const TAGS = 2;
 const SPENT = 3;
 const COUNTS = 4;
 const WIDTH = COUNTS + OUTCOMES.length;
 const MIN_ROWS = 256;
-/** Rows beyond the bound, for what does not fit: one for each API and minute. */
+/** Rows beyond the bound of memory, for calls that do not fit: one for each API and minute. */
 const OTHER_ROWS = 1_000;
-/** In place of the minute, while rows are removed. */
+/** Marks a row as removed, in place of its minute. */
 const REMOVED = -1;
 
-/** Sets of tags that are always there: none, and that of what did not fit. */
+/** Sets of tags that always exist: no tags, and `(other)`. */
 const NONE = 0;
 const OTHERS = 1;
 
@@ -62,9 +63,9 @@ const bytesOf = (text: string): number => SET_BYTES + 2 * text.length;
 
 /** Bounds of a table. */
 export interface MeterBounds {
-  /** Of rows and sets of tags, those of {@link OTHER_ROWS} left out. */
+  /** Of rows and sets of tags, without {@link OTHER_ROWS}. */
   readonly bytes: number;
-  /** Sets of tags of a workspace, in each order that was met. */
+  /** Sets of tags of a workspace; another order of the same tags counts again. */
   readonly tagSets: number;
   /** Whether a set is counted as it is; otherwise as `["(other)"]`. @param set its {@link textOf}, sorted */
   readonly admits?: (workspaceId: string, set: string) => boolean;
@@ -73,7 +74,7 @@ export interface MeterBounds {
 /** What a workspace holds. */
 interface Share {
   bytes: number;
-  /** Numbers of sets by their text. */
+  /** Numbers of sets, by text. */
   readonly sets: Map<string, number>;
 }
 
@@ -81,24 +82,24 @@ interface Share {
 export class OutcomeMeter {
   /** Rows in use. */
   size = 0;
-  /** Bytes in use, those of {@link OTHER_ROWS} left out. */
+  /** Bytes in use, without {@link OTHER_ROWS}. */
   bytes = 0;
   /** Calls counted without their key or tags. */
   aggregated = 0;
   readonly #bounds: MeterBounds;
   #owners: Counted[] = [];
   #rows = new Float64Array(MIN_ROWS * WIDTH);
-  /** Places, plus 1, of rows by the first row of their key and their set. */
+  /** Hash table: places of rows plus 1, by the first row of their key and their set. */
   #index = new Int32Array(MIN_ROWS * 2);
-  /** Sets by their number. */
+  /** Texts of sets, by number. */
   readonly #texts = ["", OTHER];
   /** By workspace. */
   readonly #shares = new Map<string, Share>();
-  /** Whether memory was used up: from then on each workspace has its part, and no more. */
+  /** Whether memory was used up: from then on each workspace has its part only. */
   #isScarce = false;
   /** Places of rows beyond the bound, by minute, workspace and API. */
   readonly #others = new Map<string, number>();
-  /** Of the last of these rows, which takes what has no other. */
+  /** The name of the last of these rows: it takes the calls that have no other. */
   #rest = "";
 
   constructor(bounds: MeterBounds) {
@@ -136,7 +137,7 @@ export class OutcomeMeter {
     return [...sets].flatMap(([text, set]) => (this.#texts[set] === text ? [text] : []));
   }
 
-  /** All rows together: calls by outcome, and credits. */
+  /** Sums of all rows: calls by outcome, then credits. */
   sums(): number[] {
     const sums = OUTCOMES.map(() => 0).concat(0);
     for (let place = 0; place < this.size; place++) {
@@ -147,7 +148,7 @@ export class OutcomeMeter {
     return sums;
   }
 
-  /** The row of a key and a set: the one that was counted last, or found from the key's first one. */
+  /** The row of a key and a set: the row counted last, or one found by the key's first row. */
   #placeOf(of: Counted, minute: number, set: number): number {
     const known = of.cell;
     const isKnown = this.#isOf(known, of, minute);
@@ -171,7 +172,7 @@ export class OutcomeMeter {
     return this.#owners[place] === of && this.#rows[place * WIDTH] === minute;
   }
 
-  /** The row of all that did not fit of one API; of one workspace, and of all, where there are too many of those. */
+  /** The row for calls of an API that did not fit; with too many APIs, of its workspace, and then of all workspaces. */
   #placeOfOther(of: Counted, minute: number): number {
     const left = OTHER_ROWS - this.#others.size;
     for (const [workspaceId, apiId, spare] of [
@@ -188,7 +189,7 @@ export class OutcomeMeter {
       const other = { cell: this.size, workspaceId, apiId, keyId: OTHER, identity: { externalId: OTHER } };
       return this.#add(other, minute, this.size, OTHERS);
     }
-    // Of another minute.
+    // It may be of another minute.
     return this.#others.get(this.#rest) as number;
   }
 
@@ -227,12 +228,12 @@ export class OutcomeMeter {
     return share;
   }
 
-  /** Whether a workspace may hold so many more bytes, which are then its own. */
+  /** Reserves bytes for a workspace, if it may hold so many more. */
   #reserve(share: Share, bytes: number): boolean {
     const isFull = this.bytes + bytes > this.#bounds.bytes;
     if (isFull || this.#isScarce) {
       this.#isScarce = true;
-      // The number of workspaces rounded up to a power of two: space is made a few times at most, however many come.
+      // The number of workspaces is rounded up to a power of two, so that rows are aggregated only a few times.
       const part = this.#bounds.bytes / 2 ** Math.ceil(Math.log2(this.#shares.size));
       if (share.bytes + bytes > part) return false;
       if (isFull) this.#shrink(part);
@@ -242,7 +243,7 @@ export class OutcomeMeter {
     return true;
   }
 
-  /** Aggregates what workspaces hold above their part: the rows that came last. */
+  /** Aggregates the newest rows of workspaces that hold more than their part. */
   #shrink(part: number): void {
     const above = new Set([...this.#shares.values()].filter(({ bytes }) => bytes > part));
     const full = new Set<Share>();
@@ -283,7 +284,7 @@ export class OutcomeMeter {
     rows[from] = REMOVED;
   }
 
-  /** The first row of a key stays as long as one of its rows does: it came before them. */
+  /** The first row of a key is its oldest, so it is removed no earlier than the key's other rows. */
   #removeMoved(): void {
     const rows = this.#rows;
     const places = new Int32Array(this.size);
@@ -309,7 +310,7 @@ export class OutcomeMeter {
     return this.#shares.get(workspaceId)?.sets.get(text) ?? this.#addSet(workspaceId, text, tags);
   }
 
-  /** A set has one number in each order of its tags that was met. */
+  /** A set has one number, whatever the order of its tags; each order used has an entry of its own. */
   #addSet(workspaceId: string, text: string, tags: readonly string[]): number {
     const share = this.#shareOf(workspaceId);
     const { tagSets, admits } = this.#bounds;
@@ -324,7 +325,7 @@ export class OutcomeMeter {
   }
 }
 
-/** Spreads neighbours: rows of one key, and one set of many keys. */
+/** Spreads similar pairs: sets of one key, and one set of many keys. */
 function hash(first: number, set: number): number {
   const mixed = Math.imul(first, 0x9e3779b1) ^ Math.imul(set, 0x85ebca6b);
   return mixed ^ (mixed >>> 15);

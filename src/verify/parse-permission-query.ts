@@ -1,4 +1,4 @@
-/** Validates permission queries for programs, so that a mistake in one is found when the program starts. */
+/** Validates permission queries when a program starts, so that a mistake is found before the first call. */
 import { namesInQuery, parseQuery } from "../access/permission-query.js";
 import { readRequest } from "./request.js";
 
@@ -7,19 +7,19 @@ export type PermissionQueryNode = ReturnType<typeof parseQuery>;
 
 /** A permission query that parses. */
 export interface PermissionQuery {
-  /** The query as it was given. */
+  /** The query as given. */
   readonly text: string;
-  /** The permissions that it names, in its order, each once. */
+  /** The permissions that the query names, in order, each once. */
   readonly permissions: readonly string[];
-  /** How it is read: AND binds tighter than OR, and chains lean to the left. */
+  /** The parsed query: AND binds tighter than OR, both are left-associative. */
   readonly tree: PermissionQueryNode;
 }
 
 /**
- * Validates a permission query as a verification does, at the start of a program rather than at its first call.
+ * Validates a permission query by the rules of a verification, so that a program can do it when it starts.
  * @param text names with `AND`, `OR` and parentheses, 1–1_000 code points
  * @throws KeystileError PERMISSIONS_QUERY_SYNTAX with what was found, what was expected and the position; BAD_REQUEST
- *   for what is not text, or too long. Both at `body.permissions`
+ *   for a query that is not text or is too long. Both at `body.permissions`
  * @example
  * parsePermissionQuery("documents.read AND (admin OR editor)").permissions; // ["documents.read", "admin", "editor"]
  */
@@ -28,9 +28,9 @@ export function parsePermissionQuery(text: string): PermissionQuery {
   return { text, permissions: namesInQuery(tree), tree };
 }
 
-/** The text of a query, by the rules of a verification request. @throws KeystileError BAD_REQUEST */
+/** Validates the text of a query by the rules of a verification request. @throws KeystileError BAD_REQUEST */
 export function readPermissionQuery(text: unknown): string {
-  // `null` stands for what was not given, which a request may leave out.
+  // A request may leave its query out, so an absent text is passed as null, which is refused.
   const { permissions } = readRequest({ key: "-", permissions: text ?? null });
   return permissions as string;
 }

@@ -1,18 +1,18 @@
-/** Asks about the permissions of a key after its verification, which takes nothing and reads no store. */
+/** Checks further permissions of a key after its verification: takes nothing and reads no store. */
 import type { Grants, QueryCompiler } from "../access/permission-query.js";
 import { readPermissionQuery } from "./parse-permission-query.js";
 
 /**
  * Whether a key's permissions satisfy a permission query.
- * @throws KeystileError PERMISSIONS_QUERY_SYNTAX; BAD_REQUEST for what is not text, or is too long
+ * @throws KeystileError PERMISSIONS_QUERY_SYNTAX; BAD_REQUEST for a query that is not text or is too long
  */
 export type PermissionCheck = (query: string) => boolean;
 
 /**
- * Names a function in the context of a verification, which is called with the check of the key that was found.
+ * Names a function in the context of a verification. It is called with a {@link PermissionCheck} of the key found.
  *
- * Why through the context: a result has exactly the specified properties, and most calls never ask. What wraps a
- * verifier passes the context on, or would lose `apiId`.
+ * Why through the context: a result has exactly the specified properties, and most calls never ask. Wrappers of a
+ * verifier already pass the context on, for `apiId`.
  */
 export const TELL_PERMISSIONS = Symbol.for("keystile.verifier.tellPermissions");
 

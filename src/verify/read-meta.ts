@@ -1,11 +1,11 @@
-/** Reads a key's stored metadata through the program's schema, so that a result never shows what does not fit it. */
+/** Reads a key's stored metadata through the program's schema: a result never shows metadata that does not fit. */
 import { KeystileError } from "../contracts/errors.js";
 import type { StandardSchema } from "../contracts/standard-schema.js";
 import type { JsonObject, MaybePromise } from "../contracts/types.js";
 import { type MetaOutcome, validateMeta } from "../lib/meta-schema.js";
 import { isThenable } from "../lib/thenable.js";
 
-/** What the schema made of metadata. */
+/** Metadata as the schema returns it. */
 export interface MetaRead {
   readonly value: unknown;
 }
@@ -13,7 +13,7 @@ export interface MetaRead {
 /**
  * @param keyId names the key in the error
  * @returns a promise only if the schema does
- * @throws KeystileError META_INVALID, which says where and not what
+ * @throws KeystileError META_INVALID: names the places that do not fit, not their values
  */
 export function metaReader(schema: StandardSchema): (meta: JsonObject, keyId: string) => MaybePromise<MetaRead> {
   return (meta, keyId) => {

@@ -1,6 +1,6 @@
 /**
- * Validation of verification requests. A table has every field with its bounds; what reads them is written by hand for
- * speed, and the compiler sees that it reads each.
+ * Validation of verification requests. A table lists every field with its bounds. The reader is written by hand for
+ * speed; the compiler makes sure that it reads every field.
  */
 import type { RatelimitCheck } from "../ratelimit/applied-limits.js";
 import { badRequest, isKeystileError, type ValidationProblem } from "../contracts/errors.js";
@@ -43,7 +43,7 @@ const REQUEST = {
   },
   ratelimits: {
     type: "array",
-    // All limits of a call are taken in one atomic step, which cannot be cut into turns.
+    // All limits of a call are taken in one atomic step, during which the event loop cannot run.
     maxItems: 1_000,
     items: { type: "object", properties: RATELIMIT, required: ["name"], additionalProperties: false },
     description: "Limits to check besides the automatic ones.",
@@ -65,12 +65,12 @@ export const REQUEST_SCHEMA = {
 } as const;
 
 type Schemas<T> = Readonly<Record<keyof T, object>>;
-/** A name that the table lacks. The compiler takes no other as unknown: each name of the table must be read before. */
+/** A name that the table lacks. Because of this type, code that does not read every name of the table won't compile. */
 type Unlisted = string & { readonly unlisted: true };
 type Text = { readonly minLength: number; readonly maxLength: number };
 type Integer = { readonly minimum: number; readonly maximum: number };
 
-/** A validated verification request; every value was read once. */
+/** A validated verification request. */
 export interface VerificationRequest {
   readonly key: string;
   readonly tags: readonly string[];
@@ -83,7 +83,7 @@ export interface VerificationRequest {
 
 const EMPTY: readonly never[] = Object.freeze([]);
 
-/** A request that says nothing, before it is read. */
+/** The values of a request before it is read. */
 export const NO_REQUEST: VerificationRequest = Object.freeze({
   key: "",
   tags: EMPTY,
@@ -106,8 +106,8 @@ export function readRequest(body: unknown): VerificationRequest {
 }
 
 /**
- * {@link readRequest} into an object that has the values of {@link NO_REQUEST}: a verification reads its request into
- * itself, and each call has an object less.
+ * {@link readRequest} into an object that has the values of {@link NO_REQUEST}. A verification reads its request into
+ * itself, which saves an object per call.
  */
 export function fillRequest(request: Mutable<VerificationRequest>, body: unknown): void {
   try {
@@ -119,7 +119,7 @@ export function fillRequest(request: Mutable<VerificationRequest>, body: unknown
 }
 
 /**
- * The same without a key, which is to be said later.
+ * Reads and validates a request without its key; each call gives the key.
  * @throws KeystileError as {@link readRequest}; at `body.key` if there is one
  */
 export function readRequestWithoutKey(body: unknown): VerificationRequest {
@@ -132,7 +132,7 @@ export function readRequestWithoutKey(body: unknown): VerificationRequest {
   return Object.freeze(request);
 }
 
-/** Copies a validated request, but for its key. @throws KeystileError BAD_REQUEST at `body.key` */
+/** Copies a validated request, and reads the key. @throws KeystileError BAD_REQUEST at `body.key` */
 export function fillWithKey(request: Mutable<VerificationRequest>, plan: VerificationRequest, key: unknown): void {
   const reading = startReading();
   request.key = readText(key, "key", REQUEST.key, reading);
@@ -144,16 +144,16 @@ export function fillWithKey(request: Mutable<VerificationRequest>, plan: Verific
   request.migrationId = plan.migrationId;
 }
 
-/** The request of a call, alone: equal bodies have equal texts as JSON. */
+/** Only the request of a call; equal requests give equal JSON. */
 export function requestOf(call: VerificationRequest): VerificationRequest {
   const { key, tags, permissions, cost, ratelimits, migrationId } = call;
   return { key, tags, permissions, cost, ratelimits, migrationId };
 }
 
-/** What is being read, and what is wrong with the request. Locations are made only of problems. */
+/** The place being read, and the problems so far. Texts of locations are built only for problems. */
 interface Reading {
   readonly problems: ValidationProblem[];
-  /** The object or list whose parts are read; of a list the item, or −1. */
+  /** The object or list whose parts are read; `index` is the item of a list, or −1. */
   path: string;
   index: number;
 }
@@ -164,7 +164,7 @@ function fill(request: Mutable<VerificationRequest>, body: unknown): void {
   const reading = startReading();
   let key: unknown, tags: unknown, permissions: unknown, credits: unknown, ratelimits: unknown, migrationId: unknown;
   if (!isObject(body)) throw badRequest([{ location: "body", message: "must be an object" }]);
-  // `for … in` allocates no list of names, and asks a Proxy for one descriptor after the other.
+  // `for … in` allocates no list of names, and reads a Proxy's descriptors one at a time.
   for (const property in body) {
     if (!hasOwnProperty.call(body, property)) continue;
     const name = property as keyof typeof REQUEST | Unlisted;
@@ -188,7 +188,7 @@ function fill(request: Mutable<VerificationRequest>, body: unknown): void {
   if (reading.problems.length > 0) throw badRequest(reading.problems);
 }
 
-/** What narrows a request and is undefined is a value that the program lost: no text, list or number, as null is. */
+/** A field that narrows a request must not be undefined: the program lost a value. Null makes validation refuse it. */
 function narrowed(value: unknown): unknown {
   return value ?? null;
 }
@@ -288,8 +288,8 @@ function unknownProperty(name: Unlisted, reading: Reading): void {
 }
 
 /**
- * @param field of what is being read; "": the whole of it
- * @throws KeystileError BAD_REQUEST at the last problem that is told: nothing is read beyond it
+ * @param field the field that has the problem; "": the object or item itself
+ * @throws KeystileError BAD_REQUEST once there are {@link MAX_PROBLEMS}: nothing more is read
  */
 function addProblem({ problems, path, index }: Reading, field: string, message: string, fix?: string): void {
   const parent = index < 0 ? path : `${path}[${index}]`;

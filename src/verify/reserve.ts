@@ -1,11 +1,11 @@
 /**
- * Reservations: a call whose price is known afterwards takes the most that it may cost, and settles what it did. Store
- * clause 27.
+ * Reservations: a call whose price is known only afterwards reserves the most that it may cost, and later settles the
+ * actual cost. Store clause 27.
  *
- * Why a handle's id names the account: any process can settle by it in one step, without looking for it first. Of a
- * call that took nothing it names none, and there is nothing to settle in the store. Why it is signed, with the
- * workspace, by the secret of the store: what was cut short or made up would otherwise settle nothing and say that it
- * did, and a verifier of one workspace could settle what is another's.
+ * Why an id names the account: any process can settle it in one step, without a look-up. The id of a call that took
+ * nothing names no account, and there is nothing to settle in the store. Why an id contains the workspace, and a
+ * signature made with the store's secret: otherwise a truncated or invented id would report success without settling
+ * anything, and a verifier of one workspace could settle a reservation of another.
  */
 import type { KeyRef } from "../contracts/store.js";
 import type { RefusedKey, UnknownKey, V2KeysVerifyKeyRequestBody, VerifiedKey } from "../contracts/types.js";
@@ -14,39 +14,36 @@ import { requirePower } from "../lib/guards/powers.js";
 import { beginCall, type VerifyContext, type VerifyDeps } from "./call.js";
 import { answer } from "./verify-key.js";
 
-/** What the program knows about a call that reserves, besides its body. */
+/** What the program knows about a call that reserves, besides the request's body. */
 export interface ReserveContext extends VerifyContext {
-  /**
-   * Milliseconds after which the credits return unless they were settled, 1_000…86_400_000; default 300_000, five
-   * minutes.
-   */
+  /** Milliseconds after which unsettled credits return, 1_000…86_400_000; default 300_000, five minutes. */
   readonly timeout?: number | undefined;
 }
 
-/** What became of a reservation. */
+/** Result of settling a reservation. */
 export type ReservationSettlement =
   | {
       readonly settled: true;
-      /** Credits that were kept; 0 of a call that took none, as with unlimited credits. */
+      /** Credits spent; 0 if the call took none, as with unlimited credits. */
       readonly spent: number;
     }
   | {
       readonly settled: false;
       /**
-       * Nothing was changed. `settled`: it was settled before. `expired`: it had returned to the balance. `voided`: the
-       * balance was set meanwhile. `unknown`: `reserve` gave no such id, or of another workspace than the verifier's;
-       * its balance is gone; or an hour has passed since its time-out.
+       * Nothing was changed. `settled`: it was settled before. `expired`: its credits had returned to the balance.
+       * `voided`: the balance was set meanwhile. `unknown`: `reserve` returned no such id; its workspace is not the
+       * verifier's; its balance is gone; or its time-out was more than an hour ago.
        */
       readonly reason: "settled" | "expired" | "voided" | "unknown";
     };
 
-/** Credits that were taken for a call, until it is known what it costs. */
+/** Credits taken for a call until its cost is known. */
 export interface Reservation {
-  /** For `verifier.settle`, in this process or another. Whoever has it can settle it. */
+  /** For `verifier.settle`, in this process or another. Anyone who has the id can settle the reservation. */
   readonly id: string;
   /**
-   * Keeps so many of the credits as spent and returns the others. May be repeated after an error.
-   * @param spent an integer from 0 to what was reserved
+   * Spends this many of the credits and returns the others. May be repeated after an error.
+   * @param spent an integer from 0 to the number reserved
    * @throws (rejects) RangeError: `spent` is not, and the reservation stays open · KeystileError STORE_… ·
    *   VERIFIER_CLOSED
    */
@@ -55,18 +52,20 @@ export interface Reservation {
   release(): Promise<ReservationSettlement>;
 }
 
-/** Result of `reserve`: that of `verify`, and of a VALID how to settle what it took. */
+/** Result of `reserve`: that of `verify`, with a {@link Reservation} if it is VALID. */
 export type ReservationResult<Meta> = (VerifiedKey<Meta> & Reservation) | RefusedKey<Meta> | UnknownKey;
 
 /**
- * A handle in text: the reservation, its workspace, whose account it is of, unless it took nothing, and a signature.
+ * The id that a program gets: the reservation's id in the store, its workspace, its account unless it took nothing, and
+ * a signature.
  */
 const HANDLE = /^((res_[\w-]{1,60})\.([\w-]{1,255})(?:\.(?:n(-?\d{1,15})|s(.+)))?)\.([\w-]{22})$/s;
 const TIMEOUT = 300_000;
 const timeoutCheck = integer(1_000, 86_400_000);
 const MAX_HANDLE = 1_024;
 /**
- * No other text that is digested with the secret begins so: those are a workspace or 22 characters, a blank and more.
+ * Prefix of signed texts. No other text digested with the secret has it: they begin with a workspace or 22 characters,
+ * then a space.
  */
 const SIGNED = "reservation: ";
 
@@ -84,11 +83,11 @@ export async function reserveKey(
   requirePower(deps.sources.store, "reservations", "verifier.reserve");
   requirePower(deps.sources.store, "idempotency", "verifier.reserve");
   const call = beginCall(deps, request, context, { timeout: timeoutOf(context) });
-  // Before anything is taken.
+  // Reads the secret before anything is taken.
   const sign = await deps.idempotency.signer();
   const result = await answer(call);
   if (!result.valid) return result;
-  // A VALID has passed the check that reserves.
+  // A VALID call has passed the check that reserves.
   const { ref, id: stored, workspaceId } = call.reservation!;
   const account = ref === undefined || result.credits === undefined ? "" : `.${textOf(ref)}`;
   const signed = `${stored}.${workspaceId}${account}`;
@@ -116,7 +115,7 @@ export async function settleReservation(
   if (parts === null) return UNKNOWN;
   const [, signed = "", id = "", of, number, text, signature] = parts;
   if (workspaceId !== undefined && of !== workspaceId) return UNKNOWN;
-  // Not in constant time: what it authenticates is random, and not known to whoever guesses.
+  // Need not take constant time: the signed id is random, and unknown to an attacker.
   if ((await (await idempotency.signer())(SIGNED + signed)) !== signature) return UNKNOWN;
   const ref = number === undefined ? text : Number(number);
   if (ref === undefined) return { settled: true, spent: 0 };

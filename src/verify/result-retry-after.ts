@@ -1,4 +1,4 @@
-/** The retry time of a refusal, kept beside the result because its properties are specified exactly. */
+/** The retry time of a refusal. It is kept beside the result, whose properties are specified exactly. */
 import type { V2KeysVerifyKeyRequestBody, V2KeysVerifyKeyResponseData } from "../contracts/types.js";
 import { limitNameInResult } from "../ratelimit/applied-limits.js";
 import { retryAfterOf } from "../ratelimit/wait-time.js";
@@ -11,15 +11,15 @@ export function keepRetryAfter(result: V2KeysVerifyKeyResponseData<unknown>, wai
 }
 
 /**
- * How long to wait until the same call could pass, as far as its rate limits, or its credits, are concerned. Other
- * calls may take what comes back meanwhile.
- * @param result as `verify` returned it: its retry time is computed from the limiter's own numbers. A copy of a result,
- *   or one parsed from JSON, has only the clamped numbers of a response, and needs `request`; then the
- *   time is up to 1 ms too long, for limits up to 1_000_000 in 1_000…2_592_000_000 ms that reset within these bounds
+ * How long to wait until the same call could pass its rate limits, or has enough credits. Other calls may take the
+ * tokens or credits meanwhile.
+ * @param result as `verify` returned it: its retry time is computed from the limiter's own numbers. A copy, or a result
+ *   parsed from JSON, has only the clamped numbers of a response, and needs `request`; the time is then up to 1 ms too
+ *   long, for limits up to 1_000_000 in 1_000…2_592_000_000 ms that reset within these bounds
  * @param request the request that was refused
- * @returns milliseconds, ≥ 0, rounded up and no more than needed: with USAGE_EXCEEDED until the refill that covers the
- *   cost; undefined: another code, or waiting does not help because the call costs more than a limit holds or no refill
- *   comes to cover it, or `request` is needed and absent, or the result of USAGE_EXCEEDED is a copy
+ * @returns milliseconds, ≥ 0, rounded up; with USAGE_EXCEEDED until the refill that covers the cost. undefined: another
+ *   code; waiting does not help, because the cost exceeds a limit or no refill will cover it; `request` is needed and
+ *   absent; or the result is a copy with USAGE_EXCEEDED
  */
 export function retryAfter(
   result: V2KeysVerifyKeyResponseData<unknown>,
@@ -34,7 +34,7 @@ export function retryAfter(
     if (others === undefined) costs.set(shown, [cost]);
     else others.push(cost);
   }
-  // Results come in the request's order; a limit that it does not name is automatic, at cost 1.
+  // Results are in the request's order; a limit that the request does not name is automatic, at cost 1.
   return retryAfterOf(
     result.ratelimits.map((limit) => ({ ...limit, bucket: limit.name, cost: costs.get(limit.name)?.shift() ?? 1 })),
   );

@@ -1,4 +1,4 @@
-/** What can be said to `createVerifier`, and its checks. */
+/** The options of `createVerifier`, and their checks. */
 import { CACHE_OPTIONS, type CacheOptions } from "../cache/key-cache.js";
 import type { Limiter } from "../contracts/limiter.js";
 import type { StandardSchema } from "../contracts/standard-schema.js";
@@ -27,9 +27,9 @@ export interface VerifierOptions<Meta = JsonObject> extends StoreGuardOptions {
   /** How many records are cached, and for how long. */
   readonly cache?: CacheOptions | undefined;
   /**
-   * Default: a memory limiter, as `memoryLimiter()` makes it, that all verifiers of this process on this store object
-   * and with this `clock` function share: limits hold for this process and end with it. `sqliteLimiter(store)` shares
-   * them between the processes of a host. The verifier does not close a limiter given here.
+   * Default: a memory limiter, as `memoryLimiter()` makes it, shared by all verifiers of this process with the same
+   * store object and `clock` function. Its limits hold for this process and end with it. `sqliteLimiter(store)` shares
+   * limits between the processes of a host. The verifier does not close a limiter given here.
    */
   readonly limiter?: Limiter | undefined;
   /**
@@ -48,32 +48,32 @@ export interface VerifierOptions<Meta = JsonObject> extends StoreGuardOptions {
   readonly clock?: (() => number) | undefined;
   /** Default `{ mode: "exact" }`. */
   readonly credits?: CreditsOptions | undefined;
-  /** How long repeats of a call with an idempotency key are recognised, and how many of them. */
+  /** How long repeats of a call with an idempotency key are recognised, and how many calls the store records. */
   readonly idempotency?: IdempotencyOptions | undefined;
   /**
-   * Whether the store keeps when each key was last used, to the minute: `lastUsedAt` of `getKey`. Default: it does, if
-   * it has the power `usage`. Written in the background, some seconds after the first use of a key in each minute.
+   * Whether the store records when each key was last used, to the minute: `lastUsedAt` of `getKey`. Default:
+   * `store.powers.usage`. Written in the background, some seconds after the first use of a key in each minute.
    */
   readonly usage?: boolean | undefined;
   /** Your own hash functions for migrated keys, by the algorithm name given to `createMigration`. */
   readonly migrationAlgorithms?: MigrationAlgorithms | undefined;
   /**
-   * A Standard Schema (zod, valibot, arktype, …) that types `meta` of results: each shows what the schema makes of the
-   * key's stored metadata, and a key without any shows none. Metadata that does not fit rejects the call with
-   * META_INVALID before anything is taken. Give `createKeyring` the same, which then refuses to write such metadata.
-   * Default: metadata is returned as stored.
+   * A Standard Schema (zod, valibot, arktype, …) that types `meta` of results: `meta` is the schema's output for the
+   * key's stored metadata, absent if the key has none. Metadata that does not fit rejects the call with META_INVALID
+   * before anything is taken. Give `createKeyring` the same schema, so that it refuses to write such metadata. Default:
+   * metadata is returned as stored.
    */
   readonly meta?: StandardSchema<Meta> | undefined;
   /**
-   * Called for every outcome after the verification has returned. What it throws, or rejects with, is dropped and
+   * Called for every outcome after the verification has returned. If it throws or rejects, the error is dropped and
    * counted.
    */
   readonly onOutcome?: ((event: OutcomeEvent) => unknown) | undefined;
-  /** How many outcome events may wait, and how long `close` waits for a listener that is asynchronous. */
+  /** How many outcome events may wait, and how long `close` waits for an asynchronous listener. */
   readonly outcomes?: OutcomeOptions | undefined;
   /**
    * Whether verifications are counted by key, owner, outcome and tags, for `createAnalytics`. Default false. Counts are
-   * written in the background; a crash loses those of one interval. Needs a store with the power `analytics`.
+   * written in the background; a crash loses those of one interval. Needs `store.powers.analytics`.
    */
   readonly analytics?: boolean | AnalyticsOptions | undefined;
 }

@@ -44,33 +44,34 @@ export interface VerifierCounters {
   /** Outcome events that were dropped. */
   readonly outcomesDropped: number;
   /**
-   * Verifications that were counted without their key or tags: memory for counts was used up, or the workspace has as
-   * many sets of tags as it may.
+   * Verifications that were counted without their key or tags: memory for counts was used up, or the workspace has
+   * reached `tagSets`.
    */
   readonly outcomesFolded: number;
-  /** Verifications that were not counted, because the store was closed, or took nothing until `close` gave up. */
+  /** Verifications that were not counted: the store was closed, or accepted no counts until `close` gave up. */
   readonly outcomesUncounted: number;
-  /** With `analytics`, verifications by what they ended with; else absent. */
+  /** With `analytics`, verifications by outcome; else absent. */
   readonly verifications?: Readonly<Record<VerificationCode, number>>;
-  /** With `analytics`, the credits that they took; else absent. */
+  /** With `analytics`, the credits that verifications spent; else absent. */
   readonly creditsSpent?: number;
   /**
-   * Leased credits given up because the store was closed before it took them back. Once their lease expires they count
-   * as forfeited.
+   * Leased credits given up because the store was closed before they were returned. Once their lease expires they are
+   * forfeited.
    */
   readonly creditsForfeited: number;
-  /** Settlements that came too late: the reservation had expired, or was voided. */
+  /** Settlements that came too late: the reservation had expired or was voided. */
   readonly settlementsLate: number;
   /**
-   * New buckets of rate limits that the limiter had no space for: their checks were refused. Here and below of the
-   * verifier's own limiter, or of the one that was given, if it counts, with all that others took from that one.
+   * Checks of new rate-limit buckets that were refused because the limiter had no space. This counter and
+   * `bucketsDisplaced` come from the limiter, and include calls of others that share it. A limiter of your own may
+   * leave them out.
    */
   readonly newcomersRefused: number;
-  /** Buckets that refused and gave way there to those of a workspace below its share of the space. */
+  /** Refusing buckets that were removed for buckets of a workspace below its share of the limiter's space. */
   readonly bucketsDisplaced: number;
 }
 
-/** Verifies a key by a request that was validated before; made by {@link Verifier.prepare}. */
+/** Verifies a key with a prepared request; made by {@link Verifier.prepare}. */
 export type PreparedVerification<Meta = JsonObject> = (
   key: string,
   context?: VerifyContext,
@@ -79,28 +80,28 @@ export type PreparedVerification<Meta = JsonObject> = (
 /** Verifies keys; made by {@link createVerifier}. Its methods need no `this`. */
 export interface Verifier<Meta = JsonObject> {
   /**
-   * Verifies a key. Every outcome, good or bad, resolves; a failure never resolves as VALID.
+   * Verifies a key. Resolves with every outcome, good or bad. A failure never resolves as VALID.
    *
-   * From memory less than a microsecond with some thousand keys in use, and a few where any of a million may come next
-   * (`bench/README.md`); plus one durable step of the store if credits are taken in `exact` mode.
+   * Takes less than a microsecond from memory with some thousand keys in use, and a few microseconds if any of a
+   * million may come next (`bench/README.md`); plus one durable step of the store if it takes credits in `exact` mode.
    * @throws (rejects) KeystileError, with `errors` for a 400: BAD_REQUEST (400) and PERMISSIONS_QUERY_SYNTAX (400) for
    *   an invalid request or query, before any store call · BAD_REQUEST (400) for a limit that does not exist, once the
    *   key has passed the checks before limits · CALLER_FORBIDDEN (403) for a caller without any permission to verify ·
    *   with an idempotency key IDEMPOTENCY_IN_FLIGHT (409), IDEMPOTENCY_MISMATCH (422), IDEMPOTENCY_FULL (503), and
-   *   STORE_POWER_MISSING (500) where the store cannot record it, before any store call ·
-   *   META_INVALID (500) for stored metadata that does not fit `options.meta`, before anything is taken ·
-   *   LIMITER_UNAVAILABLE (503) with `onLimiterFailure: "deny"` · STORE_… for a failed store; for a store of your own
-   *   also STORE_INVALID if a result violates its types, and STORE_TIMEOUT · VERIFIER_CLOSED
+   *   STORE_POWER_MISSING (500) where the store cannot record it, before any store call · META_INVALID (500) for stored
+   *   metadata that does not fit `options.meta`, before anything is taken · LIMITER_UNAVAILABLE (503) with
+   *   `onLimiterFailure: "deny"` · STORE_… for a failed store; for a store of your own also STORE_INVALID if a result
+   *   violates its types, and STORE_TIMEOUT · VERIFIER_CLOSED
    * @throws (rejects) TypeError for a context that is not an object or has an unknown name, an `apiId` that is not
    *   text, an idempotency key that is not a string or whose caller has no `id`, or a migration whose algorithm is not
    *   in `migrationAlgorithms`
    */
   verify(request: V2KeysVerifyKeyRequestBody, context?: VerifyContext): Promise<VerificationResult<Meta>>;
   /**
-   * Validates all of a request but its key, once: for calls that differ in their key alone, such as those of a route.
-   * Such a call takes some fifth less than {@link Verifier.verify}.
+   * Validates a request without its key, once, for calls that differ only in their key, such as those of a route. Such
+   * a call takes about a fifth less than {@link Verifier.verify}.
    * @param request as for `verify`, without `key`
-   * @returns verifies a key: rejects as `verify` does, at `body.key` for an invalid key
+   * @returns a function that verifies a key; it rejects as `verify` does, at `body.key` for an invalid key
    * @throws KeystileError BAD_REQUEST (400) and PERMISSIONS_QUERY_SYNTAX (400), here and not in each call
    * @example
    * const mayRead = verifier.prepare({ permissions: "documents.read" });
@@ -108,12 +109,13 @@ export interface Verifier<Meta = JsonObject> {
    */
   prepare(request: Omit<V2KeysVerifyKeyRequestBody, "key">): PreparedVerification<Meta>;
   /**
-   * Verifies a key as {@link Verifier.verify} does, for a call whose price is known afterwards: of a VALID, the cost is
-   * taken and kept apart until it is settled, once, with what the call did cost. Unsettled it returns, whatever became
-   * of this process. With an idempotency key a repeat gets the same reservation. A balance has at most 1,000 that are
-   * open; each is one durable step of the store, and so is its settlement, whatever the mode of credits.
+   * Verifies a key as {@link Verifier.verify} does, for a call whose price is known only afterwards. If the key is
+   * VALID, the cost is reserved until it is settled, once, with the actual cost. Unsettled credits return after
+   * `timeout`, even if this process has crashed. With an idempotency key, a repeat gets the same reservation. A balance
+   * has at most 1,000 open reservations. Each reservation and each settlement is one durable step of the store, in both
+   * modes of credits.
    * @throws (rejects) as `verify` · KeystileError RESERVATIONS_FULL (503) · STORE_POWER_MISSING, before any store call,
-   *   where the store has none · RangeError for a `timeout` out of its bounds
+   *   if the store has no reservations or no idempotency · RangeError for a `timeout` out of its bounds
    * @example
    * const call = await verifier.reserve({ key, credits: { cost: 4_000 } });
    * if (call.valid) await call.commit(1_234);
@@ -122,28 +124,28 @@ export interface Verifier<Meta = JsonObject> {
   /**
    * Settles a reservation by its id, in this process or another on the same store.
    * @param id of a result of {@link Verifier.reserve}
-   * @param spent credits to keep, an integer from 0 to what was reserved; all others return
+   * @param spent credits to spend, an integer from 0 to the number reserved; the others return
    * @throws (rejects) as {@link Reservation.commit} · TypeError for an id that is no string
    */
   settle(id: string, spent: number): Promise<ReservationSettlement>;
-  /** Failures that failed no call, counted in this verifier. Never throws, not even after `close`. */
+  /** Counts since the verifier was created. Never throws, not even after `close`. */
   counters(): VerifierCounters;
   /**
-   * Closes the verifier: later calls are rejected. Waits for the calls in flight, each as long as its own timeouts let
-   * it take, and for their events. Returns leases, and retries after any failure but STORE_CLOSED. The store stays
-   * open: close it after this. A second call returns the same promise.
-   * @throws (rejects) KeystileError CREDITS_NOT_RETURNED: the store took back nothing for `credits.closeTimeout`
-   *   milliseconds, or failed to take leased credits; everything else is closed all the same
+   * Closes the verifier: later calls are rejected. Waits for calls in flight, as long as their own timeouts allow, and
+   * for their events. Returns leases, and retries after any failure but STORE_CLOSED. Does not close the store: close
+   * it afterwards. A second call returns the same promise.
+   * @throws (rejects) KeystileError CREDITS_NOT_RETURNED: for `credits.closeTimeout` milliseconds the store took back
+   *   no leased credits, or it was closed before it took all of them; everything else is closed all the same
    */
   close(): Promise<void>;
 }
 
 /**
  * Makes a verifier on a store.
- * @param given where the keys are: `sqliteStore(…)`, `memoryStore()` or your own; several verifiers may share one
+ * @param given the store of the keys: `sqliteStore(…)`, `memoryStore()` or your own; several verifiers may share one
  * @throws TypeError or RangeError naming the option or the store's missing method · KeystileError STORE_POWER_MISSING
- *   for leased credits on a store that has no leases, for a `size` above `step` on one that reserves nothing, or for
- *   `usage: true` or `analytics` on one without that power
+ *   if the store lacks the power for an option: `leases` for leased credits, `reserves` for a `size` above `step`,
+ *   `usage` for `usage: true`, `analytics` for `analytics`
  * @example
  * const verifier = createVerifier(store);
  * const { valid, code } = await verifier.verify({ key, permissions: "documents.read" });
@@ -152,10 +154,7 @@ export function createVerifier<Meta>(
   given: Store,
   options: VerifierOptions<Meta> & { readonly meta: StandardSchema<Meta> },
 ): Verifier<Meta>;
-/**
- * Makes a verifier on a store, whose results show metadata as it is stored; the rest as for the overload with
- * `options.meta`.
- */
+/** Makes a verifier whose results show metadata as it is stored; otherwise as the overload with `options.meta`. */
 export function createVerifier(given: Store, options?: VerifierOptions): Verifier;
 export function createVerifier(given: Store, options: VerifierOptions<unknown> = {}): Verifier<unknown> {
   checkStore(given);
@@ -163,10 +162,10 @@ export function createVerifier(given: Store, options: VerifierOptions<unknown> =
   const { workspaceId, nodes = 1, onLimiterFailure = "local", limiterTimeout } = settings;
   const credits = settings.credits && ownOnly(settings.credits);
   const store = guardStore(given, settings.storeTimeout);
-  // Before the cache subscribes to the store.
+  // Checked before the cache subscribes to the store.
   if (settings.usage === true) requirePower(store, "usage", "options.usage");
   const isSystemTime = settings.clock === undefined || settings.clock === Date.now;
-  // The system's own returns whole milliseconds.
+  // `Date.now` needs no guard: it returns whole milliseconds.
   const clock = isSystemTime ? Date.now : guardClock(settings.clock);
   const fallback = { onFailure: onLimiterFailure, nodes, timeout: limiterTimeout };
   const limiter =
@@ -213,7 +212,7 @@ export function createVerifier(given: Store, options: VerifierOptions<unknown> =
       await outcomes?.close();
     }
   };
-  // Not async: a promise around a promise costs a third of a hot call.
+  // Not async: the promise around a promise would cost a third of a hot call.
   const verify = (body: unknown, context: VerifyContext | undefined, kind?: CallKind) =>
     closing === undefined ? verifyKey(deps, body, context, kind) : Promise.reject(closedError());
   let settlementsLate = 0;
@@ -247,7 +246,7 @@ export function createVerifier(given: Store, options: VerifierOptions<unknown> =
   return Object.freeze(Object.defineProperty(verifier, PARTS, { value: parts }));
 }
 
-/** Reasons of a settlement that came too late. */
+/** Reasons that mean a settlement came too late. */
 const LATE: ReadonlySet<string> = new Set(["expired", "voided"]);
 /** @throws KeystileError STORE_POWER_MISSING */
 function counterOf(store: Store, options: boolean | AnalyticsOptions, of: Store): OutcomeCounter | undefined {
@@ -256,7 +255,7 @@ function counterOf(store: Store, options: boolean | AnalyticsOptions, of: Store)
   return createOutcomeCounter(store, options === true ? {} : ownOnly(options), of);
 }
 
-/** The calls that wait for something, of which only their number is kept. */
+/** Counts the calls that wait for something. */
 function countCalls() {
   let inFlight = 0;
   let onSettled: (() => void) | undefined;
@@ -269,7 +268,7 @@ function countCalls() {
       call.then(end, end);
       return call;
     },
-    /** To be called once no call can begin any more. */
+    /** Resolves once all calls have ended. Call it when no more can begin. */
     settled: async () => {
       if (inFlight > 0) await new Promise<void>((resolve) => (onSettled = resolve));
     },
@@ -293,7 +292,7 @@ export function partsOf(verifier: object): VerifierParts | undefined {
 function leasedSpenderOf(store: Store, options: LeaseOptions): Spender {
   requirePower(store, "leases", 'options.credits.mode "leased"');
   const { size, step } = options;
-  // Without reserves a node has what it drew and no more, so a larger size would promise what no store keeps.
+  // Without reserves a node has only the credits that it drew, so a size above the step would have no effect.
   if (size !== undefined && size !== step) requirePower(store, "reserves", "options.credits.size above step");
   return leasedSpender(store, options);
 }

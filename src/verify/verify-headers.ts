@@ -1,13 +1,11 @@
-/**
- * A verification of the key that the headers of an HTTP request present, for programs without one of the frameworks.
- */
+/** Verifies the key in the headers of an HTTP request, for programs without one of the supported frameworks. */
 import type { JsonObject, V2KeysVerifyKeyRequestBody, VerificationResult } from "../contracts/types.js";
 import { type Check, isPlainObject, ownOnly } from "../lib/check-options.js";
 import { DEFAULT_HEADERS, readHeaders } from "./credential.js";
 import type { Verifier } from "./verifier.js";
 import { CONTEXT, type VerifyContext } from "./call.js";
 
-/** Headers of a request: those of fetch, or Node's object of headers by their names in lower case. */
+/** Headers of a request: those of fetch, or Node's object, whose names are in lower case. */
 export type HeadersLike =
   | {
       /** The value of a header by its name; null: there is none. */
@@ -15,22 +13,21 @@ export type HeadersLike =
     }
   | Readonly<Record<string, string | readonly string[] | undefined>>;
 
-/** What a verification of headers asks for: all of a request but the key, and its context. */
+/** The request without its key, its context, and the names of the headers. */
 export interface VerifyHeadersOptions extends Omit<V2KeysVerifyKeyRequestBody, "key">, VerifyContext {
   /**
-   * Names of the headers that may hold the key; the first that does counts. Of `authorization` only the scheme Bearer
-   * does. Default `["authorization", "x-api-key"]`.
+   * Names of the headers that may hold the key; the first that does counts. `authorization` counts only with the scheme
+   * Bearer. Default `["authorization", "x-api-key"]`.
    */
   readonly headers?: readonly string[] | undefined;
 }
 
 /**
- * Verifies the key that the headers of a request present: the first of `options.headers` that holds one. Without a key,
- * or with what cannot be one, the result is NOT_FOUND, without a call of the verifier.
+ * Verifies the key in the headers of a request: in the first of `options.headers` that holds one. If there is none, or
+ * its value cannot be a key, the result is NOT_FOUND, without a call of the verifier.
  * @param verifier made by `createVerifier(store)`
  * @param headers of Node (`req.headers`) or of fetch (`request.headers`)
- * @throws (rejects) as `verify` · TypeError for headers or options that are not objects, and names that are not those
- *   of headers
+ * @throws (rejects) as `verify` · TypeError for headers or options that are not objects, and for invalid header names
  * @example
  * const { valid, code } = await verifyHeaders(verifier, request.headers, { apiId, permissions: "a.read" });
  */
@@ -50,12 +47,12 @@ export async function verifyHeaders<Meta = JsonObject>(
   if (presented == null) return { valid: false, code: "NOT_FOUND" };
   const request: Record<string, unknown> = { key: presented };
   const context: Record<string, unknown> = {};
-  // All options but `headers` that are not of the context are the request's, which validates them.
+  // Options that are not of the context go to the request, whose validation refuses unknown ones.
   for (const [name, value] of Object.entries(rest)) (Object.hasOwn(CONTEXT, name) ? context : request)[name] = value;
   return verifier.verify(request as unknown as V2KeysVerifyKeyRequestBody, context);
 }
 
-/** Own properties only, of an object such as Node's `request.headers`; several values are joined by commas. */
+/** The value of a header; several are joined by commas. Of a plain object it reads own properties only. */
 export function headerOf(headers: HeadersLike, name: string): string | undefined {
   if (typeof headers.get === "function")
     return (headers as { get(name: string): string | null }).get(name) ?? undefined;

@@ -1,14 +1,14 @@
 /**
- * A verification: the ordered checks of a key that was found, and the one loop that runs them. Contract 3, 4.1.
+ * A verification: the ordered checks of a key that was found, and the loop that runs them. Contract 3, 4.1.
  *
- * The first check that fails gives the code, and later ones do not run. VALID is what remains at the end of the list,
- * so no check can be skipped, and a check passes only if it returns exactly `false`.
+ * The first check that fails gives the code, and later ones do not run. Only the end of the list gives VALID, so no
+ * check can be skipped. A check passes only if it returns exactly `false`.
  *
- * To add a check, add it to {@link FREE}, and what it tells to `FINDINGS` of `explain.ts`, which does not compile
- * without it.
+ * To add a check, add it to {@link FREE}, and its findings to `FINDINGS` of `explain.ts`, which does not compile
+ * without them.
  *
- * Why what waits goes on in an `async` function of its own: most results are in memory, and where none is awaited, an
- * `async` function, or one that holds a closure, would cost each call 60 ns.
+ * Why waiting continues in separate `async` functions: most results are in memory, and a call that awaits nothing would
+ * pay 60 ns for an `async` function or a closure.
  */
 import type { CachedKey } from "../cache/cached-key.js";
 import { KeystileError } from "../contracts/errors.js";
@@ -36,14 +36,14 @@ import type { MetaRead } from "./read-meta.js";
 interface Check<Call> {
   /** The code of the response if the key fails. */
   readonly code: ExplainedCheck["code"];
-  /** Whether the key fails. A promise only if it asks somebody first, such as a limiter or a store. */
+  /** Whether the key fails. Returns a promise only if a limiter or a store does. */
   readonly fails: (call: Call, key: CachedKey) => MaybePromise<boolean>;
 }
 
-/** What a check that takes nothing may see of a call: neither limiter nor spender. */
+/** The part of a call that a check which takes nothing may see: neither limiter nor spender. */
 type FreeCall = Omit<Verification, "deps" | "limits" | "earlier" | "spend" | "once" | "reservation">;
 export type FreeChecks = readonly Check<FreeCall>[];
-/** Always two: a check behind them would refuse a call that has been paid for. */
+/** Exactly two: a check after them could refuse a call that has been paid for. */
 export type TakingChecks = readonly [Check<Verification>, Check<Verification>];
 
 /** The checks that take nothing, in order. */
@@ -63,7 +63,7 @@ const TAKING = [
 /** All checks, in order. */
 export const CHECKS = [...FREE, ...TAKING] as const;
 
-/** What the schema makes of metadata is known to who gave it. */
+/** The type of `meta` is known only to the caller, who gave the schema. */
 type ResponseData = VerificationResult<unknown>;
 
 /**
@@ -88,7 +88,7 @@ export function verifyKey(
   }
 }
 
-/** From a validated call to its result: finds the key, and runs the checks. */
+/** Finds the key of a validated call, runs the checks and returns the result. */
 export function answer(call: Verification): MaybePromise<ResponseData> {
   const { context, deps } = call;
   const { idempotencyKey, caller } = context;
@@ -102,7 +102,7 @@ async function whenFound(call: Verification, finding: Promise<CachedKey | undefi
   return checkKey(call, await finding);
 }
 
-/** {@link checkKey} of a call with an idempotency key, which is in flight until it has ended. */
+/** {@link checkKey} for a call with an idempotency key: it counts as in flight until it has ended. */
 async function checkOnce(
   call: Verification,
   scope: string,
@@ -144,7 +144,7 @@ function runChecks(call: Verification, key: CachedKey, from: number): MaybePromi
   return end(call, key, "VALID");
 }
 
-/** Whatever a check resolves with but `false` is a failure. */
+/** A check that resolves with anything but `false` has failed. */
 async function whenChecked(call: Verification, key: CachedKey, i: number, failing: Promise<unknown>) {
   return (await failing) === false ? runChecks(call, key, i + 1) : refuse(call, key, CHECKS[i]!.code);
 }
@@ -161,7 +161,7 @@ async function whenBalanceRead(call: Verification, key: CachedKey, code: Verific
   return end(call, key, code);
 }
 
-/** The end of every call whose key was found, unless the key has changed meanwhile. */
+/** Ends every call whose key was found; restarts it if the key has changed meanwhile. */
 function end(call: Verification, key: CachedKey, code: VerificationCode): MaybePromise<ResponseData> {
   if (isOutdated(call, key)) return restart(call);
   return call.spend === GONE ? notFound(call) : conclude(call, key, code);
@@ -171,14 +171,14 @@ function end(call: Verification, key: CachedKey, code: VerificationCode): MaybeP
 export const MAX_RESTARTS = 8;
 
 /**
- * Whether the key has changed since it was found: the credits that it draws on follow another calendar, or the identity
- * that had them is gone.
+ * Whether the key has changed since it was found: its credits are refilled by another calendar, or the identity that
+ * held them is gone.
  */
 export function isOutdated({ spend }: Pick<Verification, "spend">, { policy }: CachedKey): boolean {
   return spend === GONE ? policy.creditsFrom === "identity" : spend?.stale === true;
 }
 
-/** All checks run again on the current key. */
+/** Runs all checks again on the current key. */
 async function restart(call: Verification): Promise<ResponseData> {
   if (call.earlier?.runs === MAX_RESTARTS)
     throw new KeystileError("STORE_BUSY", "the credits of this key kept changing while it was verified; try again");
@@ -186,7 +186,7 @@ async function restart(call: Verification): Promise<ResponseData> {
   return checkKey(call, await findKeyAgain(call));
 }
 
-/** Sets `call.meta`: what the program's schema makes of the key's metadata. @throws KeystileError META_INVALID */
+/** Sets `call.meta` to the key's metadata, as the program's schema returns it. @throws KeystileError META_INVALID */
 export function readMeta(call: Verification, key: CachedKey): Promise<void> | undefined {
   const stored = key.rare.meta;
   call.meta = stored;
@@ -230,7 +230,7 @@ function exceedsCredits(call: Verification, key: CachedKey): MaybePromise<boolea
   return key.policy.hasCredits && spendCredits(call, key, call.cost);
 }
 
-/** What was recorded before takes nothing again; anything else is recorded with its spend, or without credits. */
+/** A repeat takes nothing again. Any other call is recorded together with its spend, if the key has credits. */
 function exceedsOnce(call: Verification, key: CachedKey, once: IdempotentCall): MaybePromise<boolean> {
   const { deps, cost, now } = call;
   const target = key.policy.hasCredits ? key : undefined;
