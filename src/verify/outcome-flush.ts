@@ -20,6 +20,7 @@ import { fireAndForget } from "../lib/callbacks.js";
 import { callable, type Check, checkOptions, flag, integer } from "../lib/check-options.js";
 import { newSecret } from "../lib/hash.js";
 import { startTimer } from "../lib/start-timer.js";
+import { setTimeout } from "../lib/timers.js";
 import { redact } from "./outcome-events.js";
 import { type Counted, OutcomeMeter, textOf } from "./outcome-meter.js";
 
@@ -166,10 +167,12 @@ export function createOutcomeCounter(store: Store, options: AnalyticsOptions, of
   /** Time of the last call: background work must not call a clock that may fail. */
   const latest = new Float64Array(1);
 
+  /** Keeps the process alive for who waits for `close`. */
   const pause = (ms: number): Promise<void> =>
     new Promise((resolve) => {
       wake = resolve;
-      startTimer(resolve, ms);
+      if (closesAt === Infinity) startTimer(resolve, ms);
+      else setTimeout(resolve, ms);
     });
   /** @returns undefined: the piece was given up and is not in the store */
   const write = async (piece: readonly OutcomeCell[]): Promise<FlushResult | undefined> => {

@@ -213,7 +213,11 @@ export function createSession(client: PostgresClient, { timeout, prepared, maxWr
           else if (!mayRetry(failure, statement, tries) || performance.now() >= deadline)
             throw toStoreError(failure, statement.isRead);
           // Those that met each other do not meet again.
-          if (failure.kind === "conflict") await pause(Math.random() * RETRY_MS * 2 ** tries);
+          if (failure.kind === "conflict") {
+            const ms = Math.random() * RETRY_MS * 2 ** tries;
+            // Keeps the process alive, as the pool may not: somebody waits for the call.
+            await new Promise((again) => setTimeout(again, ms));
+          }
         }
       }
     },
