@@ -24,7 +24,7 @@ import {
 } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { KeystileError } from "../../../contracts/errors.js";
-import { isBusy, isFullError, resultName } from "./errors.js";
+import { isBusy, isForbidden, isFullError, resultName } from "./errors.js";
 import { type Handle, readPragma, select } from "./handle.js";
 import { monotonic, pauseThread } from "./transaction.js";
 
@@ -50,16 +50,21 @@ const MAX_CHECK_AGE_MS = 1;
  * @param wait milliseconds to wait while another process has just made the file and not written to it; blocks
  * @throws KeystileError STORE_FAILED: there is none, and none may or can be made; STORE_INVALID: it is shorter than a
  * database's header; STORE_FILE_LINKED
+ * @returns whether it made the file, which is empty
  */
-export function prepareFile(path: string, mustExist: boolean, wait: number): void {
-  if (path === ":memory:") return;
+export function prepareFile(path: string, mustExist: boolean, wait: number): boolean {
+  if (path === ":memory:") return false;
   if (statSync(path, { throwIfNoEntry: false }) === undefined) {
     if (mustExist) throw missing();
-    if (create(path)) return;
+    if (create(path)) return true;
   }
   const stat = statSync(path, { throwIfNoEntry: false });
-  // The driver says why a folder, or what cannot be looked at, does not open.
-  if (stat?.isFile() !== true) return;
+  // The driver says why what was removed meanwhile does not open.
+  if (stat === undefined) return false;
+  if (!stat.isFile()) {
+    const what = stat.isDirectory() ? "a folder" : "no regular file";
+    throw new KeystileError("STORE_FAILED", `the path is that of ${what}; give that of a database file`);
+  }
   if (waitForContent(path, wait) < HEADER_BYTES)
     throw new KeystileError(
       "STORE_INVALID",
@@ -67,6 +72,17 @@ export function prepareFile(path: string, mustExist: boolean, wait: number): voi
         "restore it from a backup, or remove it if it never held anything",
     );
   assertOneName(realpathSync(path));
+  return false;
+}
+
+/**
+ * Removes a file that {@link prepareFile} made and nothing could be written to: it would be refused as truncated once
+ * there is space. Only then: otherwise another process may have begun to use it.
+ * @param cause why it could not be opened
+ */
+export function discardUnwritten(path: string, cause: unknown): void {
+  const isFull = resultName(cause) === "FULL" || isFullError(cause);
+  if (isFull && statSync(path, { throwIfNoEntry: false })?.size === 0) rmSync(path, { force: true });
 }
 
 const missing = (): KeystileError =>
@@ -98,7 +114,9 @@ function create(path: string): boolean {
 
 function unmade(cause: unknown): KeystileError {
   const { code } = cause as NodeJS.ErrnoException;
-  const why = code === "ENOENT" ? "the folder of the database file does not exist" : "the database file cannot be made";
+  let why = "the database file cannot be made";
+  if (code === "ENOENT") why = "the folder of the database file does not exist";
+  else if (isForbidden(cause)) why += ": this user may not write to its folder";
   return new KeystileError(isFullError(cause) ? "STORE_FULL" : "STORE_FAILED", why, { cause });
 }
 

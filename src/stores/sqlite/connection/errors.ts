@@ -20,6 +20,10 @@ const FULL: readonly [code: KeystileErrorCode, detail: string] = [
   "STORE_FULL",
   "the disk, the quota or the database is full; nothing was changed",
 ];
+const CANTOPEN: readonly [code: KeystileErrorCode, detail: string] = [
+  "STORE_FAILED",
+  "the database file cannot be opened; check that its folder exists, and that this user may read and write both",
+];
 const LOCKED = "other connections kept the database file locked for too long; nothing was changed";
 const MEANINGS: Readonly<Record<string, readonly [code: KeystileErrorCode, detail: string]>> = {
   BUSY: ["STORE_BUSY", LOCKED],
@@ -32,10 +36,7 @@ const MEANINGS: Readonly<Record<string, readonly [code: KeystileErrorCode, detai
     "the database file reads as damaged; keystile doctor examines it: if it finds damage too, restore a backup",
   ],
   NOTADB: ["STORE_INVALID", "the file is not an SQLite database"],
-  CANTOPEN: [
-    "STORE_FAILED",
-    "the database file cannot be opened; check that its folder exists, and that this user may read and write both",
-  ],
+  CANTOPEN,
 };
 
 /**
@@ -63,6 +64,12 @@ export function isFullError(cause: unknown): boolean {
   const { code, errno } = (cause ?? {}) as { code?: unknown; errno?: unknown };
   // Node has no name for EDQUOT: its code is "Unknown system error -122".
   return code === "ENOSPC" || (typeof errno === "number" && -errno === constants.errno.EDQUOT);
+}
+
+/** Whether the system refused a call for lack of rights, or because the file system is mounted read-only. */
+export function isForbidden(cause: unknown): boolean {
+  const { code } = (cause ?? {}) as { code?: unknown };
+  return code === "EACCES" || code === "EPERM" || code === "EROFS";
 }
 
 /**
@@ -101,6 +108,7 @@ export function toOpenError(cause: unknown, path: string): Error {
 
 function meaningOf(cause: unknown): readonly [KeystileErrorCode, string] {
   if (isFullError(cause)) return FULL;
+  if (isForbidden(cause)) return CANTOPEN;
   const message = cause instanceof Error ? cause.message : "";
   if (/within a transaction/i.test(message)) {
     return ["STORE_FAILED", "the handle is inside a transaction of its owner; end it before keys are used"];

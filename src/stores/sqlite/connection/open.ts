@@ -1,6 +1,14 @@
 /** Opens and configures a connection: journal mode, durability, lock timeouts, tables. */
 import type { SqliteStoreOptions } from "../options.js";
-import { assertOwnDatabase, type FileWatch, markFile, prepareFile, settleLog, watchFile } from "./database-file.js";
+import {
+  assertOwnDatabase,
+  discardUnwritten,
+  type FileWatch,
+  markFile,
+  prepareFile,
+  settleLog,
+  watchFile,
+} from "./database-file.js";
 import { type ClosableHandle, type DriverName, loadDriver, openFile } from "./driver.js";
 import { resultName } from "./errors.js";
 import { assertOwnLog } from "./foreign-log.js";
@@ -64,7 +72,7 @@ export function connect(file: string | Handle, options: Options, only?: DriverNa
   const { readonly } = options;
   const fileMustExist = options.mustExist || readonly;
   const driver = loadDriver({ only });
-  prepareFile(file, fileMustExist, options.busyTimeout);
+  const isNew = prepareFile(file, fileMustExist, options.busyTimeout);
   const opened = openFile(driver, file, { readonly, fileMustExist, timeout: 0 });
   try {
     assertOwnLog(file);
@@ -88,6 +96,7 @@ export function connect(file: string | Handle, options: Options, only?: DriverNa
     };
   } catch (cause) {
     opened.close();
+    if (isNew) discardUnwritten(file, cause);
     throw cause;
   }
 }

@@ -9,7 +9,7 @@
  * only a checkpoint waits for the disk. A power cut takes the file back to an earlier commit, and never damages it.
  */
 import { KeystileError } from "../../../contracts/errors.js";
-import { type FileWatch, prepareFile, watchFile } from "../connection/database-file.js";
+import { discardUnwritten, type FileWatch, prepareFile, watchFile } from "../connection/database-file.js";
 import { loadDriver, openFile } from "../connection/driver.js";
 import { toOpenError } from "../connection/errors.js";
 import { assertOwnLog } from "../connection/foreign-log.js";
@@ -102,7 +102,7 @@ export function openLimits(path: string, wait: number): LimitsFile {
 
 function connect(path: string, wait: number): LimitsFile {
   const driver = loadDriver();
-  prepareFile(path, false, wait);
+  const isNew = prepareFile(path, false, wait);
   const handle = openFile(driver, path, { readonly: false, fileMustExist: true, timeout: 0 });
   try {
     assertOwnLog(path);
@@ -141,6 +141,7 @@ function connect(path: string, wait: number): LimitsFile {
     };
   } catch (cause) {
     handle.close();
+    if (isNew) discardUnwritten(path, cause);
     throw cause;
   }
 }

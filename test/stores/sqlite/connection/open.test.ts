@@ -1,8 +1,10 @@
-import { copyFileSync, existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import { copyFileSync, existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import Database from "better-sqlite3";
 import { describe, expect, it } from "vitest";
 import { isKeystileError } from "../../../../src/contracts/errors.js";
+import { toOpenError } from "../../../../src/stores/sqlite/connection/errors.js";
 import { SCHEMA_VERSION } from "../../../../src/stores/sqlite/connection/schema.js";
 import { sqliteStore } from "../../../../src/stores/sqlite/index.js";
 import { keyRow } from "../../suite.js";
@@ -195,10 +197,40 @@ describe("sqliteStore: opening", () => {
       [place, "there is no database file at this path"],
       [empty, "the database file is shorter"],
       [text, "the file is not an SQLite database"],
-      [dirname(place), "the database file cannot be opened; check that its folder exists, and that this user may read"],
+      [dirname(place), "the path is that of a folder; give that of a database file"],
+      ["/dev/null", "the path is that of no regular file; give that of a database file"],
     ] as const)
       expect(() => sqliteStore(file, { mustExist: true }), file).toThrow(`${file}: ${message}`);
   });
+
+  it.skipIf(process.platform !== "linux")("what this user may not do is said, and not only told in the cause", () => {
+    // Where nobody makes a file.
+    expect(() => sqliteStore("/sys/keys.db")).toThrow("this user may not write to its folder");
+    const refused = Object.assign(new Error("EACCES: permission denied, stat"), { code: "EACCES", syscall: "stat" });
+    expect(toOpenError(refused, "/a/keys.db").message).toContain("that this user may read and write both");
+  });
+
+  it.runIf(process.getuid?.() === 0)(
+    "a full disk leaves no file behind that is refused once there is space",
+    (context) => {
+      const disk = path();
+      mkdirSync(disk);
+      try {
+        execFileSync("mount", ["-t", "tmpfs", "-o", "size=64k", "tmpfs", disk], { stdio: "ignore" });
+      } catch {
+        return context.skip("nothing may be mounted here");
+      }
+      try {
+        const full = join(disk, "full");
+        writeFileSync(full, Buffer.alloc(65_536));
+        const place = join(disk, "keys.db");
+        expect(() => sqliteStore(place)).toThrow("the disk, the quota or the database is full");
+        expect(readdirSync(disk)).toEqual(["full"]);
+      } finally {
+        execFileSync("umount", ["-l", disk]);
+      }
+    },
+  );
 
   it("a folder that does not exist, or a path that is a folder, is a typed error", async () => {
     const place = path();
@@ -317,7 +349,7 @@ describe("sqliteStore: opening", () => {
   it("errors can be distinguished across copies of the package, and keep their cause", () => {
     let caught: unknown;
     try {
-      sqliteStore(dirname(path()));
+      sqliteStore(join(path(), "keys.db"));
     } catch (error) {
       caught = error;
     }
