@@ -216,9 +216,25 @@ describe("keystile as a service", () => {
     await new Promise((resolve) => setTimeout(resolve, 100));
     const ended = hurried.stop("SIGINT");
     while (!hurried.errors().includes("stopping")) await new Promise((resolve) => setTimeout(resolve, 20));
+    await new Promise((resolve) => setTimeout(resolve, 400));
     await Promise.all([ended, hurried.stop("SIGINT")]);
     expect(await ended).toBe(130);
     socket.destroy();
+  });
+
+  it("one Ctrl-C that comes twice, as npx and timeout pass it on, waits for what is in flight", async () => {
+    const served = await startServer(cli, ["--db", DB, "--port", "0"], FOLDER);
+    const { hostname, port } = new URL(served.url);
+    const socket = connect(Number(port), hostname);
+    let answered = "";
+    socket.on("error", () => undefined).on("data", (bytes: Buffer) => (answered += bytes.toString()));
+    socket.write("POST /v2/keys.verifyKey HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n");
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    const ended = [served.stop("SIGTERM"), served.stop("SIGINT")];
+    while (!served.errors().includes("stopping")) await new Promise((resolve) => setTimeout(resolve, 20));
+    socket.write("\r\n{}");
+    expect(await Promise.all(ended)).toEqual([0, 0]);
+    expect(answered).toContain("HTTP/1.1 401");
   });
 
   it("shuts down under load with nothing lost: what was acknowledged is what is gone from the file", async () => {

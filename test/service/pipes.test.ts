@@ -159,7 +159,7 @@ describe("a second Ctrl-C", () => {
     ]);
     await until(() => asked === 2);
     process.kill(running.pid(), "SIGINT");
-    await new Promise((resolve) => setTimeout(resolve, 100));
+    await new Promise((resolve) => setTimeout(resolve, 500));
     process.kill(running.pid(), "SIGINT");
     expect(await running.ended).toBe(130);
     expect(readdirSync(TEMPORARY)).toEqual([]);

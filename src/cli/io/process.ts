@@ -10,6 +10,11 @@ import { setTimeout } from "../../lib/timers.js";
 
 /** The exit code that shells report for Ctrl-C. */
 const INTERRUPTED = 130;
+/**
+ * Milliseconds within which signals count as one. A terminal sends Ctrl-C to all processes of a command, and `npm` and
+ * `npx` pass theirs on; `timeout` signals its command and then the group of it.
+ */
+const SAME_SIGNAL = 300;
 
 /** Runs the command line of this process and sets its exit code. */
 export async function runProcess(): Promise<void> {
@@ -32,12 +37,13 @@ function processIo(): Io {
     random: Math.random,
     sleep: (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds)),
     onStop(listener) {
-      let isStopping = false;
+      let stoppedAt: number | undefined;
       const stop = (): void => {
-        // A second signal ends the process at once.
-        if (isStopping) process.exit(INTERRUPTED);
-        isStopping = true;
-        listener();
+        if (stoppedAt === undefined) {
+          stoppedAt = performance.now();
+          listener();
+          // A second one ends the process at once.
+        } else if (performance.now() - stoppedAt > SAME_SIGNAL) process.exit(INTERRUPTED);
       };
       process.on("SIGINT", stop).on("SIGTERM", stop);
       return () => void process.off("SIGINT", stop).off("SIGTERM", stop);
