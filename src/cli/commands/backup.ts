@@ -33,6 +33,8 @@ is deleted. The exit code is 1 if something is there and --force is not given, 3
 The database is then as it was at the time of the backup: deductions since are given back, keys made since do not exist, keys revoked
 since work again.
 
+A command that is killed leaves what was there or the whole backup in its place, and maybe a file that ends in .part, which may be deleted.
+
 Example:
   $ keystile restore --from keys-2027-01-31.db --db keys.db`;
 

@@ -4,7 +4,7 @@
 import { constants } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { deepJson } from "../io/deep-json.js";
-import { usage } from "../io/failures.js";
+import { EXIT, failure, usage } from "../io/failures.js";
 import type { Io } from "../io/io.js";
 import { isSameFile } from "../io/same-file.js";
 import { count, note, stripControlChars } from "../io/text.js";
@@ -72,7 +72,7 @@ export async function openReport(
 ): Promise<Report> {
   const { failures, successes } = flags;
   const failed = failures === undefined ? undefined : await openOwn("--failures", failures, constants.O_TRUNC, others);
-  let migrated: FileHandle | undefined;
+  let migrated: OwnFile | undefined;
   try {
     const taken = failures === undefined ? others : [...others, { path: failures, what: "the file of --failures" }];
     if (successes !== undefined) migrated = await openOwn("--successes", successes, constants.O_APPEND, taken);
@@ -108,8 +108,26 @@ export async function openReport(
   };
 }
 
-async function writeLines(file: FileHandle | undefined, rows: readonly object[]): Promise<void> {
-  if (rows.length > 0) await file?.appendFile(rows.map((row) => `${deepJson(row)}\n`).join(""));
+/** A file of a report, and what it is called. */
+interface OwnFile {
+  readonly name: string;
+  readonly handle: FileHandle;
+  close(): Promise<void>;
+}
+
+/** @throws failure 3: none of these lines is in the file, nor a part of one */
+async function writeLines(file: OwnFile | undefined, rows: readonly object[]): Promise<void> {
+  if (file === undefined || rows.length === 0) return;
+  const { name, handle } = file;
+  const { size } = await handle.stat();
+  try {
+    await handle.appendFile(rows.map((row) => `${deepJson(row)}\n`).join(""));
+  } catch (error) {
+    // What is no regular file has no end to cut off.
+    await handle.truncate(size).catch(() => undefined);
+    const { code = "unknown" } = error as NodeJS.ErrnoException;
+    throw failure(EXIT.failed, `${name}: cannot be written (${code}); the keys of the last batch are not in it`);
+  }
 }
 
 /** By number. */
@@ -135,14 +153,15 @@ function refusedOf(rows: readonly Row[], failed: Outcome["failed"]): Failed[] {
 }
 
 /** Opens a file to write through no link, for its owner alone, also if it was there: it has keys' data. */
-async function openOwn(flag: string, path: string, how: number, others: readonly OtherFile[]): Promise<FileHandle> {
+async function openOwn(flag: string, path: string, how: number, others: readonly OtherFile[]): Promise<OwnFile> {
   const other = others.find((one) => isSameFile(one.path, path));
   if (other !== undefined) throw usage(`${flag}: is ${other.what}`);
   try {
     const { O_CREAT, O_NOFOLLOW, O_WRONLY } = constants;
-    const file = await open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | how, 0o600);
-    await file.chmod(0o600);
-    return file;
+    const handle = await open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | how, 0o600);
+    // A device, such as /dev/null, is everybody's.
+    if ((await handle.stat()).isFile()) await handle.chmod(0o600);
+    return { name: `${flag}: ${path}`, handle, close: () => handle.close() };
   } catch (error) {
     const { code = "unknown" } = error as NodeJS.ErrnoException;
     const why = code === "ELOOP" ? "is a symbolic link; name the file itself" : `cannot be written (${code})`;

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { existsSync, linkSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { existsSync, linkSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { createKeyring } from "../../../src/keyring/keyring.js";
@@ -99,6 +99,20 @@ describe("import into a database file", () => {
     ]);
     expect(rowsOf(successes).length).toBe(601);
   });
+
+  it.runIf(existsSync("/dev/full"))(
+    "a report that cannot be written is named, and a device stays as it is",
+    async () => {
+      const file = await database();
+      const before = statSync("/dev/full").mode;
+      const { code, stderr } = await file.import([{ hash: hashOf(1) }], ["--successes", "/dev/full"]);
+      expect(code).toBe(3);
+      expect(stderr).toContain(
+        "error: --successes: /dev/full: cannot be written (ENOSPC); the keys of the last batch are not in it\n",
+      );
+      expect(statSync("/dev/full").mode).toBe(before);
+    },
+  );
 
   it("--failures and --successes: refuse the database, and what belongs to it, by any name, and leave it whole", async () => {
     const { db, keys, ...file } = await database();
