@@ -55,6 +55,8 @@ const MADE = {
       ratelimits: [{ id: "rl_shared", name: "shared", limit: 1, duration: 1_000, autoApply: true }],
     },
   ),
+  ownerDisabled: fc.constant(true as const),
+  ownerExpires: SHAPES.time as fc.Arbitrary<number>,
   hasCredits: SHAPES.flag as fc.Arbitrary<boolean>,
   creditsFrom: fc.constant("identity" as const),
   refill: SHAPES.refill as fc.Arbitrary<Refill>,

@@ -134,6 +134,8 @@ export const KEY_FIELDS = {
   ref: { record: "key", from: "made" },
   keyId: { record: "key", from: "made" },
   identity: { absent: true, record: "rare", from: "made" },
+  ownerDisabled: { absent: true, record: "policy", from: "made" },
+  ownerExpires: { absent: true, record: "rare", from: "made" },
   account: { absent: true, record: "rare", from: "made" },
   grantIds: { absent: true, record: "policy", from: "made" },
   parentDisabled: { record: "policy", from: "made" },

@@ -153,6 +153,10 @@ export interface KeyRecord {
    */
   readonly grantIds?: readonly string[];
   readonly identity?: Identity;
+  /** Whether its identity is disabled: it is FORBIDDEN. Absent: it is not. */
+  readonly ownerDisabled?: true;
+  /** {@link IdentityRow.expires} of its identity. Absent: never, or it has none. */
+  readonly ownerExpires?: number;
   readonly ratelimits: readonly RatelimitResponse[];
   /**
    * Whether it draws on a balance: its own, or its identity's (clause 26). False: its credits are unlimited and
@@ -235,6 +239,10 @@ export interface CreditRow {
 export interface IdentityRow extends OwnedRow, Partial<CreditRow> {
   readonly externalId: string;
   readonly meta?: JsonObject;
+  /** False: its keys are FORBIDDEN. Absent: it is enabled. */
+  readonly enabled?: boolean;
+  /** Last instant at which its keys are valid, Unix time in milliseconds; absent: never expires. */
+  readonly expires?: number;
   readonly ratelimits: readonly RatelimitResponse[];
 }
 /** A role. Its name within the workspace is `name`; `description` is for people. */
@@ -652,7 +660,7 @@ export interface KeyHints {
   /** Somewhere in its id, its `start` or its name, ignoring case. */
   readonly text?: string;
   readonly enabled?: boolean;
-  /** Expires before this. */
+  /** It expires before this, or its identity does. */
   readonly expiresBefore?: number;
   /** Expires at this or later, or never. */
   readonly expiresFrom?: number;
@@ -698,7 +706,7 @@ export interface KeyCount {
   readonly after?: string;
   /** Count no more keys than this, ≥ 1. */
   readonly among: number;
-  /** Unix time, milliseconds: keys whose `expires` is before it are expired. */
+  /** Unix time, milliseconds: keys whose `expires`, or that of their identity, is before it are expired. */
   readonly now: number;
 }
 /** Of a slice, without deleted keys. */

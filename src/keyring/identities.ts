@@ -6,7 +6,8 @@ import type { IdentityRow } from "../contracts/store.js";
 import type { Mutable } from "../lib/mutable.js";
 import { updateWithRetry } from "./context.js";
 import { changeIdentityCredits, disableKeys, identityWrite, requireUndrawn } from "./identity-credits.js";
-import { readCredits, toIdentityResponse } from "./keys/key-response.js";
+import { expiryOf } from "./keys/create-key.js";
+import { readCredits, toIdentityData } from "./keys/key-response.js";
 import { toLimitRows } from "./keys/new-key.js";
 import { readMatches } from "./list-page.js";
 import { operation } from "./operation.js";
@@ -15,7 +16,7 @@ import { ownedRow, requireNamed, setField } from "./rows.js";
 import { changedCredits, credits, drawingKeys } from "./schemas/credits.js";
 import { search } from "./schemas/page.js";
 import type { Schema } from "./schemas/parse.js";
-import { anyExternalId, body, meta, nameGiven, nullable, optional } from "./schemas/primitives.js";
+import { anyExternalId, body, boolean, meta, nameGiven, nullable, optional, time } from "./schemas/primitives.js";
 import { ratelimits } from "./schemas/ratelimits.js";
 import type * as R from "./schemas/requests.js";
 import type { IdentityData } from "./schemas/responses.js";
@@ -28,17 +29,23 @@ export const newIdentity = (externalId: Schema<string>) =>
   body<R.V2IdentitiesCreateIdentityRequestBody>()({
     externalId,
     meta: optional(meta),
+    enabled: optional(boolean),
+    expires: optional(time),
     ratelimits: optional(ratelimits),
     credits: optional(credits),
   });
 const given = body<R.V2IdentitiesGetIdentityRequestBody>()({ identity: nameGiven });
 
-/** @throws KeystileError CONFLICT: the externalId exists, or is the id of an identity */
+/**
+ * @throws KeystileError CONFLICT: the externalId exists, or is the id of an identity · BAD_REQUEST at `body.expires`
+ *   for a time that is past
+ */
 export const createIdentity = operation(
   "createIdentity",
   newIdentity(anyExternalId),
-  async (context, { externalId, meta, ratelimits = [], credits }) => {
+  async (context, { externalId, meta, ratelimits = [], credits, enabled, ...given }) => {
     const now = context.clock();
+    const expires = expiryOf(given, now);
     if ((await readReservedIds(context, [externalId])).size > 0) throw taken(WHAT);
     const row: Mutable<IdentityRow> = {
       ...ownedRow(context, context.newId(IDENTITIES.prefix, now)),
@@ -46,6 +53,7 @@ export const createIdentity = operation(
       ratelimits: toLimitRows(context, ratelimits, now),
     };
     setField(row, "meta", meta);
+    setState(row, enabled, expires);
     const isGiven = credits !== undefined && credits.remaining !== null;
     const change = isGiven ? await changeIdentityCredits(context, row, credits, now) : undefined;
     await insertNamed(context, identityWrite(row, change), WHAT);
@@ -56,7 +64,7 @@ export const createIdentity = operation(
 /** @throws KeystileError NOT_FOUND */
 export const getIdentity = operation("getIdentity", given, async (context, { identity }): Promise<IdentityData> => {
   const row = await requireNamed(context, "identities", identity);
-  const response = toIdentityResponse(row);
+  const response = toIdentityData(row);
   if (row.hasCredits !== true) return response;
   const [credits] = await readCredits(context, "identities", [row], context.clock());
   return credits === undefined ? response : { ...response, credits };
@@ -64,7 +72,7 @@ export const getIdentity = operation("getIdentity", given, async (context, { ide
 
 /** By id. */
 export const listIdentities = operation("listIdentities", search("identities"), (context, request) =>
-  readMatches(context, request, { table: "identities", toResponses: (rows) => rows.map(toIdentityResponse) }),
+  readMatches(context, request, { table: "identities", toResponses: (rows) => rows.map(toIdentityData) }),
 );
 
 /** A limit keeps its id and its tokens while its name stays. @throws KeystileError NOT_FOUND */
@@ -73,21 +81,30 @@ export const updateIdentity = operation(
   body<R.V2IdentitiesUpdateIdentityRequestBody>()({
     identity: nameGiven,
     meta: optional(nullable(meta)),
+    enabled: optional(boolean),
+    expires: optional(nullable(time)),
     ratelimits: optional(ratelimits),
     credits: optional(nullable(changedCredits)),
   }),
-  (context, { identity, meta, ratelimits, credits }) => {
+  (context, { identity, meta, enabled, expires, ratelimits, credits }) => {
     const now = context.clock();
     return updateWithRetry(context, identity, async () => {
       const row: Mutable<IdentityRow> = { ...(await requireNamed(context, "identities", identity)) };
       setField(row, "meta", meta);
+      setState(row, enabled, expires);
       if (ratelimits !== undefined) row.ratelimits = toLimitRows(context, ratelimits, now, row.ratelimits);
       const patch = credits === null ? { remaining: null } : credits;
       const change = patch && (await changeIdentityCredits(context, row, patch, now));
-      return (await writeRows(context, [identityWrite(row, change)])) ? toIdentityResponse(row) : undefined;
+      return (await writeRows(context, [identityWrite(row, change)])) ? toIdentityData(row) : undefined;
     });
   },
 );
+
+/** Absent fields are kept; an enabled identity lacks the field, as those do that were made before there was one. */
+function setState(row: Mutable<IdentityRow>, enabled: boolean | undefined, expires: number | null | undefined): void {
+  setField(row, "enabled", enabled === true ? null : enabled);
+  setField(row, "expires", expires);
+}
 
 /**
  * Its keys remain, without an identity; none becomes unlimited by it, and none gets out of its shared limits where its

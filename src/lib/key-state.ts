@@ -5,9 +5,9 @@ export const KEY_STATES = ["deleted", "disabled", "rotated", "expired", "forbidd
 
 /**
  * The first that holds: `deleted`, or its API is; `disabled`; `rotated`: it was replaced, and its overlap has ended;
- * `expired`; `forbidden`: its API or workspace is disabled; `exhausted`: the credits that it takes are used up, its own
- * or those of its identity; `active`: none of these. A verification that asks for nothing and costs 1 is NOT_FOUND,
- * DISABLED, EXPIRED of both, FORBIDDEN, USAGE_EXCEEDED and VALID.
+ * `expired`, or its owner is; `forbidden`: its API, workspace or owner is disabled; `exhausted`: the credits that it
+ * takes are used up, its own or those of its identity; `active`: none of these. A verification that asks for nothing
+ * and costs 1 is NOT_FOUND, DISABLED, EXPIRED of both, FORBIDDEN, USAGE_EXCEEDED and VALID.
  */
 export type KeyState = (typeof KEY_STATES)[number];
 
@@ -25,7 +25,9 @@ export interface StateFacts {
   readonly expires?: number;
   /** Id of the key that replaced it. */
   readonly rerolledTo?: string;
-  /** Whether its API or workspace is disabled. */
+  /** Of its owner; Unix time, milliseconds. */
+  readonly ownerExpires?: number | undefined;
+  /** Whether its API, workspace or owner is disabled. */
   readonly parentDisabled?: boolean;
   /** Of the credits that it takes, whoever owns them; null or absent: unlimited. */
   readonly remaining?: number | null | undefined;
@@ -36,6 +38,7 @@ export function keyState(facts: StateFacts, now: number): KeyState {
   if (facts.deleted === true) return "deleted";
   if (!facts.enabled) return "disabled";
   if (facts.expires !== undefined && now > facts.expires) return facts.rerolledTo === undefined ? "expired" : "rotated";
+  if (facts.ownerExpires !== undefined && now > facts.ownerExpires) return "expired";
   if (facts.parentDisabled === true) return "forbidden";
   return facts.remaining === 0 ? "exhausted" : "active";
 }

@@ -88,6 +88,8 @@ export function toRecordWith(
     // Of keys that were made here it is known.
     startUnknown: (row.migrationId !== undefined && isUnknownStart(row.start)) || undefined,
     identity: identity && toIdentity(identity),
+    ownerDisabled: (identity && ownProperty(identity, "enabled") === false) || undefined,
+    ownerExpires: identity && ownProperty(identity, "expires"),
     refill: ownProperty(credits, "refill"),
     creditsFrom: isOfIdentity ? source : undefined,
     account:

@@ -1,5 +1,5 @@
 /** Searches and counts the keys of a store in memory, a slice at a time. Store clause 29. */
-import type { KeyCount, KeyCounts, KeyPosition, KeyRow, KeySearch, KeySlice } from "../contracts/store.js";
+import type { IdentityRow, KeyCount, KeyCounts, KeyPosition, KeyRow, KeySearch, KeySlice } from "../contracts/store.js";
 import type { SortedIds } from "./sorted-ids.js";
 
 /** @param ids of the keys of a workspace */
@@ -55,15 +55,20 @@ function positionOf(keys: readonly KeyRow[], order: KeySearch["order"]): KeyPosi
 }
 
 /** @param ids of the keys of a workspace */
-export function countKeys(ids: SortedIds, rows: ReadonlyMap<string, KeyRow>, count: KeyCount): KeyCounts {
+export function countKeys(
+  ids: SortedIds,
+  rows: { readonly keys: ReadonlyMap<string, KeyRow>; readonly identities: ReadonlyMap<string, IdentityRow> },
+  count: KeyCount,
+): KeyCounts {
   const { apiId, after = "", among, now } = count;
   let [total, disabled, expired] = [0, 0, 0];
   for (let i = ids.after(after); i < ids.ids.length; i++) {
-    const row = rows.get(ids.ids[i] as string) as KeyRow;
+    const row = rows.keys.get(ids.ids[i] as string) as KeyRow;
     if (row.apiId !== apiId || row.deleted) continue;
     total++;
+    const owner = rows.identities.get(row.identityId ?? "");
     if (!row.enabled) disabled++;
-    else if (row.expires !== undefined && row.expires < now) expired++;
+    else if (Math.min(row.expires ?? Infinity, owner?.expires ?? Infinity) < now) expired++;
     if (total === among) return { total, disabled, expired, last: row.id };
   }
   return { total, disabled, expired };

@@ -247,7 +247,7 @@ export function memoryStore(): Store {
       return found;
     },
     searchKeys: (search) => searchKeys(keyIdsOf(state, search), rows.keys, search),
-    countKeys: (count) => countKeys(keyIdsOf(state, count), rows.keys, count),
+    countKeys: (count) => countKeys(keyIdsOf(state, count), rows, count),
     findKeyIds: (wanted) =>
       wanted.map(
         ({ digest, foreignDigest }) => unique.get(`digest ${digest}`) ?? unique.get(`foreign ${foreignDigest}`),

@@ -45,9 +45,13 @@ type FindingsOf<Checks extends readonly { readonly code: ExplainedCheck["code"] 
 /** One for each check, in the order of {@link CHECKS}. */
 const FINDINGS: FindingsOf<typeof CHECKS> = [
   () => ({}),
-  (_, { expires }) => (expires === undefined ? {} : { expires }),
+  (_, { expires, rare: { ownerExpires } }) => ({
+    ...(expires !== undefined && { expires }),
+    ...(ownerExpires !== undefined && { ownerExpires }),
+  }),
   ({ context }, key) => ({
     parentDisabled: key.policy.parentDisabled,
+    ownerDisabled: key.policy.ownerDisabled === true,
     addressAllowed: key.allows(context.clientAddress),
   }),
   ({ permissions }, { policy: { grants } }) => {

@@ -8,14 +8,18 @@ export type ExplainedCheck =
   | {
       readonly code: "EXPIRED";
       readonly passes: boolean;
-      /** Last instant at which the key is valid, Unix time in milliseconds; absent: never expires. */
+      /** The key's own: the last instant at which it is valid, Unix time in milliseconds; absent: never expires. */
       readonly expires?: number;
+      /** The same of its owner. The earlier of the two decides. */
+      readonly ownerExpires?: number;
     }
   | {
       readonly code: "FORBIDDEN";
       readonly passes: boolean;
       /** Whether the key's API or workspace is disabled. */
       readonly parentDisabled: boolean;
+      /** Whether its owner is disabled. */
+      readonly ownerDisabled: boolean;
       /** Whether the allow-lists of key and API let the client's address pass. */
       readonly addressAllowed: boolean;
     }

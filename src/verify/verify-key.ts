@@ -49,8 +49,8 @@ export type TakingChecks = readonly [Check<Verification>, Check<Verification>];
 /** The checks that take nothing, in order. */
 const FREE = [
   { code: "DISABLED", fails: (_, { policy }) => !policy.enabled },
-  { code: "EXPIRED", fails: ({ now }, { expires }) => expires !== undefined && now > expires },
-  { code: "FORBIDDEN", fails: ({ context }, key) => key.policy.parentDisabled || !key.allows(context.clientAddress) },
+  { code: "EXPIRED", fails: hasExpired },
+  { code: "FORBIDDEN", fails: isForbidden },
   { code: "INSUFFICIENT_PERMISSIONS", fails: lacksPermissions },
 ] as const satisfies FreeChecks;
 
@@ -199,6 +199,16 @@ export function readMeta(call: Verification, key: CachedKey): Promise<void> | un
 
 async function setMeta(call: Verification, reading: Promise<MetaRead>): Promise<void> {
   call.meta = (await reading).value;
+}
+
+/** At exactly that time a key is still valid. */
+function hasExpired({ now }: FreeCall, { expires, rare: { ownerExpires } }: CachedKey): boolean {
+  return (expires !== undefined && now > expires) || (ownerExpires !== undefined && now > ownerExpires);
+}
+
+function isForbidden({ context }: FreeCall, key: CachedKey): boolean {
+  const { parentDisabled, ownerDisabled } = key.policy;
+  return parentDisabled || ownerDisabled === true || !key.allows(context.clientAddress);
 }
 
 function lacksPermissions(call: FreeCall, key: CachedKey): boolean {

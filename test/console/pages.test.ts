@@ -121,7 +121,7 @@ describe("console: keys", () => {
     const path = key("Mobile app");
     const done = await browser.submit(path, `${path}/disable`);
     expect(done.headers.get("location")).toBe(`${path}?notice=disabled`);
-    expect((await browser.get(done.headers.get("location") ?? "")).text).toContain("The key is disabled.");
+    expect((await browser.get(done.headers.get("location") ?? "")).text).toContain("It is disabled.");
     expect((await shown()).enabled).toBe(false);
     await browser.submit(path, `${path}/enable`);
     expect((await shown()).enabled).toBe(true);
@@ -358,7 +358,7 @@ describe("console: keys", () => {
     for (const state of ["rotated", "expired"])
       expect((await browser.get(`/keys?state=${state}`)).text).toContain(key("Mobile app"));
     await keyring.updateApi({ apiId, enabled: false });
-    expect((await browser.get(key("Billing worker"))).text).toContain("API disabled");
+    expect((await browser.get(key("Billing worker"))).text).toContain("API or owner disabled");
     expect((await browser.get("/keys?state=forbidden")).text).toContain("Billing worker");
     expect((await browser.get("/keys?state=active")).text).not.toContain("Billing worker");
   });
@@ -614,6 +614,27 @@ describe("console: owners, roles, limits", () => {
     expect((await browser.submit("/owners/acme/edit", "/owners/acme/delete", { typed: "acm" })).status).toBe(400);
     await browser.submit("/owners/acme/edit", "/owners/acme/delete", { typed: "acme" });
     await expect(keyring.getIdentity({ identity: "acme" })).rejects.toMatchObject({ code: "NOT_FOUND" });
+  });
+
+  it("an owner is disabled and enabled, and ends when the form says so", async () => {
+    const { browser, keyring } = await signedIn();
+    const state = async () => {
+      const { enabled, expires } = await keyring.getIdentity({ identity: "acme" });
+      return [enabled, expires];
+    };
+    await browser.submit("/owners/acme", "/owners/acme/disable");
+    expect(await state()).toEqual([false, undefined]);
+    const page = (await browser.get("/owners/acme")).text;
+    expect(page).toContain("Disabled");
+    expect(page).toContain("API or owner disabled");
+    const edit = (fields: Record<string, string>) =>
+      browser.submit("/owners/acme/edit", "/owners/acme/edit", { ratelimits: "calls 5/60", ...fields });
+    expect((await edit({ expires: "2090-01-02T03:04" })).status).toBe(303);
+    expect(await state()).toEqual([false, Date.UTC(2090, 0, 2, 3, 4)]);
+    await browser.submit("/owners/acme", "/owners/acme/enable");
+    expect((await edit({ expires: "" })).status, "never is ticked").toBe(400);
+    expect((await edit({ expires: "", confirm: "on" })).status).toBe(303);
+    expect(await state()).toEqual([undefined, undefined]);
   });
 
   it("roles and overrides too", async () => {

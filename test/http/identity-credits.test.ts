@@ -1,8 +1,38 @@
-/** Credits of an identity over HTTP: new requests are taken, and no response of the contract gains a field. */
+/**
+ * Credits and state of an identity over HTTP: new requests are taken, and no response of the contract gains a field
+ * unless the state is not the usual one.
+ */
 import { describe, expect, it } from "vitest";
 import { HOSTS, world } from "./support.js";
 
 describe.each(HOSTS)("credits of an identity on the %s host", (host) => {
+  it("a customer is suspended and a trial ends in one call, and who reads the identity sees it", async () => {
+    const { call, apiId, close } = await world({ host });
+    const dataOf = async (name: string, body: object): Promise<unknown> => (await call(name, body)).body.data;
+    const expires = 4_000_000_000_000;
+    await dataOf("identities.createIdentity", { externalId: "ada", expires });
+    const { key, keyId } = (await dataOf("keys.createKey", { apiId, externalId: "ada" })) as Record<string, string>;
+    expect(await dataOf("keys.verifyKey", { key })).toMatchObject({ code: "VALID" });
+    const identity = { id: expect.any(String) as string, externalId: "ada" };
+    const suspended = { ...identity, enabled: false, expires };
+    expect(await dataOf("identities.updateIdentity", { identity: "ada", enabled: false })).toEqual(suspended);
+    expect(await dataOf("identities.getIdentity", { identity: "ada" })).toEqual(suspended);
+    expect(await dataOf("identities.listIdentities", {})).toEqual([suspended]);
+    const refused = (await dataOf("keys.verifyKey", { key })) as object;
+    expect(refused).toMatchObject({ code: "FORBIDDEN", enabled: true, identity: expect.objectContaining(identity) });
+    expect(refused).not.toHaveProperty("expires");
+    expect(refused).not.toHaveProperty("identity.enabled");
+    expect(await dataOf("keys.explainKey", { keyId })).toMatchObject({ refusal: "FORBIDDEN" });
+    const ended = { identity: "ada", enabled: true, expires: 1_000_000_000_000 };
+    expect(await dataOf("identities.updateIdentity", ended)).toEqual({ ...identity, expires: ended.expires });
+    expect(await dataOf("keys.verifyKey", { key })).toMatchObject({ code: "EXPIRED" });
+    expect(await dataOf("identities.updateIdentity", { identity: "ada", expires: null })).toEqual(identity);
+    expect(await dataOf("keys.verifyKey", { key })).toMatchObject({ code: "VALID" });
+    const inSeconds = await call("identities.updateIdentity", { identity: "ada", expires: 1_900_000_000 });
+    expect(inSeconds.status).toBe(400);
+    await close();
+  });
+
   it("are given, drawn on, shown by the operation that sets them, and end with a 409 or with disabled keys", async () => {
     const { call, apiId, close } = await world({ host });
     const dataOf = async (name: string, body: object): Promise<unknown> => (await call(name, body)).body.data;

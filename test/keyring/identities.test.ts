@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { forOwner, memoryStore, type Store } from "../../src/index.js";
+import { createVerifier, forOwner, memoryStore, type Store } from "../../src/index.js";
 import { sqliteStore } from "../../src/stores/sqlite/index.js";
 import { failure, fault, limit, problems, world } from "./support.js";
 
@@ -153,5 +153,60 @@ describe("identities: create, get, list, update, delete", () => {
     const rest = await keyring.listIdentities({ limit: 3, search: "user", cursor: pagination.cursor! });
     expect(rest).toMatchObject({ data: [{}, {}, {}], pagination: { hasMore: false } });
     expect((await keyring.listIdentities()).data).toHaveLength(6);
+  });
+});
+
+describe.each([
+  ["memory", () => memoryStore()],
+  ["SQLite", () => sqliteStore(":memory:")],
+] as const)("the state of an identity on %s", (_, open) => {
+  it("disabled makes its keys FORBIDDEN, those that are made then too, until it is enabled: one write each", async () => {
+    const store: Store = open();
+    const { keyring, create, time } = await world({ store });
+    const verifier = createVerifier(store, { clock: () => time.now });
+    const codes = async (...keys: readonly string[]) =>
+      Promise.all(keys.map(async (key) => (await verifier.verify({ key })).code));
+    const { key } = await create({ externalId: "acme" });
+    const { key: other } = await create({ externalId: "other" });
+    expect(await codes(key, other)).toEqual(["VALID", "VALID"]);
+    expect(await keyring.updateIdentity({ identity: "acme", enabled: false })).toMatchObject({ enabled: false });
+    const { key: later } = await create({ externalId: "acme" });
+    expect(await codes(key, later, other)).toEqual(["FORBIDDEN", "FORBIDDEN", "VALID"]);
+    expect(await keyring.updateIdentity({ identity: "acme", enabled: true })).not.toHaveProperty("enabled");
+    expect(await codes(key, later)).toEqual(["VALID", "VALID"]);
+    await verifier.close();
+  });
+
+  it("past its end its keys are EXPIRED; the earlier end decides, and a response has the key's own", async () => {
+    const store: Store = open();
+    const { keyring, create, time } = await world({ store });
+    const verifier = createVerifier(store, { clock: () => time.now });
+    const end = time.now + 1_000;
+    await keyring.createIdentity({ externalId: "trial", expires: end });
+    const own = { ...(await create({ externalId: "trial", expires: end + 5_000 })) };
+    const sooner = await create({ externalId: "trial", expires: end - 500 });
+    const verify = async ({ key }: { readonly key: string }) => verifier.verify({ key });
+    time.now = end;
+    expect(await verify(own)).toMatchObject({ code: "VALID", expires: end + 5_000 });
+    expect(await verify(sooner)).toMatchObject({ code: "EXPIRED", expires: end - 500 });
+    time.now = end + 1;
+    await keyring.updateIdentity({ identity: "trial", enabled: false });
+    expect(await verify(own), "before it is FORBIDDEN").toMatchObject({ code: "EXPIRED", expires: end + 5_000 });
+    await keyring.updateKey({ keyId: own.keyId, enabled: false });
+    expect((await verify(own)).code).toBe("DISABLED");
+    await keyring.updateKey({ keyId: own.keyId, enabled: true });
+    await keyring.updateIdentity({ identity: "trial", enabled: true, expires: null });
+    expect((await verify(own)).code).toBe("VALID");
+    expect((await keyring.listIdentities()).data).toEqual([{ id: expect.any(String), externalId: "trial" }]);
+    await verifier.close();
+  });
+
+  it("an end that is past when it is made, or in seconds, is a 400 at its place", async () => {
+    const { keyring, time } = await world({ store: open() });
+    for (const expires of [time.now - 1, 1_700_000_000])
+      expect(await problems(keyring.createIdentity({ externalId: "a", expires }))).toEqual(["body.expires"]);
+    await keyring.createIdentity({ externalId: "a", enabled: false });
+    expect(await problems(keyring.updateIdentity({ identity: "a", expires: 1_700_000_000 }))).toEqual(["body.expires"]);
+    expect(await keyring.getIdentity({ identity: "a" })).toMatchObject({ enabled: false });
   });
 });

@@ -21,6 +21,9 @@ it.each([
   [{ enabled: true, parentDisabled: true, remaining: 0 }, "forbidden"],
   [{ enabled: true, expires: NOW - 1, parentDisabled: true, remaining: 0 }, "expired"],
   [{ enabled: true, expires: NOW - 1, rerolledTo: "key_2" }, "rotated"],
+  [{ enabled: true, ownerExpires: NOW }, "active"],
+  [{ enabled: true, ownerExpires: NOW - 1, parentDisabled: true }, "expired"],
+  [{ enabled: true, expires: NOW - 1, rerolledTo: "key_2", ownerExpires: NOW - 1 }, "rotated"],
   [{ enabled: false, expires: NOW - 1, rerolledTo: "key_2", remaining: 0 }, "disabled"],
   [{ deleted: true, enabled: false }, "deleted"],
 ] as const)("keyState: of %j it is %s", (facts, state) => expect(keyState(facts, NOW)).toBe(state));
@@ -34,13 +37,13 @@ const CODES: Readonly<Record<KeyState, string>> = {
 /** What is done to a key, each of these or not. */
 interface Made {
   readonly api: "open" | "shut";
-  readonly owner: "empty" | "rich" | undefined;
+  readonly owner: "empty" | "rich" | "ended" | "shut" | undefined;
   readonly credits: number | undefined;
   readonly fate: "none" | "disabled" | "expired" | "rotated" | "overlaps" | "deleted";
 }
 const histories: fc.Arbitrary<Made> = fc.record({
   api: fc.constantFrom("open", "shut"),
-  owner: fc.constantFrom(undefined, "empty", "rich"),
+  owner: fc.constantFrom(undefined, "empty", "rich", "ended", "shut"),
   credits: fc.constantFrom(undefined, 0, 5),
   fate: fc.constantFrom("none", "disabled", "expired", "rotated", "overlaps", "deleted"),
 });
@@ -77,6 +80,9 @@ describe.each(STORES)("the state of a key on %s", (_, open) => {
         for (const apiId of Object.values(apis)) await of.createApi({ name: "docs", apiId });
         await of.createIdentity({ externalId: "empty", credits: { remaining: 0 } });
         await of.createIdentity({ externalId: "rich", credits: { remaining: 9 } });
+        await of.createIdentity({ externalId: "shut", enabled: false });
+        await of.createIdentity({ externalId: "ended" });
+        await of.updateIdentity({ identity: "ended", expires: NOW - 1 });
         for (const { api, owner, credits, fate } of made) {
           const { keyId } = await of.createKey({
             apiId: apis[api],

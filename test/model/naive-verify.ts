@@ -85,7 +85,10 @@ export function judge(world: World, verifier: ModelVerifier, verification: Verif
   };
 
   if (!key.enabled) return done("DISABLED");
-  if (key.expires !== undefined && world.now > key.expires) return done("EXPIRED");
+  const owner = key.identity?.deleted === false ? key.identity : undefined;
+  for (const { expires } of [key, ...(owner === undefined ? [] : [owner])])
+    if (expires !== undefined && world.now > expires) return done("EXPIRED");
+  if (owner?.enabled === false) return done("FORBIDDEN");
   if (!key.api.enabled || !key.api.workspace.enabled || !isAdmitted(address, [key.allowlist, key.api.allowlist]))
     return done("FORBIDDEN");
   if (ask !== undefined && !holds(ask, permissions)) return done("INSUFFICIENT_PERMISSIONS");

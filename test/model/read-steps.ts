@@ -63,7 +63,9 @@ export async function readKey(stage: Stage): Promise<void> {
 function stateOf(key: ModelKey, now: number, isReplaced: boolean): KeyState {
   if (!key.enabled) return "disabled";
   if (key.expires !== undefined && now > key.expires) return isReplaced ? "rotated" : "expired";
-  if (!key.api.enabled || !key.api.workspace.enabled) return "forbidden";
+  const owner = key.identity?.deleted === false ? key.identity : undefined;
+  if (owner?.expires !== undefined && now > owner.expires) return "expired";
+  if (!key.api.enabled || !key.api.workspace.enabled || owner?.enabled === false) return "forbidden";
   return balanceAt(drawnOn(key), now) === 0n ? "exhausted" : "active";
 }
 

@@ -3,7 +3,7 @@ import type { RatelimitRequest } from "../../src/contracts/types.js";
 import type { Dice } from "./dice.js";
 import type { Keyring } from "../../src/keyring/keyring.js";
 import type { UpdateIdentityCreditsRequestBody } from "../../src/keyring/schemas/requests.js";
-import { rollCredits, rollWish } from "./key-rolls.js";
+import { rollCredits, rollExpires, rollWish } from "./key-rolls.js";
 import { add, set } from "./naive-credits.js";
 import { showIdentity, showLimits } from "./naive-verify.js";
 import { showCredits } from "./read-steps.js";
@@ -56,6 +56,7 @@ export function ensureIdentity(world: World, workspace: ModelWorkspace, external
   const credits = { remaining: null, refill: undefined, counted: 0 };
   const made: ModelIdentity = {
     ...{ id: undefined, externalId, meta: undefined, limits: [], owner, deleted: false },
+    ...{ enabled: true, expires: undefined },
     ...{ credits, since: 0 },
   };
   workspace.identities.push(made);
@@ -215,15 +216,24 @@ export async function changeIdentity(stage: Stage): Promise<void> {
     ...fields,
     ...(dice.chance(0.1) && { meta: null }),
     ...(dice.chance(0.2) && { credits: rollWish(dice) }),
+    // Off for a while only, as an API.
+    ...(dice.chance(0.5) && { enabled: !row.enabled || dice.chance(0.8) }),
+    ...(dice.chance(0.4) && { expires: dice.chance(0.7) ? null : rollExpires(dice, world.now) }),
   };
   stage.note("updateIdentity", body);
   const answer = await keyring.updateIdentity(body);
   if (body.credits !== undefined) setShared(row, body.credits ?? { remaining: null }, world.now);
   if (body.meta !== undefined) row.meta = body.meta ?? undefined;
+  if (body.enabled !== undefined) row.enabled = body.enabled;
+  if (body.expires !== undefined) row.expires = body.expires ?? undefined;
   if (body.ratelimits !== undefined) row.limits = toLimits(body.ratelimits, row.limits);
   row.id ??= learnId(world, answer.id, /^id_\w{6,}$/);
   learnLimits(world, row.limits, answer.ratelimits);
-  const due = showIdentity(row);
+  const due = {
+    ...showIdentity(row),
+    ...(!row.enabled && { enabled: false }),
+    ...(row.expires !== undefined && { expires: row.expires }),
+  };
   // Administration shows limits as they are, a verification within the bounds of the specification.
   same("updateIdentity", answer, row.limits.length > 0 ? { ...due, ratelimits: showLimits(row.limits) } : due);
 }

@@ -31,6 +31,8 @@ export interface ModelIdentity extends Deletable {
   id: string | undefined;
   readonly externalId: string;
   meta: JsonObject | undefined;
+  enabled: boolean;
+  expires: number | undefined;
   limits: ModelLimit[];
   /** Names its buckets. */
   readonly owner: string;

@@ -1,6 +1,7 @@
-/** Fields of a key that are newer than the first schema. */
+/** Fields of a key, and of an identity, that are newer than the first schema. */
 import { KEY_FIELDS, type KeyField } from "../../src/contracts/key-fields.js";
-import type { KeyRow } from "../../src/contracts/store.js";
+import type { IdentityRow, KeyRow } from "../../src/contracts/store.js";
+import { identity } from "../../src/testing/store/rows.js";
 import { fullRow } from "../../src/testing/store/samples.js";
 import { keyRow } from "./suite.js";
 
@@ -22,3 +23,16 @@ export const NEWER_FIELDS: readonly (readonly [name: string, row: KeyRow])[] = O
   const value = fullRow(1)[name as keyof ReturnType<typeof fullRow>];
   return [[name, { ...keyRow(1), deleted: name.startsWith("deleted"), [name]: value }] as const];
 });
+
+type FirstOfIdentities =
+  | ("id" | "version" | "workspaceId" | "externalId" | "meta" | "ratelimits")
+  | ("hasCredits" | "refill" | "refillCursor" | "generation");
+const OF_IDENTITIES = {
+  enabled: false,
+  expires: 5,
+} satisfies Required<Omit<IdentityRow, FirstOfIdentities>>;
+
+/** The same of an identity. */
+export const NEWER_OF_IDENTITIES = Object.entries(OF_IDENTITIES).map(
+  ([name, value]) => [name, identity("user", { [name]: value })] as const,
+);

@@ -59,7 +59,7 @@ describe("explain", () => {
     ]);
     expect(byCode(explained)).toMatchObject({
       EXPIRED: { expires: NOON + 60_000 },
-      FORBIDDEN: { parentDisabled: false, addressAllowed: false },
+      FORBIDDEN: { parentDisabled: false, ownerDisabled: false, addressAllowed: false },
       INSUFFICIENT_PERMISSIONS: { missing: ["admin", "billing.view"] },
       RATE_LIMITED: {
         limits: [{ name: "calls", limit: 2, cost: 2, remaining: 1, reset: 30_000, exceeded: true, autoApply: true }],
@@ -88,12 +88,25 @@ describe("explain", () => {
       checks: [
         { code: "DISABLED", passes: true },
         { code: "EXPIRED", passes: true },
-        { code: "FORBIDDEN", passes: true, parentDisabled: false, addressAllowed: true },
+        { code: "FORBIDDEN", passes: true, parentDisabled: false, ownerDisabled: false, addressAllowed: true },
         { code: "INSUFFICIENT_PERMISSIONS", passes: true, has: [], missing: [] },
         { code: "RATE_LIMITED", passes: true, limits: [], degraded: false },
         { code: "USAGE_EXCEEDED", passes: true, cost: 1, creditsFrom: "none" },
       ],
     });
+  });
+
+  it("says whose state it was: the key's or its owner's", async () => {
+    const { verifier, create, keyring, time } = await world();
+    await keyring.createIdentity({ externalId: "acme", enabled: false, expires: NOON + 5 });
+    const { key } = await create({ externalId: "acme", expires: NOON + 10 });
+    const checks = async () => byCode(await explain(verifier, { key }));
+    expect(await checks()).toMatchObject({
+      EXPIRED: { passes: true, expires: NOON + 10, ownerExpires: NOON + 5 },
+      FORBIDDEN: { passes: false, parentDisabled: false, ownerDisabled: true, addressAllowed: true },
+    });
+    time.now = NOON + 6;
+    expect(await explain(verifier, { key })).toMatchObject({ refusal: "EXPIRED" });
   });
 
   it("says whose credits a call would take: the key's, its identity's, nobody's", async () => {

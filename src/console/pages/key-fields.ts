@@ -33,17 +33,25 @@ export const LIMITS = lines(
   "One a line: name, tokens/seconds, and auto if every verification checks it, such as requests 100/60 auto",
 );
 
+/** When something ends, and what its text asks for. */
+export const EXPIRES: Field = {
+  name: "expires",
+  label: "Expires (UTC)",
+  type: "datetime-local",
+  hint: "Empty: never.",
+};
+export const showExpiry = ({ expires }: { readonly expires?: number }): string =>
+  expires === undefined ? "" : toField(expires);
+export const readExpiry = (text: string): number | string | null =>
+  text === "" ? null : orText(fromField(text), text);
+
 const FIELDS: readonly KeyField[] = [
   keyField({ name: "name", label: "Name" }, ({ name }) => name ?? ""),
   keyField(
     { name: "externalId", label: "Owner", hint: "Your own id of the customer or user; a new one is created." },
     ({ identity }) => identity?.externalId ?? "",
   ),
-  keyField(
-    { name: "expires", label: "Expires (UTC)", type: "datetime-local", hint: "Empty: never." },
-    ({ expires }) => (expires === undefined ? "" : toField(expires)),
-    (text) => (text === "" ? null : orText(fromField(text), text)),
-  ),
+  keyField(EXPIRES, showExpiry, readExpiry),
   keyField(
     lines("permissions", "Permissions", "One a line, such as documents.read or documents.*"),
     ({ permissions }) => fromLines(permissions),

@@ -50,7 +50,7 @@ const BADGES = {
   disabled: ["bad", "Disabled"],
   expired: ["bad", "Expired"],
   rotated: ["bad", "Rotated away"],
-  forbidden: ["bad", "API disabled"],
+  forbidden: ["bad", "API or owner disabled"],
   exhausted: ["warn", "No credits"],
   deleted: ["bad", "Deleted"],
 } as const satisfies Readonly<Record<KeyState, unknown>>;

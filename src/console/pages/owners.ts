@@ -1,13 +1,16 @@
 /** Owners: identities, what they share, and their keys. */
 import type { Identity } from "../../contracts/types.js";
+import type { IdentityData } from "../../keyring/schemas/responses.js";
+import { keyState } from "../../lib/key-state.js";
 import { ifAble } from "../ask.js";
 import { button, confirmField, type Field, form, requireConfirmed, requireTyped, typedForm } from "../view/form.js";
 import { html, type Html, type Part } from "../view/html.js";
 import { asked, searched, searchField } from "../view/lists.js";
-import { code, link, muted, name, section } from "../view/parts.js";
+import { time } from "../view/format.js";
+import { code, facts, link, muted, name, section } from "../view/parts.js";
 import type { Content, Done, Page, View } from "../view/view.js";
-import { LIMITS, readLimits, toLimitLines } from "./key-fields.js";
-import { balance, creditChange, creditForm, limitTable, toOwner } from "./key-parts.js";
+import { EXPIRES, LIMITS, readExpiry, readLimits, showExpiry, toLimitLines } from "./key-fields.js";
+import { balance, creditChange, creditForm, limitTable, showState, toOwner } from "./key-parts.js";
 import { keyTable } from "./keys.js";
 import { usageOf } from "./usage.js";
 import { explainAsked, usedLimits } from "./verdict.js";
@@ -17,12 +20,13 @@ const SHARED: Field = { ...LIMITS, label: "Rate limits of all its keys together"
 async function list(view: View): Promise<Content> {
   const request = { limit: 50, ...asked(view, "search", "cursor") };
   const { data, pagination } = await view.ask("identities.listIdentities", request);
-  const rows = data.map(({ id, externalId, ratelimits = [] }): Part[] => [
-    link(view.path(toOwner(externalId)), name(externalId)),
-    ratelimits.length === 0 ? muted("none") : ratelimits.map(({ name: called }) => called).join(", "),
-    code(id),
+  const rows = data.map((owner): Part[] => [
+    link(view.path(toOwner(owner.externalId)), name(owner.externalId)),
+    state(view, owner),
+    (owner.ratelimits ?? []).map(({ name: called }) => called).join(", ") || muted("none"),
+    code(owner.id),
   ]);
-  const columns = ["Owner", "Shared limits", "Id"];
+  const columns = ["Owner", "State", "Shared limits", "Id"];
   return {
     title: "Owners",
     about: "Whom keys belong to. Their keys share limits and credits.",
@@ -34,10 +38,16 @@ async function list(view: View): Promise<Content> {
   };
 }
 
+/** As that of a key: whether its keys may be used. */
+const state = ({ now }: View, owner: Omit<IdentityData, "credits">): Html =>
+  showState(keyState({ ...owner, enabled: owner.enabled !== false }, now));
+
 async function show(view: View, externalId: string): Promise<Content> {
   const owner = await view.ask("identities.getIdentity", { identity: externalId });
   const { credits } = owner;
+  const submit = owner.enabled === false ? "Enable" : "Disable";
   const to = toOwner(owner.externalId);
+  const toggle = { to: `${to}/${submit.toLowerCase()}`, submit, tone: "quiet", isInline: true } as const;
   const keys = view.may("keys.searchKeys") && (await ifAble(keyTable(view, { externalId: owner.externalId })));
   const change = view.may("identities.updateCredits") && creditForm(view, to, credits?.remaining);
   const shared = (owner.ratelimits ?? []).map((limit) => ({ ...limit, whose: "all its keys" }));
@@ -46,8 +56,11 @@ async function show(view: View, externalId: string): Promise<Content> {
     title: owner.externalId,
     about: code(owner.id),
     actions: html`${view.analyticsOf() && button(view, `${to}/statement`, "Statement")}
-      ${view.may("identities.updateIdentity") && button(view, `${to}/edit`, "Edit")}`,
-    body: html`${keys && section("Keys", keys)}${section("Shared limits", limits)}
+      ${view.may("identities.updateIdentity") && html`${button(view, `${to}/edit`, "Edit")} ${form(view, toggle)}`}`,
+    body: html`${facts([
+      ["State", state(view, owner)],
+      ["Expires", time(owner.expires, view.now)],
+    ])}${keys && section("Keys", keys)}${section("Shared limits", limits)}
       ${section("Shared credits", html`${credits === undefined ? muted("None that its keys draw on.") : balance(credits, view.now)}${change}`)}
       ${await usageOf(view, { externalId: [owner.externalId] })}`,
   };
@@ -69,23 +82,32 @@ async function showNew(view: View): Promise<Content> {
     hint: "Your own id of the customer.",
     isRequired: true,
   };
-  return { title: "New owner", body: form(view, { fields: [id, SHARED], submit: "Create", cancel: "/owners" }) };
+  return {
+    title: "New owner",
+    body: form(view, { fields: [id, EXPIRES, SHARED], submit: "Create", cancel: "/owners" }),
+  };
 }
 
 async function create(view: View): Promise<Done> {
   const externalId = view.form.get("externalId") ?? "";
-  await view.ask("identities.createIdentity", { externalId, ratelimits: readLimits(view.form.get("ratelimits")) });
+  const expires = readExpiry(view.form.get(EXPIRES.name) ?? "");
+  const ratelimits = readLimits(view.form.get("ratelimits"));
+  await view.ask("identities.createIdentity", { externalId, ratelimits, ...(expires !== null && { expires }) });
   return { to: toOwner(externalId), notice: "created" };
 }
 
 async function showEdit(view: View, externalId: string): Promise<Content> {
   const to = toOwner(externalId);
-  const { ratelimits } = await view.ask("identities.getIdentity", { identity: externalId });
-  const fields = [{ ...SHARED, value: toLimitLines(ratelimits) }, confirmField("Remove all limits")];
+  const owner = await view.ask("identities.getIdentity", { identity: externalId });
+  const fields: Field[] = [
+    { ...EXPIRES, value: showExpiry(owner) },
+    { ...SHARED, value: toLimitLines(owner.ratelimits) },
+    confirmField("Remove the expiry or all limits where I emptied them"),
+  ];
   return {
     title: "Edit owner",
     about: name(externalId),
-    body: html`${form(view, { to: `${to}/edit`, fields, submit: "Save", cancel: to })}
+    body: html`${form(view, { to: `${to}/edit`, fields, hidden: { before: showExpiry(owner) }, submit: "Save", cancel: to })}
       ${view.may("identities.deleteIdentity") && deletion(view, externalId)}`,
   };
 }
@@ -100,9 +122,21 @@ const deletion = (view: View, externalId: string): Html =>
 async function edit(view: View, externalId: string): Promise<Done> {
   const ratelimits = readLimits(view.form.get("ratelimits"));
   if (ratelimits.length === 0) requireConfirmed(view.form, "ratelimits", "is empty");
-  await view.ask("identities.updateIdentity", { identity: externalId, ratelimits });
+  const [before, expires] = ["before", EXPIRES.name].map((one) => view.form.get(one) ?? "") as [string, string];
+  if (expires === "" && before !== "") requireConfirmed(view.form, EXPIRES.name, "is empty");
+  await view.ask("identities.updateIdentity", {
+    ...{ identity: externalId, ratelimits },
+    ...(expires !== before && { expires: readExpiry(expires) }),
+  });
   return { to: toOwner(externalId), notice: "changed" };
 }
+
+const setEnabled =
+  (enabled: boolean) =>
+  async (view: View, externalId: string): Promise<Done> => {
+    await view.ask("identities.updateIdentity", { identity: externalId, enabled });
+    return { to: toOwner(externalId), notice: enabled ? "enabled" : "disabled" };
+  };
 
 async function changeCredits(view: View, externalId: string): Promise<Done> {
   await view.ask("identities.updateCredits", { identity: externalId, ...creditChange(view) });
@@ -121,6 +155,8 @@ export const ownerPages: readonly Page[] = [
   { path: "/owners/new", needs: "identities.createIdentity", show: showNew, act: create },
   { path: "/owners/:id", needs: "identities.getIdentity", show },
   { path: "/owners/:id/edit", needs: "identities.updateIdentity", show: showEdit, act: edit },
+  { path: "/owners/:id/enable", needs: "identities.updateIdentity", show, act: setEnabled(true) },
+  { path: "/owners/:id/disable", needs: "identities.updateIdentity", show, act: setEnabled(false) },
   { path: "/owners/:id/credits", needs: "identities.updateCredits", show, act: changeCredits },
   { path: "/owners/:id/delete", needs: "identities.deleteIdentity", show: showEdit, act: remove },
 ];

@@ -94,11 +94,11 @@ function finding(check: ExplainedCheck, { now, seesLimits }: View): readonly [ti
     case "DISABLED":
       return ["Enabled", check.passes ? "The key is enabled." : "The key is disabled."];
     case "EXPIRED":
-      if (check.expires === undefined) return ["Not expired", "It never expires."];
-      return ["Not expired", html`${check.passes ? "It expires" : "It expired"} ${time(check.expires, now)}.`];
+      return ["Not expired", expiry(check, now)];
     case "FORBIDDEN": {
       const from = check.addressAllowed ? "It may be used from there." : "The allow-lists do not have this address.";
-      return ["API and address", check.parentDisabled ? "Its API or workspace is disabled." : from];
+      const parents = check.parentDisabled ? "Its API or workspace is disabled." : from;
+      return ["API, owner and address", check.ownerDisabled ? "Its owner is disabled." : parents];
     }
     case "INSUFFICIENT_PERMISSIONS":
       return ["Permissions", names(check)];
@@ -107,6 +107,14 @@ function finding(check: ExplainedCheck, { now, seesLimits }: View): readonly [ti
     case "USAGE_EXCEEDED":
       return ["Credits", credits(check)];
   }
+}
+
+/** What ends first. */
+function expiry({ passes, expires = Infinity, ownerExpires = Infinity }: Check<"EXPIRED">, now: number): Part {
+  const first = Math.min(expires, ownerExpires);
+  if (first === Infinity) return "It never expires.";
+  const whose = ownerExpires < expires ? "Its owner" : "It";
+  return html`${whose} ${passes ? "expires" : "expired"} ${time(first, now)}.`;
 }
 
 function names({ has, missing }: Check<"INSUFFICIENT_PERMISSIONS">): Part {

@@ -70,8 +70,8 @@ export type Done = { readonly to: string; readonly notice: NoticeName } | Conten
 
 /** What is said on the next page; the address names one of these and nothing else. */
 export const NOTICES = {
-  enabled: "The key is enabled.",
-  disabled: "The key is disabled. Verifications are refused from now on.",
+  enabled: "It is enabled.",
+  disabled: "It is disabled. Verifications are refused from now on.",
   revoked: "The key is revoked.",
   changed: "The changes are saved.",
   created: "It is created.",

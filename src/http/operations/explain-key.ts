@@ -35,7 +35,9 @@ const check = object<AnyCheck>(
   { code: { type: "string", enum: CODES }, passes: flag },
   {
     expires: time,
+    ownerExpires: time,
     parentDisabled: flag,
+    ownerDisabled: flag,
     addressAllowed: flag,
     has: texts,
     missing: texts,

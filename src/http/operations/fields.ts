@@ -94,6 +94,11 @@ const FIELDS: Readonly<Record<string, Field>> = {
   name: { text: "For people.", sample: "first key" },
   namespace: { text: "Id or name of the namespace.", sample: "emails" },
   operation: { text: "`set`, `increment` or `decrement`.", sample: "set" },
+  ownerDisabled: { text: "Whether its identity is disabled." },
+  ownerExpires: {
+    text: "When its identity expires: Unix time, milliseconds. The earlier of the two decides.",
+    sample: 1_830_297_600_000,
+  },
   ownerCredits: { text: "Credits of its identity, if it draws on them." },
   order: {
     text: "`made`: newest first; `expires`: soonest; `lastUsed`: latest; `credits`: fewest.",

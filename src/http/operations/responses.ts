@@ -52,13 +52,22 @@ export const limit = {
 };
 export const ratelimit = object<RatelimitResponse>(limit);
 
-/** Contract 2.2. */
-export const identity = object<Identity>(
+const [ofIdentity, mayHave] = [
   { id: text, externalId: text },
   { meta: free, ratelimits: arrayOf(ratelimit) },
-);
+] as const;
+/** Contract 2.2, and its state where it is not the usual one. */
+export const identity = object<Omit<A.IdentityData, "credits">>(ofIdentity, {
+  ...mayHave,
+  enabled: { ...flag, enum: [false], description: "Only where it is disabled." },
+  expires: time,
+});
 
-export const owner: JsonSchema = { ...identity, description: "The entity that the key belongs to." };
+/** Contract 2.2. */
+export const owner: JsonSchema = {
+  ...object<Identity>(ofIdentity, mayHave),
+  description: "The entity that the key belongs to.",
+};
 
 const refill = object<Extract<Refill, { readonly interval: "daily" }>>(
   { interval: { type: "string", enum: ["daily", "monthly"] }, amount: integer(1) },

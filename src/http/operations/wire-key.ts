@@ -2,7 +2,6 @@
  * Keys and identities in HTTP responses: without the library's extra fields, since the specification lists every field
  * of a response.
  */
-import type { Identity } from "../../contracts/types.js";
 import { KEY_STATES } from "../../lib/key-state.js";
 import type { IdentityData, KeyCredits, KeyResponseData, WireCredits } from "../../keyring/schemas/responses.js";
 import {
@@ -69,8 +68,8 @@ export const wholeKey = object<KeyResponseData>(
   },
 );
 
-/** An identity as the specification has it. */
-export function toWireIdentity({ credits: _, ...identity }: IdentityData): Identity {
+/** An identity as the specification has it, and its state where it is not the usual one. */
+export function toWireIdentity({ credits: _, ...identity }: IdentityData): Omit<IdentityData, "credits"> {
   return identity;
 }
 

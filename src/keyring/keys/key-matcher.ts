@@ -53,9 +53,10 @@ export function createMatcher(
   now: number,
 ): Matcher {
   const { state, expiresBefore, creditsBelow } = request;
+  const ownBefore = expiresBefore ?? Infinity;
   const hints = hintsOf(request, now);
-  /** As far as the row says: whether credits are left is looked at next. */
-  const mayHave = (row: KeyRow): boolean => {
+  /** As far as its row and its owner say: whether credits are left is looked at next. */
+  const mayHave = (row: KeyRow, known: KnownRows): boolean => {
     if (expiresBefore !== undefined && !(row.expires !== undefined && row.expires < expiresBefore)) return false;
     const found = stateOf(row, known, null, now);
     return state === undefined || isListedAs(state, found) || (found === "active" && state === "exhausted");
@@ -65,19 +66,23 @@ export function createMatcher(
     hints,
     async filter(rows, text) {
       const search = createSearch("keys", text);
-      const found = rows.filter((row) => mayHave(row) && search?.matches(row) !== false);
+      // Not kept: a search may meet every owner there is.
+      const identities = new Map<string, IdentityRow>();
+      if (state !== undefined) await readOwners(context, rows, identities);
+      const related = { ...known, identities };
+      const found = rows.filter((row) => mayHave(row, related) && search?.matches(row) !== false);
       if (!looksAtCredits || found.length === 0) return found;
-      const balances = await balancesOf(context, found, now);
+      const balances = await balancesOf(context, found, now, identities);
       return found.filter((row, i) => {
         const remaining = balances[i] ?? null;
         if (creditsBelow !== undefined && !(remaining !== null && remaining < creditsBelow)) return false;
-        return state === undefined || isListedAs(state, stateOf(row, known, remaining, now));
+        return state === undefined || isListedAs(state, stateOf(row, related, remaining, now));
       });
     },
     startOf: (order) =>
       order === "expires" && hints.expiresFrom !== undefined ? { id: "", expires: hints.expiresFrom } : undefined,
     endsAt: (order, { expires = 0 }) =>
-      order === "expires" && hints.expiresBefore !== undefined && expires >= hints.expiresBefore,
+      order === "expires" && expires >= (state === "rotated" ? Math.min(ownBefore, now) : ownBefore),
     ranking(order, size, after, isOneWalk) {
       const rank = RANKS[order](context, now);
       return createRanking(
@@ -158,6 +163,12 @@ function byRank(a: Ranked, b: Ranked): number {
   return a.value - b.value || (a.row.id > b.row.id ? -1 : 1);
 }
 
+/** Reads the identities of keys, those that are not known. */
+async function readOwners(context: Reading, rows: readonly KeyRow[], known: Map<string, IdentityRow>): Promise<void> {
+  const ids = rows.flatMap(({ identityId }) => identityId ?? []);
+  await readRows(context, "identities", ids, known);
+}
+
 /**
  * What is left of the credits that each key draws on, its own or those of its identity; null: unlimited.
  * @param identities which the identities of the keys join
@@ -168,8 +179,7 @@ export async function balancesOf(
   now: number,
   identities = new Map<string, IdentityRow>(),
 ): Promise<readonly (number | null)[]> {
-  const ids = rows.flatMap(({ identityId }) => identityId ?? []);
-  await readRows(context, "identities", ids, identities);
+  await readOwners(context, rows, identities);
   const own = await readCredits(context, "keys", rows, now);
   const drawn = await drawnCredits(context, rows, own, identities, now);
   return drawn.map((credits) => credits?.remaining ?? null);

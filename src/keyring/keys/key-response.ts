@@ -12,7 +12,7 @@ import type {
 } from "../../contracts/store.js";
 import type { Identity, Refill } from "../../contracts/types.js";
 import { calendarOf, periodOf } from "../../credits/refill-calendar.js";
-import { ownOnly } from "../../lib/check-options.js";
+import { ownOnly, ownProperty } from "../../lib/check-options.js";
 import { creditsSource } from "../../lib/credits-source.js";
 import { clampIdentity, toRatelimitResponse } from "../../ratelimit/applied-limits.js";
 import { toIdentity } from "../../lib/identity.js";
@@ -21,7 +21,7 @@ import type { Mutable } from "../../lib/mutable.js";
 import type { Context, Reading } from "../context.js";
 import { MAX_BATCH, readRows, setField } from "../rows.js";
 import { ALWAYS_SHOWN, SHOWN_UNLESS_USUAL } from "../schemas/key-names.js";
-import type { KeyCredits, KeyResponseData } from "../schemas/responses.js";
+import type { IdentityData, KeyCredits, KeyResponseData } from "../schemas/responses.js";
 import { readBalances } from "./read-balances.js";
 
 /** Rows that keys refer to, by id. */
@@ -101,18 +101,21 @@ export async function toKeyResponses(
 
 /**
  * The state of a key.
- * @param known its API, and whether the workspace is disabled
+ * @param known its API and identity, and whether the workspace is disabled
  * @param remaining of the credits that it takes; null or absent: unlimited
  */
 export function stateOf(
   row: KeyRow,
-  { apis, workspaceDisabled = false }: Pick<KnownRows, "apis" | "workspaceDisabled">,
+  { apis, identities, workspaceDisabled = false }: Pick<KnownRows, "apis" | "identities" | "workspaceDisabled">,
   remaining: number | null | undefined,
   now: number,
 ): KeyState {
   const api = apis.get(row.apiId);
-  const parentDisabled = workspaceDisabled || api?.enabled === false;
-  return keyState({ ...row, deleted: row.deleted || api?.deleted !== false, parentDisabled, remaining }, now);
+  const owner: Partial<IdentityRow> = identities.get(row.identityId ?? "") ?? {};
+  const [enabled, ownerExpires] = [ownProperty(owner, "enabled"), ownProperty(owner, "expires")];
+  const parentDisabled = workspaceDisabled || api?.enabled === false || enabled === false;
+  const deleted = row.deleted || api?.deleted !== false;
+  return keyState({ ...row, deleted, ownerExpires, parentDisabled, remaining }, now);
 }
 
 /**
@@ -158,6 +161,16 @@ function isUsual(name: (typeof SHOWN_UNLESS_USUAL)[number], value: unknown): boo
 /** An identity as responses contain it. */
 export function toIdentityResponse(row: IdentityRow): Identity {
   return clampIdentity(toIdentity(row));
+}
+
+/** An identity as administration sees it, without its credits. */
+export function toIdentityData(row: IdentityRow): Omit<IdentityData, "credits"> {
+  const expires = ownProperty(row, "expires");
+  return {
+    ...toIdentityResponse(row),
+    ...(ownProperty(row, "enabled") === false && { enabled: false }),
+    ...(expires !== undefined && { expires }),
+  };
 }
 
 /** {@link readAccounts} as responses contain them. An invalid balance is what can be spent of it, 0, and says so. */

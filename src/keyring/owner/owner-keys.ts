@@ -14,7 +14,7 @@ import { type AnalyticsRow, readRows } from "../../analytics/rows.js";
 import { badRequest, KeystileError } from "../../contracts/errors.js";
 import type { IdentityRow, KeyRow, Write } from "../../contracts/store.js";
 import type { JsonObject } from "../../contracts/types.js";
-import { type Check, checkOptions, isPlainObject, narrowing } from "../../lib/check-options.js";
+import { type Check, checkOptions, isPlainObject, narrowing, ownOnly } from "../../lib/check-options.js";
 import { requirePower } from "../../lib/guards/powers.js";
 import { type Context, updateWithRetry } from "../context.js";
 import { expiryOf, prepareKey } from "../keys/create-key.js";
@@ -63,14 +63,15 @@ export interface OwnerKeys {
    * Creates a key within the ceiling, and the owner's identity with the first. The response is the only place where the
    * key's text ever appears.
    * @throws KeystileError BAD_REQUEST also at each part that exceeds the ceiling · KEY_LIMIT_REACHED: the owner has as
-   *   many keys as it may · NOT_FOUND: no such API · CONFLICT: the ceiling says `identity`, and the owner's identity
-   *   has no credits
+   *   many keys as it may · NOT_FOUND: no such API · CONFLICT: the owner's identity is disabled or expired, or the
+   *   ceiling says `identity`, and it has no credits
    */
   create(body?: schemas.OwnerKeyRequestBody): Promise<V2KeysCreateKeyResponseData>;
   /**
    * Replaces a key by one with a new id and text and the same settings, balance and buckets; the old one verifies until
    * the overlap ends, and the one before it, if any is left, ends at once.
-   * @throws KeystileError CONFLICT: the key was rotated before, and the newest of its chain is named; or it has expired
+   * @throws KeystileError CONFLICT: the key was rotated before, and the newest of its chain is named; or it has
+   *   expired; or the owner's identity is disabled or expired
    */
   rotate(body: schemas.OwnerRotateRequestBody): Promise<V2KeysCreateKeyResponseData>;
   /** Gives a key another name, for people; null: none. */
@@ -191,6 +192,7 @@ export function forOwner(keyring: Keyring, externalId: string, options: OwnerOpt
         return updateWithRetry(writing, identityId, async () => {
           // Read before the keys are counted: whoever creates one meanwhile changes its version.
           const owner = await requireOwner();
+          requireCustomer(owner, now);
           ceiling.requireSource(owner);
           if ((await countLiving(context, apiId, owner.id, now)) >= ceiling.keys) throw tooMany(ceiling.keys);
           const { key, row, balance } = await prepareKey(writing, full, expires, now);
@@ -216,6 +218,7 @@ export function forOwner(keyring: Keyring, externalId: string, options: OwnerOpt
         const old = requireOwned(owner, row?.deleted === true ? undefined : row);
         const now = context.clock();
         // Before anything ends.
+        requireCustomer(owner, now);
         await requireRotatable(context, old, now);
         const { rerolledFrom } = old;
         const [before] = rerolledFrom === undefined ? [] : await context.store.readMany("keys", [rerolledFrom]);
@@ -300,6 +303,16 @@ async function isApiGone({ store }: Context, apiId: string): Promise<boolean> {
 
 const tooMany = (most: number): KeystileError =>
   new KeystileError("KEY_LIMIT_REACHED", `the owner has ${most} keys, as many as it may; revoke one first`);
+
+/**
+ * No key is made for who could not use it; those that are there may be looked at, renamed and revoked.
+ * @throws KeystileError CONFLICT
+ */
+function requireCustomer(owner: IdentityRow, now: number): void {
+  const { enabled = true, expires = Infinity } = ownOnly(owner);
+  if (enabled && now <= expires) return;
+  throw new KeystileError("CONFLICT", `the owner ${enabled ? "has expired" : "is disabled"}: no key is made for it`);
+}
 
 const isLiving = ({ expires }: KeyRow, now: number): boolean => expires === undefined || expires >= now;
 

@@ -258,6 +258,10 @@ export interface V2IdentitiesCreateIdentityRequestBody {
   readonly externalId: string;
   /** At most 64 KB, 32 levels and 100 properties, as {@link JsonObject} says. */
   readonly meta?: JsonObject;
+  /** False: its keys are FORBIDDEN, whatever they are, until `updateIdentity` enables it. Default true. */
+  readonly enabled?: boolean;
+  /** Last instant at which its keys are valid, Unix time in milliseconds: not past, at most 4_102_444_800_000. */
+  readonly expires?: number;
   /** Shared by all keys of the identity: at most 50, names unique. */
   readonly ratelimits?: readonly RatelimitRequest[];
   /** Shared by all its keys that have none of their own. Absent, or `remaining` null: none. */
@@ -296,6 +300,10 @@ export interface V2IdentitiesUpdateIdentityRequestBody {
   readonly identity: string;
   /** At most 64 KB, 32 levels and 100 properties, as {@link JsonObject} says; null: none. */
   readonly meta?: JsonObject | null;
+  /** False: its keys are FORBIDDEN, whatever they are; true: they are as they were. */
+  readonly enabled?: boolean;
+  /** Last instant at which its keys are valid, Unix time in milliseconds, at most 4_102_444_800_000; null: never. */
+  readonly expires?: number | null;
   /** At most 50, names unique. A limit whose name stays keeps its id and the tokens already used. */
   readonly ratelimits?: readonly RatelimitRequest[];
   /** null: none, and keys that drew on them are unlimited. */

@@ -132,8 +132,12 @@ export interface KeyResponseData extends ShownKeyFields {
   readonly ratelimits?: readonly RatelimitResponse[];
 }
 
-/** An identity as `getIdentity` of the library shows it; HTTP shows all but `credits`. */
+/** An identity as `getIdentity` of the library shows it; lists, `updateIdentity` and HTTP show all but `credits`. */
 export interface IdentityData extends Identity {
+  /** Its keys are FORBIDDEN. Absent: it is enabled. */
+  readonly enabled?: false;
+  /** Unix time, milliseconds, the last at which its keys are valid; absent: never expires. */
+  readonly expires?: number;
   /** What its keys draw on that have no credits of their own. Absent: it has none. */
   readonly credits?: KeyCredits;
 }

@@ -108,6 +108,8 @@ function checkOfList(isItem: Check): Check {
 /** What an identity may lack: without `hasCredits` its keys without a balance are unlimited. */
 const IDENTITY: Readonly<Record<Exclude<keyof IdentityBody, "ratelimits">, Check>> = {
   meta: unlessAbsent(isMeta),
+  enabled: unlessAbsent(isBoolean),
+  expires: unlessAbsent(isTime),
   hasCredits: unlessAbsent(isBoolean),
   refill: unlessAbsent(isRefill),
   refillCursor: unlessAbsent(isInteger),

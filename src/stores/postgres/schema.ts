@@ -5,7 +5,7 @@ import { rowFunctions, writtenBalances } from "./rows-sql.js";
 import { groupFunctions } from "./groups-sql.js";
 import { outcomeTables, REMOVE_UNNAMED } from "./outcomes-sql.js";
 import { alertTables } from "./alerts.js";
-import { LIST_DELETED } from "./search.js";
+import { LIST_DELETED, OWNER_STATES } from "./search.js";
 import { SHARES } from "./shares-sql.js";
 import { fieldOf } from "./texts.js";
 import { WALLETS } from "./wallets-sql.js";
@@ -240,6 +240,7 @@ export const STEPS: readonly (((s: string) => string) | Step)[] = [
   },
   LIST_DELETED,
   WALLETS,
+  OWNER_STATES,
 ];
 
 /** What {@link setUpScript} makes. A store works with this version alone. */

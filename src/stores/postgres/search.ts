@@ -3,7 +3,7 @@ import type { KeyCount, KeyCounts, KeyRow, KeySearch, KeySlice } from "../../con
 import { plainPartOf } from "../codec/search-part.js";
 import type { Session, Statement } from "./client.js";
 import { type KeyText, KEY_COLUMNS } from "./keys.js";
-import { isStorable } from "./texts.js";
+import { fieldOf, isStorable } from "./texts.js";
 
 /** Indexes deleted keys by API. `down` cuts `deletedAt` and `deletedBy` off each body, whose last fields they are. */
 export const LIST_DELETED = {
@@ -12,6 +12,20 @@ export const LIST_DELETED = {
     UPDATE ${s}.keys SET body = regexp_replace(body,
       E'(,"deletedAt":-?[0-9]+)?(,"deletedBy":"([^"\\\\]|\\\\.)*")?\\}$', '}') WHERE deleted;`,
   refuses: {},
+} as const;
+
+/** When the identity `i` expires, milliseconds. */
+const OWNER_EXPIRES = `CASE WHEN i.body LIKE '%"expires":%'::text THEN ${fieldOf("i", "expires")}::bigint END`;
+
+/** Identities may be disabled and expire. No table changes: `refuses` keeps versions away that would let keys in. */
+export const OWNER_STATES = {
+  up: (): string => "",
+  down: (): string => "",
+  refuses: {
+    "identities that are disabled or expire": (s: string): string =>
+      `SELECT count(*) FROM ${s}.entities i WHERE kind = 'identities'
+        AND (${fieldOf("i", "enabled")} = 'false' OR ${fieldOf("i", "expires")} IS NOT NULL)`,
+  },
 } as const;
 
 export interface Search {
@@ -68,7 +82,7 @@ function searching(schema: string, order: Order, deleted: string, ofIdentity: bo
         WHERE ($8::text IS NULL OR pg_catalog.strpos(
             pg_catalog.lower((k.id || ' ' || k.start || ' ' || coalesce(k.name, '')) COLLATE "C"), $8) > 0)
           AND ($9::text IS NULL OR k.enabled = $9::text::boolean)
-          AND ($10::text IS NULL OR k.expires < ${timeOf("$10", "infinity")})
+          AND ($10::text IS NULL OR k.expires < ${timeOf("$10", "infinity")} OR ${OWNER_EXPIRES} < $10::text::bigint)
           AND ($11::text IS NULL OR coalesce(k.expires, 'infinity'::timestamptz) >= ${timeOf("$11", "infinity")})
           AND ($12::text IS NULL OR k.last_used_at >= $12::text::bigint)
           AND ($13::text IS NULL OR EXISTS (
@@ -105,10 +119,12 @@ export function createSearch(
   const counting: Statement = {
     isRead: true,
     text: `SELECT pg_catalog.count(*)::text AS total, pg_catalog.count(*) FILTER (WHERE NOT k.enabled)::text AS disabled,
-        pg_catalog.count(*) FILTER (WHERE k.enabled AND k.expires < ${timeOf("$5", "infinity")})::text AS expired,
+        pg_catalog.count(*) FILTER (WHERE k.enabled AND (k.expires < ${timeOf("$5", "infinity")}
+          OR ${OWNER_EXPIRES} < $5::text::bigint))::text AS expired,
         pg_catalog.max(k.id) AS last
-      FROM (SELECT id, enabled, expires FROM ${schema}.keys
-        WHERE api_id = $2 AND workspace_id = $1 AND NOT deleted AND id > $3 ORDER BY id LIMIT $4::text::bigint) k`,
+      FROM (SELECT id, enabled, expires, identity_id FROM ${schema}.keys
+        WHERE api_id = $2 AND workspace_id = $1 AND NOT deleted AND id > $3 ORDER BY id LIMIT $4::text::bigint) k
+      LEFT JOIN ${schema}.entities i ON i.kind = 'identities' AND i.id = k.identity_id`,
   };
   return {
     async searchKeys({ workspaceId, apiIds, identityId, order, deleted, after, among, limit, mayMatch }) {

@@ -136,6 +136,8 @@ export function roundTripsClauses(clause: Clause): void {
       permissions: ["a.read", "b.read"],
       roles: ["r"],
       identity: { id: "id_user", externalId: "user", meta: { plan: "pro" } },
+      ownerDisabled: true,
+      ownerExpires: 8.64e15,
       parentDisabled: false,
       unadopted: false,
       startUnknown: true,

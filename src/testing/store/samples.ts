@@ -47,7 +47,7 @@ export const RELATED: readonly Write[] = [
   { table: "permissions", row: permission("a.read") },
   { table: "permissions", row: permission("b.read") },
   { table: "roles", row: role("r", ["perm_b_read"]) },
-  { table: "identities", row: identity("user", { meta: { plan: "pro" } }) },
+  { table: "identities", row: identity("user", { meta: { plan: "pro" }, enabled: false, expires: 8.64e15 }) },
 ];
 /** Fields that no write sets. */
 export const NOT_WRITTEN: readonly string[] = ["lastUsedAt"] satisfies readonly (keyof KeyRow)[];

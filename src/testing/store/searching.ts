@@ -171,6 +171,21 @@ export function searchingClauses(all: Clause): void {
     for (const id of idsOf(own)) expect(ids.includes(id), id).toBe(true);
   });
 
+  clause("clause 29: keys whose identity has expired count as expired, and are found as such", async (open) => {
+    const store = await open();
+    await fill(store);
+    const row = identity("user", { version: 1, expires: NOW, meta: { note: '"expires":1', a: "\\u0000" } });
+    expect(await store.write([{ table: "identities", row }])).toBe("written");
+    const mayMatch = { expiresBefore: NOW + 1 };
+    const { ids } = await walk(store, { order: "newest", among: 50, limit: 50, mayMatch });
+    const wanted = ({ identityId, expires = Infinity }: KeyRow) => identityId !== undefined || expires <= NOW;
+    for (const id of idsOf(listed().filter(wanted))) expect(ids.includes(id), id).toBe(true);
+    const counted = listed(["api_1"]).filter((key) => key.enabled && wanted(key)).length;
+    const count = { workspaceId: WS, apiId: "api_1", among: 100, now: NOW + 1 };
+    expect(await store.countKeys!(count)).toMatchObject({ expired: counted });
+    expect(await store.countKeys!({ ...count, now: NOW })).toMatchObject({ expired: 0 });
+  });
+
   clause("clause 29: the key with a digest or a hash is found, also if it or its API is deleted", async (open) => {
     const store = await open();
     await fill(store);

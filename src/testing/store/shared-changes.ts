@@ -38,6 +38,12 @@ const RELATED_CHANGES: readonly (readonly [title: string, act: (store: Store) =>
     (store) => change(store, "identities", "id_user", { meta: { plan: "pro" } }),
     { identity: { id: "id_user", externalId: "user", meta: { plan: "pro" } } },
   ],
+  [
+    "an identity is disabled",
+    (store) => change(store, "identities", "id_user", { enabled: false }),
+    { ownerDisabled: true },
+  ],
+  ["an identity has an end", (store) => change(store, "identities", "id_user", { expires: 5 }), { ownerExpires: 5 }],
   ["an identity is removed", (store) => removeRow(store, "identities", "id_user"), { identity: undefined }],
   ["an API is disabled", (store) => change(store, "apis", "api_1", { enabled: false }), { parentDisabled: true }],
   ["an API is enabled", (store) => change(store, "apis", "api_1", { enabled: true }), { parentDisabled: false }],

@@ -19,7 +19,7 @@ const KINDS = {
   creditsFrom: 2,
   description: 2,
   duration: 4,
-  expires: 4,
+  expires: 6,
   externalId: 5,
   hash: 2,
   id: 3,

@@ -146,6 +146,28 @@ describe.each(Object.entries(STORES))("forOwner on %s", (_, open) => {
     expect((await verifier.verify({ key: next.key, credits: { cost: 7 } })).code).toBe("USAGE_EXCEEDED");
   });
 
+  it("makes no key while its identity is disabled or has ended, and lists and revokes those that it has", async () => {
+    const { mine, keyring, time, codeOf } = await stage(open());
+    const [one, two] = [await mine.create(), await mine.create()];
+    const identity = "auth0|me";
+    for (const [change, code] of [
+      [{ enabled: false }, "FORBIDDEN"],
+      [{ enabled: true, expires: time.now - 1 }, "EXPIRED"],
+    ] as const) {
+      await keyring.updateIdentity({ identity, ...change });
+      expect(await codeOf(one.key)).toBe(code);
+      expect(await fault(mine.create())).toBe("CONFLICT 409");
+      expect(await fault(mine.rotate({ keyId: one.keyId }))).toBe("CONFLICT 409");
+      expect((await mine.list()).data.map(({ keyId }) => keyId)).toContain(one.keyId);
+      await mine.rename({ keyId: one.keyId, name: code });
+    }
+    await mine.revoke({ keyId: two.keyId });
+    await keyring.updateIdentity({ identity, expires: time.now });
+    expect(await codeOf((await mine.create()).key)).toBe("VALID");
+    expect(await codeOf(one.key)).toBe("VALID");
+    expect(await codeOf(two.key)).toBe("NOT_FOUND");
+  });
+
   it("has no balance of its own, unless the ceiling gives one, also before its identity has credits", async () => {
     const { mine, keyring, verifier } = await stage(open(), {});
     for (const credits of [{ remaining: 2 ** 53 - 1 }, { remaining: 0 }, { remaining: null }])

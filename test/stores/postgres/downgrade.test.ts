@@ -8,7 +8,7 @@ import { downgradeScript, SCHEMA_VERSION, scriptOf, type Step, STEPS } from "../
 import { LIST_DELETED } from "../../../src/stores/postgres/search.js";
 import { api } from "../../../src/testing/store/rows.js";
 import { createVerifier } from "../../../src/verify/verifier.js";
-import { NEWER_FIELDS } from "../newer-fields.js";
+import { NEWER_FIELDS, NEWER_OF_IDENTITIES } from "../newer-fields.js";
 import { keyRow } from "../suite.js";
 import { noPostgres, startPostgres, type TestPostgres } from "../../servers/postgres.js";
 
@@ -110,6 +110,22 @@ describe.skipIf(noPostgres !== undefined)("downgradeScript: on a server", () => 
     await pool.query("DELETE FROM keystile.entities");
     await pool.query(scriptOf("keystile", ALL));
   });
+
+  it.each(NEWER_OF_IDENTITIES)(
+    "an identity with %s is not taken back to before there was the field",
+    async (_, row) => {
+      await pool.query(SCRIPT);
+      const store = postgresStore(pool);
+      await store.write([{ table: "identities", row }]);
+      await store.close();
+      const script = downgradeScript("keystile", SCHEMA_VERSION - 1, ALL);
+      await expect(pool.query(script)).rejects.toMatchObject({ code: "KS010" });
+      await pool.query("DELETE FROM keystile.entities WHERE kind = 'identities'");
+      await pool.query(script);
+      expect(await version()).toBe(SCHEMA_VERSION - 1);
+      await pool.query(scriptOf("keystile", ALL));
+    },
+  );
 
   it("who deleted keys, and when, is not known before it was recorded, and their rows are as they were else", async () => {
     const meta = {

@@ -14,7 +14,7 @@ import { KeystileError } from "../../../contracts/errors.js";
 import { CREATE_RESERVATIONS, SEAL_SQL } from "../credits/account-table.js";
 import { CREATE_IDEMPOTENCY } from "../credits/once-table.js";
 import { CREATE_USES } from "../keys/key-uses.js";
-import { CREATE_KEY_SEARCH, LIST_DELETED } from "../keys/search-keys.js";
+import { CREATE_KEY_SEARCH, LIST_DELETED, OWNER_STATES } from "../keys/search-keys.js";
 import { CREATE_ALERTS } from "../tables/alert-table.js";
 import { COUNT_AUDIT, CREATE_AUDIT } from "../tables/audit-table.js";
 import { CREATE_OUTCOMES, REMOVE_UNNAMED } from "../tables/outcome-tables.js";
@@ -147,6 +147,7 @@ export const STEPS: readonly (string | Step)[] = [
   COUNT_AUDIT,
   REMOVE_UNNAMED,
   LIST_DELETED,
+  OWNER_STATES,
 ];
 
 /** The schema version that this code reads and writes. */

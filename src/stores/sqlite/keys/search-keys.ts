@@ -12,12 +12,25 @@ import { ACCOUNT } from "../connection/overview.js";
 import { FULL, type KeyReader } from "./find-keys.js";
 
 const EXPIRES = "json_extract(k.body, '$.expires')";
+const OWNER_EXPIRES = "json_extract(i.body, '$.expires')";
 const DISABLED = "json_extract(k.body, '$.disabled')";
 
 /** Part of the file format. */
 export const CREATE_KEY_SEARCH = `
   CREATE INDEX keystile_keys_expires ON keystile_keys (api, json_extract(body, '$.expires'), id)
     WHERE deleted = 0 AND json_extract(body, '$.expires') IS NOT NULL;`;
+
+/**
+ * Identities may be disabled and expire. No table changes: `refuses` keeps versions away that would let keys in.
+ */
+export const OWNER_STATES = {
+  up: "",
+  down: "",
+  refuses: {
+    "identities that are disabled or expire": `SELECT count(*) AS n FROM keystile_identities
+      WHERE json_extract(body, '$.enabled') = 0 OR json_extract(body, '$.expires') IS NOT NULL`,
+  },
+};
 
 /**
  * Indexes deleted keys by API and by identity. `down` removes `deletedAt` and `deletedBy` from each body: an earlier
@@ -74,7 +87,7 @@ const HINTS: {
 } = {
   text: (text) => ["instr(lower(k.id || ' ' || k.body), ?) > 0", plainPartOf(text)],
   enabled: (enabled) => [`${DISABLED} IS ${enabled ? "" : "NOT "}NULL`],
-  expiresBefore: (time) => [`${EXPIRES} < ?`, time],
+  expiresBefore: (time) => [`(${EXPIRES} < ? OR ${OWNER_EXPIRES} < ?)`, time, time],
   expiresFrom: (time) => [`coalesce(${EXPIRES}, 9e99) >= ?`, time],
   usedFrom: (time) => ["(SELECT last_used FROM keystile_key_uses WHERE key_number = k.number) >= ?", time],
   creditsBelow: (credits) => [
@@ -112,7 +125,9 @@ export function createKeySearch(handle: Handle, { toRow }: Pick<KeyReader, "toRo
   const counting = select<{ [K in keyof KeyCounts]-?: K extends "last" ? string | null : number | bigint | null }>(
     handle,
     `SELECT count(*) AS total, sum(disabled) AS disabled, sum(NOT disabled AND expires < ?) AS expired, max(id) AS last
-     FROM (SELECT k.id, ${DISABLED} IS NOT NULL AS disabled, ${EXPIRES} AS expires FROM keystile_keys k
+     FROM (SELECT k.id, ${DISABLED} IS NOT NULL AS disabled,
+         min(coalesce(${EXPIRES}, 9e99), coalesce(${OWNER_EXPIRES}, 9e99)) AS expires
+       FROM keystile_keys k LEFT JOIN keystile_identities i ON i.number = k.identity
        WHERE k.api = (SELECT number FROM keystile_apis WHERE id = ? AND workspace_id = ?) AND k.deleted = 0 AND k.id > ?
        ORDER BY k.id LIMIT ?)`,
   );

@@ -16,7 +16,7 @@ import {
 import { LIST_DELETED } from "../../../../src/stores/sqlite/keys/search-keys.js";
 import { createTransact } from "../../../../src/stores/sqlite/connection/transaction.js";
 import { sqliteStore } from "../../../../src/stores/sqlite/index.js";
-import { NEWER_FIELDS } from "../../newer-fields.js";
+import { NEWER_FIELDS, NEWER_OF_IDENTITIES } from "../../newer-fields.js";
 import { keyRow } from "../../suite.js";
 import { addKeys, codeOf, foreignHandle, inspect, temporaryPaths, withApi } from "../support.js";
 
@@ -295,6 +295,23 @@ describe("downgradeSchema: the way back from a later version", () => {
       [true, "CONFLICT"],
     ]).toContainEqual(held);
   });
+
+  it.each(NEWER_OF_IDENTITIES)(
+    "an identity with %s is not taken back to before there was the field",
+    async (_, row) => {
+      const place = currentFile();
+      const store = await withApi(sqliteStore(place));
+      await store.write([{ table: "identities", row }]);
+      await store.close();
+      inspect(place, (db) => {
+        expect(() => back(db, EARLIEST_VERSION, OWN_STEPS)).toThrow(
+          "the file has 1 identities that are disabled or expire",
+        );
+        db.exec("DELETE FROM keystile_identities");
+        expect(back(db, EARLIEST_VERSION, OWN_STEPS)).toBe(SCHEMA_VERSION);
+      });
+    },
+  );
 
   it("who deleted keys, and when, is not known before it was recorded, and their rows are as they were else", async () => {
     const place = currentFile();
