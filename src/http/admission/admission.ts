@@ -1,11 +1,11 @@
 /**
- * Admission control: the memory and the time that requests may take, shared fairly by workspaces.
+ * Admission control: workspaces share fairly the memory and the time that requests may take.
  *
- * Every byte that a caller causes is reserved before it is held: a body as it arrives, the text and values of a long
- * body, a page while it is made, and an answer until the client has read it. What a request announces but has not sent
- * is not reserved. A wish that does not fit the share of its workspace waits, unparsed, and is then refused with 503.
- * Callers without a credential share a sixteenth, and so do credentials that are not known to be valid. The number of
- * requests is bounded as well (`requests.ts`).
+ * Memory is reserved before it is used: for a body as it arrives, for the text and values of a long body, for a page
+ * while it is made, and for an answer until the client has read it. Bytes that a request has only announced are not
+ * reserved. A request whose reservation does not fit its workspace's share waits, unparsed; if there is still no space
+ * in time, it is refused with 503. Callers without a credential share a sixteenth of the memory, and so do credentials
+ * not known to be valid. The number of requests is bounded too (`requests.ts`).
  */
 import { Fingerprint } from "../../lib/fingerprint.js";
 import type { MaybePromise } from "../../contracts/types.js";
@@ -19,19 +19,19 @@ export interface AdmissionBounds {
   readonly budget: number;
   /** Requests under way at a time; default: one for each 64 KiB of the budget. */
   readonly requests?: number;
-  /** Milliseconds that a request waits for space, all its waits together. */
+  /** Milliseconds that a request may wait for space, in all. */
   readonly wait: number;
   /** Whether workspaces are held to their shares. */
   readonly isFair: boolean;
-  /** Long bodies that are parsed at a time, and pages that are made at a time. */
+  /** Most long bodies parsed at a time, and most pages made at a time. */
   readonly places: number;
-  /** Milliseconds of one tick of the event loop in which requests are begun. */
+  /** Milliseconds of each tick of the event loop during which requests are continued. */
   readonly turnMs: number;
 }
 
 export const MIB = 1_048_576;
 
-/** The bounds unless an option says otherwise. */
+/** The default bounds. */
 export const ADMISSION_BOUNDS: AdmissionBounds = Object.freeze({
   budget: 256 * MIB,
   wait: 2_000,
@@ -40,18 +40,22 @@ export const ADMISSION_BOUNDS: AdmissionBounds = Object.freeze({
   turnMs: 4,
 });
 
-/** Objects of the host, headers and promises of a request. Measured in Node 20: 5 to 7 KiB. */
+/** Memory of a request's objects in Node, headers and promises. Measured in Node 20: 5 to 7 KiB. */
 const REQUEST_BYTES = 8_192;
-/** Budget for each request that may be under way: the heads of all take an eighth more than the budget. */
+/**
+ * Bytes of the budget per request that may be under way: {@link REQUEST_BYTES} of all requests add an eighth to the
+ * budget.
+ */
 const BYTES_PER_REQUEST = 8 * REQUEST_BYTES;
-/** An operation while it runs, with a short answer. */
+/** Bytes of an operation while it runs, with a short answer. */
 const WORK_BYTES = 16_384;
-/** A page while it is made: its rows, their responses, and its text of at most 4 MiB. */
+/** Bytes of a page while it is made: its rows, their responses, and its text of at most 4 MiB. */
 export const PAGE_BYTES = 16 * MIB;
-/** The fraction of the budget that is kept for workspaces that hold next to nothing. */
+/** The fraction of the budget that is kept for workspaces that hold very little. */
 const PART_OF_RESERVE = 1 / 16;
 /**
- * Arriving bodies may hold at most this fraction of the free budget: the values of bodies that have come must fit too.
+ * Arriving bodies may hold at most this fraction of the free budget: the values of bodies that have arrived must fit
+ * too.
  */
 const PART_OF_BODIES = 1 / 2;
 /** Credentials whose workspace is remembered. */
@@ -61,33 +65,33 @@ const MAX_RECOGNIZED = 10_000;
 export interface Hold {
   /** The caller's workspace as far as known, or {@link STRANGERS} or {@link UNPROVEN}. */
   readonly account: string;
-  /** Resolves at the end of this tick of the event loop, or of a later one. */
+  /** Resolves at the end of this tick of the event loop, or of a later one if other requests go first. */
   turn(isLong: boolean): Promise<void>;
   /** Call once the caller is authenticated. */
   belongsTo(workspaceId: string): void;
-  /** Call when the credential turns out not to be valid: later requests with it count as {@link UNPROVEN}. */
+  /** Call when the credential is found invalid: later requests with it count as {@link UNPROVEN}. */
   refused(): void;
   /** Reserves bytes of the body. @throws (rejects) KeystileError OVERLOADED */
   growBody(bytes: number): MaybePromise<void>;
-  /** Reserves what an operation holds while it runs. @throws (rejects) KeystileError OVERLOADED */
+  /** Reserves the memory of an operation while it runs. @throws (rejects) KeystileError OVERLOADED */
   withinShare(): MaybePromise<void>;
-  /** Reserves the values of the body, before it is parsed. @throws (rejects) KeystileError OVERLOADED */
+  /** Reserves memory for the values of the body, before it is parsed. @throws (rejects) KeystileError OVERLOADED */
   growValues(bytes: number): MaybePromise<void>;
-  /** Hands over the body, which is freed when the request ends, or before. @param body `free` returns its bytes */
+  /** Hands over the body: it is freed when the request ends, or before. @param body `free` returns its bytes */
   keepBody(body: { free(): number }): void;
   freeBody(): void;
-  /** Parses a long body, of which a few are parsed at a time. @throws (rejects) KeystileError OVERLOADED */
+  /** Parses a long body; only a few are parsed at a time. @throws (rejects) KeystileError OVERLOADED */
   parse<T>(act: () => Promise<T>): Promise<T>;
-  /** Makes a page, of which a few are made at a time. @throws (rejects) KeystileError OVERLOADED */
+  /** Makes a page; only a few are made at a time. @throws (rejects) KeystileError OVERLOADED */
   makePage<T>(act: () => Promise<T>): Promise<T>;
   /**
-   * From now on the request holds its answer and nothing else. If that is more than the share of its workspace, older
-   * requests of the workspace end whose clients have not read their answers.
+   * Call when the answer is made: from now on the request holds only its answer. If the workspace is then over its
+   * share, its oldest requests with unread answers are ended.
    */
   answered(bytes: number): void;
-  /** Call when the connection has ended: the request waits for nothing any more. */
+  /** Call when the connection has ended: ends the request's wait. */
   abandon(): void;
-  /** Call when the request holds nothing any more. */
+  /** Call when the request has ended: frees all that it holds. */
   release(): void;
 }
 
@@ -95,13 +99,13 @@ export interface Hold {
 export interface Admission {
   /**
    * Call when the head of a request has arrived.
-   * @param authorization the header: it tells the workspace if it was authenticated before
+   * @param authorization the header: its workspace is known if it was authenticated before
    * @param end ends the connection of the request, when too many are under way; absent: the host bounds them
    */
   arrive(authorization: string | undefined, end?: () => void): Hold;
   /** Ends the oldest request of the workspace that has the most of them. */
   makeSpace(): void;
-  /** Call when others wait for this tick to end: less than usual is begun in it. */
+  /** Call when other work waits for this tick to end: the tick then continues no requests. */
   hurry(): void;
   /** Bytes held. */
   held(): number;
@@ -125,7 +129,7 @@ export function createAdmission(bounds: AdmissionBounds): Admission {
     let isGone = false;
     let endWait: (() => void) | undefined;
     let began = NaN;
-    /** Milliseconds left to wait; they count from the first wait on. */
+    /** Milliseconds left to wait, counted from the first wait. */
     const left = (): number => {
       const now = performance.now();
       if (Number.isNaN(began)) began = now;
@@ -141,7 +145,7 @@ export function createAdmission(bounds: AdmissionBounds): Admission {
     };
     const turn = (isLong: boolean): Promise<void> =>
       new Promise((resolve) => turns.wait(account, isLong ? WEIGHT.long : WEIGHT.short, resolve));
-    /** Requests that waited equally long are refused in the same tick: their answers are made in turns. */
+    /** Many requests may time out in the same tick, so their refusals take turns too. */
     const inTurn = async (error: unknown): Promise<never> => {
       await turn(false);
       throw error;
@@ -151,7 +155,7 @@ export function createAdmission(bounds: AdmissionBounds): Admission {
       const taken = bytes.take(of, { amount, own: held, part }, left(), onWait);
       if (taken === undefined) return void (held += amount);
       return taken.then(() => {
-        // Meanwhile the connection may have ended, or the caller was authenticated.
+        // The connection may have ended meanwhile, or the caller was authenticated.
         if (isGone) {
           bytes.give(of, amount);
           throw overloaded();
@@ -193,7 +197,7 @@ export function createAdmission(bounds: AdmissionBounds): Admission {
       end() {
         requests.remove(account, ongoing);
         end?.();
-        // What still runs is released with its answer.
+        // A request that still runs is released with its answer.
         if (isAnswered) release();
         else abandon();
       },
@@ -232,7 +236,7 @@ export function createAdmission(bounds: AdmissionBounds): Admission {
           return growing === undefined ? { page: await act() } : undefined;
         });
         if (made !== undefined) return made.page;
-        // While a page waits for space, its place is free for those that have the space.
+        // While a page waits for space, its place is free for pages that have the space.
         await growing;
         return inPlace(making, act);
       },
@@ -263,11 +267,11 @@ interface Recognized {
   forget(authorization: string): void;
 }
 
-/** By keyed fingerprints of 53 bits: no credential is kept, and nobody can make one that collides. */
+/** Remembers keyed fingerprints of 53 bits, not credentials; nobody can construct a collision. */
 function createRecognized(): Recognized {
   const fingerprint = new Fingerprint();
   const workspaces = new Map<number, string>();
-  // Of the credential alone: its scheme may be written in many ways, and each would take a place.
+  // Only of the credential: its scheme can be written in many ways, and each would take an entry.
   const numberOf = (authorization: string): number =>
     fingerprint.read(authorization.slice(authorization.lastIndexOf(" ") + 1))
       ? (fingerprint.h0 >>> 0) + (fingerprint.h1 & 0x1f_ffff) * 2 ** 32

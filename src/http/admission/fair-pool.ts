@@ -1,36 +1,35 @@
 /**
- * A budget of something scarce, such as bytes, of which each account gets its fair share.
+ * A budget of something scarce, such as bytes, that accounts share fairly.
  *
- * Why a threshold that moves with what is free, and not a fixed quota: an account may hold as much as it leaves free.
- * One account alone gets half of the budget, k greedy accounts 1/(k + 1) each, and the same again stays free for the
- * next one, without counting accounts. Nothing that was granted is ever taken back. A reserve is kept for accounts that
- * hold next to nothing, however many others there are.
+ * An account may hold as much as is free. Why not a fixed quota: one account alone gets half of the budget, k greedy
+ * accounts get 1/(k + 1) each, and 1/(k + 1) stays free for the next, without counting accounts. Granted amounts are
+ * never taken back. A reserve is kept for accounts that hold very little, however many others there are.
  */
 import { KeystileError } from "../../contracts/errors.js";
 import { startTimer } from "../../lib/start-timer.js";
 import type { MaybePromise } from "../../contracts/types.js";
 
-/** The account of all callers without a credential, and that of credentials not yet known to be valid. */
+/** The account of all callers without a credential, and the account of credentials not known to be valid. */
 export const STRANGERS = "";
 export const UNPROVEN = "?";
 
-/** The fraction of the budget that each of these two accounts may hold. */
+/** The fraction of the budget that {@link STRANGERS} and {@link UNPROVEN} may hold each. */
 const PART_OF_STRANGERS = 1 / 16;
 /** The fraction of the reserve up to which an account may take from it. */
 const PART_OF_SMALL = 1 / 256;
 
-/** What a request asks for. */
+/** An amount that a request asks for. */
 interface Wish {
   readonly amount: number;
-  /** What the same request holds already. If its account holds nothing else, it may take all that is free. */
+  /** The amount that the request already holds. If its account holds nothing else, it may take all that is free. */
   readonly own: number;
-  /** The account may hold at most this fraction of what it leaves free; 1 unless more is to be taken afterwards. */
+  /** The account may hold at most this fraction of the free amount; below 1 if more is to be taken afterwards. */
   readonly part: number;
 }
 
 /** Options of a {@link FairPool}. */
 interface FairPoolOptions {
-  /** False: whoever comes first may take all (for tests of what fairness prevents). Default true. */
+  /** False: the first account may take everything (for tests of what fairness prevents). Default true. */
   readonly isFair?: boolean;
   /** The part of the capacity that is kept for accounts that hold at most 1/256 of it; default 0. */
   readonly reserve?: number;
@@ -40,10 +39,10 @@ interface Waiter extends Wish {
   readonly grant: () => void;
 }
 
-/** Waiting wishes of one account. The requests of more would hold more memory than they wait for. */
+/** Most waiting wishes of one account: the requests of more would hold more memory than they wait for. */
 const MAX_WAITERS = 1_024;
 
-/** Timers of the same length cost the least. */
+/** Waits are rounded up to this step, since timers of equal length are cheapest. */
 const TIMER_STEP_MS = 100;
 
 /** The error of a request that found no space in time. */
@@ -65,16 +64,16 @@ export class FairPool {
     this.#reserve = reserve;
   }
 
-  /** The amount that all accounts hold together. */
+  /** The amount held by all accounts. */
   get held(): number {
     return this.#capacity - this.#free;
   }
 
   /**
-   * Takes an amount as soon as it fits the account's share: first come first served within an account, accounts in
-   * turn. An account that holds nothing else gets whatever is free, except the reserve.
+   * Takes an amount as soon as it fits the account's share: first come, first served within an account; accounts take
+   * turns. A request whose account holds nothing else may take all that is free, except the reserve.
    * @param ms how long the wish may wait, milliseconds
-   * @param onWait gets a function that ends the wait early, as if the time were over
+   * @param onWait receives a function that ends the wait early, as a time-out would
    * @returns undefined: the amount was taken at once
    * @throws (rejects) KeystileError OVERLOADED: no space in time, or too many wishes of the account wait; nothing was
    *   taken
@@ -105,7 +104,7 @@ export class FairPool {
     });
   }
 
-  /** Records an amount that is held already, whether it fits or not. */
+  /** Records an amount that is already held, whether it fits or not. */
   record(account: string, amount: number): void {
     this.#add(account, amount);
   }
@@ -117,7 +116,7 @@ export class FairPool {
     return held > this.#free - this.#reserve || held > this.#mostOf(account);
   }
 
-  /** Records that what one account held is another's from now on. */
+  /** Moves a held amount from one account to another. */
   move(from: string, to: string, amount: number): void {
     this.#add(to, amount);
     this.give(from, amount);

@@ -1,40 +1,38 @@
 /**
- * The turns of the event loop, shared by all requests: those that arrived in one turn go on together at its end, so
- * that they share one poll for changes and one commit of the store; but no longer than a few milliseconds, a few of
- * each account after the other. The rest goes on in the next turn.
+ * Accounts take turns within each tick of the event loop. Requests that arrived in one tick continue together at its
+ * end, so that they share one poll for changes and one commit of the store. A tick continues requests for a few
+ * milliseconds, a group of each account in turn; the rest wait for the next tick.
  *
- * Measured with 32 connections and an SQLite file: 29 µs of CPU time per verification, 66 where each goes on by itself.
+ * Measured with 32 connections and an SQLite file: 29 µs of CPU time per verification, 66 if each continues alone.
  */
 import { afterInput } from "../../lib/after-input.js";
 import { Fifo } from "../../lib/fifo.js";
 
-/** What goes on in one callback, which is what shares a poll: eight short calls, or one long one. */
+/** Weight of the calls in one callback, which share a poll: eight short calls, or one long one. */
 const GROUP = 8;
 
-/** Milliseconds for which turns in a row may be passed over: without what waits for them they are short. */
+/** Milliseconds for which ticks in a row may be skipped; ticks that continue no calls are short. */
 const MAX_PASSED_MS = 16;
 
-/** How much of a callback a call takes. */
+/** The weight of a call; a callback runs calls of weight {@link GROUP}. */
 export const WEIGHT = Object.freeze({ short: 1, long: GROUP });
 
-/** Hands out turns. */
+/** Decides when waiting calls continue. */
 export interface FairTurns {
-  /** Calls back at the end of this turn, or of a later one. @param weight above 0, such as one of {@link WEIGHT} */
+  /** Calls `act` at the end of this tick, or of a later one. @param weight above 0, such as one of {@link WEIGHT} */
   wait(account: string, weight: number, act: () => void): void;
-  /** Others wait for this turn to end: it is passed over, though not too often in a row. */
+  /** Call when other work waits for this tick to end: it is skipped, but for at most 16 ms in a row. */
   hurry(): void;
 }
 
-/**
- * @param turnMs milliseconds for which calls are begun in one turn; one callback's in any case
- */
+/** @param turnMs milliseconds for which calls are continued in one tick; the first callback always runs */
 export function createFairTurns(turnMs: number, atEnd = afterInput, clock = () => performance.now()): FairTurns {
-  /** By account, in the order of their turns. */
+  /** Queues by account; the first account has the next turn. */
   const queues = new Map<string, Fifo<{ readonly act: () => void; readonly weight: number }>>();
   let weight = 0;
   let scheduled = 0;
   let began = NaN;
-  /** Of the turn that is to come, and of this one. */
+  /** Whether the next tick is to be skipped, and whether this one is. */
   let [isNextHurried, isHurried] = [false, false];
   let [passedSince, isPassed] = [NaN, false];
 
@@ -47,7 +45,7 @@ export function createFairTurns(turnMs: number, atEnd = afterInput, clock = () =
   const endTurn = (): void => {
     began = NaN;
   };
-  /** As many calls as share a callback: of one account, or of the next ones too if it has fewer. */
+  /** Runs one group: calls of the first account, and of the next ones if it has fewer. */
   const runCalls = (): void => {
     let done = 0;
     while (done < GROUP) {
@@ -59,7 +57,7 @@ export function createFairTurns(turnMs: number, atEnd = afterInput, clock = () =
         weight -= call.weight;
         call.act();
       }
-      // To the end, if it has more.
+      // An account with more calls goes to the end.
       queues.delete(account);
       if (queue.size > 0) queues.set(account, queue);
     }
@@ -73,7 +71,7 @@ export function createFairTurns(turnMs: number, atEnd = afterInput, clock = () =
       if (!isHurried || began - passedSince > MAX_PASSED_MS) passedSince = NaN;
       else if (Number.isNaN(passedSince)) passedSince = began;
       isPassed = !Number.isNaN(passedSince);
-      // Before what is put off to the next turn.
+      // Runs before the groups that are left for the next tick.
       atEnd(endTurn);
     }
     if (!isPassed && (isFirst || clock() - began < turnMs)) runCalls();

@@ -1,14 +1,14 @@
 /**
- * The requests under way, with a bound on their number. When one more arrives, the account with the most requests pays:
- * its oldest request is ended.
+ * The requests under way, with a bound on their number. When one more arrives, the oldest request of the account with
+ * the most requests is ended.
  *
- * Why the oldest one of the largest account: a request that is answered within milliseconds never becomes the oldest of
- * a flood. One whose client sends no body, or reads no answer, does. Nothing is ended while the bound is not reached.
+ * Why the oldest of the largest account: a request that is answered within milliseconds never becomes the oldest of a
+ * flood, but one whose client sends no body or reads no answer does. Below the bound no request is ended.
  */
 
 /** A request under way. */
 export interface Ongoing {
-  /** Whether its answer was handed over, and waits for the client to read it. */
+  /** Whether its answer was handed to the socket, and waits for the client to read it. */
   readonly isAnswered: boolean;
   /** Ends its connection, and everything that the request holds. */
   end(): void;
@@ -49,7 +49,7 @@ export class Requests {
     oldest?.end();
   }
 
-  /** Ends requests of an account whose clients have yet to read the answer, oldest first, while they are too many. */
+  /** Ends requests of an account with unread answers, oldest first, as long as `isOver` returns true. */
   endUnread(account: string, isOver: () => boolean): void {
     for (const request of this.#ongoing.get(account) ?? []) {
       if (!isOver()) return;

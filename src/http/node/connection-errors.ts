@@ -1,7 +1,4 @@
-/**
- * Error responses in the envelope (contract 2.4) for connections without a parsed request, written directly to the
- * socket.
- */
+/** Error responses (contract 2.4) on connections without a parsed request, written directly to the socket. */
 import { badRequest, KeystileError } from "../../contracts/errors.js";
 import type { Outgoing } from "../messages.js";
 
@@ -22,7 +19,7 @@ const REASONS: Readonly<Record<ConnectionError, () => KeystileError>> = Object.f
   method: () => new KeystileError("METHOD_NOT_ALLOWED", "this server opens no tunnels"),
 });
 
-/** The error of a kind. */
+/** The error of a connection. */
 export function toFault(kind: ConnectionError): KeystileError {
   return REASONS[kind]();
 }

@@ -1,7 +1,7 @@
 /**
- * The connections of a server: how many there are, when each is read, and which request of each is served. The requests
- * of one connection are served one after the other. A client that sends more before it has the answer gets its answers
- * in order, while at most {@link MAX_WAITING} requests wait; with more its connection ends.
+ * The connections of a server: their number, when each is read, and which request of each is served. Requests of one
+ * connection are served one after the other, so pipelined requests are answered in order. If more than {@link
+ * MAX_WAITING} requests of a connection wait, it is closed.
  */
 import type { KeystileError } from "../../contracts/errors.js";
 import { Fifo } from "../../lib/fifo.js";
@@ -18,7 +18,7 @@ export interface Connection {
   pause(): unknown;
   emit(event: "pause" | "resume"): unknown;
   resume(): unknown;
-  /** Has Node end the connection after so many milliseconds without progress; 0: never. Only sockets have it. */
+  /** Makes Node end the connection after so many milliseconds without progress; 0: never. Absent on other streams. */
   setTimeout?(milliseconds: number): unknown;
   on(event: "close" | "resume", listener: () => void): unknown;
 }
@@ -33,7 +33,7 @@ interface Arriving {
 export interface ArrivedRequest {
   readonly request: Arriving;
   readonly hold: Hold;
-  /** Whether its body may be long: it is not read until the service asks for it. */
+  /** Whether its body may be long: then it is not read until the service asks for it. */
   readonly isLong: boolean;
   readonly serve: (slot: RequestSlot) => void;
 }
@@ -46,23 +46,23 @@ interface Slot extends ArrivedRequest {
 
 /** State of one connection. */
 interface ConnectionState {
-  /** The request that is served, or whose answer the client has yet to read. */
+  /** The request being served, or answered but not yet read by the client. */
   served: Slot | undefined;
-  /** Requests behind it. While there are any, the connection is not read. */
+  /** Requests that wait for `served`. While there are any, the connection is not read. */
   readonly waiting: Fifo<Slot>;
   /** The last request, the only one that may still be arriving. */
   last: Arriving | undefined;
   /** Aborts reading the body of the last request. */
   breakOff: ((fault: Error) => void) | undefined;
-  /** Set once the connection failed: requests that are handled still get their answers, then it ends. */
+  /** Set once the connection failed: requests in progress still get their answers, then it ends. */
   fault: KeystileError | undefined;
-  /** Called once all requests have ended, or the connection has: they may then never end. */
+  /** Called once all requests have ended, or the connection has. */
   atRest: (() => void) | undefined;
-  /** Whether the last {@link Connections.sweep} found an unread answer. */
+  /** Whether {@link Connections.sweep} found an unread answer, and set a timeout. */
   isTimed: boolean;
-  /** Whether the connection may be read. Reading an earlier body resumes a socket, and Node does so itself. */
+  /** Whether the connection may be read: Node may resume the socket although it may not. */
   isReading: boolean;
-  /** Whether a request ever came before the one before it was answered; undefined: none was answered yet. */
+  /** Whether the client ever pipelined a request; undefined: no request was answered yet. */
   isPipelining: boolean | undefined;
   readonly address: Address;
   readonly paced: Paced;
@@ -72,9 +72,9 @@ interface ConnectionState {
 interface Address {
   readonly name: string;
   connections: number;
-  /** Connections without a request, the one that has been idle for longest first. */
+  /** Connections without a request, longest idle first. */
   readonly idle: Set<Connection>;
-  /** The lane of connections that send one request at a time, and that of all others. */
+  /** The lane of connections that send one request at a time, and the lane of all others. */
   readonly calm: Lane;
   readonly others: Lane;
 }
@@ -82,18 +82,18 @@ interface Address {
 /** Bounds of {@link createConnections}. */
 export interface ConnectionBounds {
   /**
-   * Connections at a time. A further one takes the place of the connection that has been idle for longest; or, while no
-   * more than a sixteenth of all are idle, of the oldest request of the workspace with the most requests. An address
-   * with more than a sixteenth of all connections makes space by its own, and leaves a sixteenth to others.
+   * Connections at a time. For a further one, the connection that has been idle longest is closed; or, if at most a
+   * sixteenth of `max` are idle, the oldest request of the workspace with the most requests is ended. An address with
+   * more than a sixteenth of `max` leaves a sixteenth to others, and only its own idle connections are closed for it.
    */
   readonly max: number;
   /** Connections of one address at a time; `undefined` addresses are not counted. */
   readonly maxPerAddress: number;
-  /** Whether a further connection takes the place of another one; otherwise it is closed. */
+  /** Whether another connection is closed to make space for a new one; false: the new one is closed. */
   readonly evicts: boolean;
 }
 
-/** The bounds without a server's options. */
+/** The default bounds. */
 export const CONNECTION_BOUNDS: ConnectionBounds = Object.freeze({
   max: Infinity,
   maxPerAddress: Infinity,
@@ -102,27 +102,28 @@ export const CONNECTION_BOUNDS: ConnectionBounds = Object.freeze({
 
 /** The connections of a server. */
 export interface Connections {
-  /** Call when a connection was accepted; if there are too many, one is closed. @param address that is counted */
+  /**
+   * Call when a connection was accepted; if there are too many, one is closed. @param address undefined: not counted
+   */
   open(socket: Connection, address: string | undefined): void;
-  /** Registers a request, and has it served after those before it. */
+  /** Registers a request; it is served after the connection's earlier requests. */
   begin(socket: Connection, arrived: ArrivedRequest): void;
-  /** Fails a connection. @param answer sends the error, if no pending request can respond with it */
+  /** Fails a connection. @param answer sends the error if no pending request can respond with it */
   breakOff(socket: Connection, fault: KeystileError, answer: () => void): void;
   /**
-   * Call every second or so: a connection with an unread answer from then on has this long for the next bytes.
-   * Why not a timeout from the start: most answers are read at once, and setting one for each would cost more than it
-   * guards.
+   * Call every second or so: a connection with an unread answer is then closed after this long without progress. Why
+   * not a timeout per answer: most answers are read at once, and setting one for each would cost too much.
    */
   sweep(milliseconds: number): void;
 }
 
-/** The request that is served. */
+/** The request being served, for its handler. */
 export interface RequestSlot {
   /** Call when reading the body starts. @param breakOff aborts the reading */
   onReading(breakOff: (fault: Error) => void): void;
-  /** Call when a part of the body has arrived, and more is to come: the connection is paused. */
+  /** Call when a part of the body has arrived and more will come: the connection is paused. */
   onPart(): void;
-  /** Call when more of the body may come: the connection is read when it is its turn. */
+  /** Call when more of the body is wanted: the connection is read in its turn. */
   goOn(): void;
   /** Whether the connection must end with this response. */
   isLast(): boolean;
@@ -143,10 +144,10 @@ const ENDED: RequestSlot = {
   end: ignore,
 };
 
-/** Requests of one connection that may wait. Node reads up to 64 KiB before a connection can be paused. */
+/** Most waiting requests of one connection: Node reads up to 64 KiB of them before the connection can be paused. */
 const MAX_WAITING = 128;
 
-/** @param admission is told when others wait for the tick to end, and when there are too many connections */
+/** @param admission `hurry` and `makeSpace` are called when connections arrive, and when there are too many */
 export function createConnections(
   { max, maxPerAddress, evicts }: ConnectionBounds,
   admission: Pick<Admission, "hurry" | "makeSpace">,
@@ -154,7 +155,7 @@ export function createConnections(
   const states = new Map<Connection, ConnectionState>();
   /** The idle connections of all addresses. */
   const idle = new Set<Connection>();
-  /** An address with more connections makes space by its own, and leaves as many places free for others. */
+  /** An address with more connections than this leaves as many places to others. */
   const share = Math.max(1, max / 16);
   const maxOfLarge = max - Math.floor(max / 16);
   const addresses = new Map<string, Address>();
@@ -167,7 +168,7 @@ export function createConnections(
   const startReading = (socket: Connection, state: ConnectionState): void => {
     state.isReading = true;
     socket.resume();
-    // The stream may count as resumed already, and then emits nothing.
+    // A stream that already counts as resumed emits nothing.
     socket.emit("resume");
   };
   const pause = (socket: Connection, state: ConnectionState): void => {
@@ -207,7 +208,7 @@ export function createConnections(
       address,
       paced: {
         get lane() {
-          // The rest of a body does not wait behind new connections.
+          // The rest of a body must not wait behind new connections.
           const isBetween = state.last?.complete !== false;
           return state.isPipelining === false || !isBetween ? address.calm : address.others;
         },
@@ -222,7 +223,7 @@ export function createConnections(
       removeIdle(socket, address);
       reads.done(state.paced);
       if (--address.connections === 0) addresses.delete(name);
-      // A request that is still handled is released with its answer.
+      // A request in progress is released with its answer.
       if (state.served?.isAnswered === true) state.served.hold.release();
       else state.served?.hold.abandon();
       state.served = undefined;
@@ -230,7 +231,7 @@ export function createConnections(
       rest(state);
     });
     socket.on("resume", () => {
-      // Not `pause()`: the stream counts as paused all the time, and Node stops reading at the event alone.
+      // Not `pause()`: the stream counts as paused already, and Node stops reading at the event.
       if (!state.isReading) socket.emit("pause");
     });
     return state;
@@ -240,7 +241,7 @@ export function createConnections(
     if (slot.isLong) pause(socket, state);
     slot.serve({
       onReading(breakOff) {
-        // A body that has come whole is read to its end.
+        // A body that has fully arrived is read to its end.
         if (state.last !== slot.request || slot.request.complete === true) return;
         state.breakOff = breakOff;
         if (state.fault !== undefined) breakOff(state.fault);
@@ -258,7 +259,7 @@ export function createConnections(
         state.served = undefined;
         if (socket.destroyed) return;
         const next = state.waiting.shift();
-        // With no request left Node sets the timeout of idle connections itself.
+        // If no request is left, Node itself sets the timeout of idle connections.
         if (state.isTimed && next !== undefined) socket.setTimeout?.(0);
         state.isTimed = false;
         if (next !== undefined) {
@@ -268,7 +269,8 @@ export function createConnections(
         else {
           state.isPipelining ??= false;
           addIdle(socket, state.address);
-          // It is still paused, or was answered before anybody wanted its body, all of which had come.
+          // The connection is still paused, or the request was answered without reading its body, which had all
+          // arrived.
           if (!state.isReading) reads.wait(state.paced);
         }
       },
@@ -276,7 +278,7 @@ export function createConnections(
   };
   return {
     open(socket, address) {
-      // The system hands over one connection a tick, and those of others stand behind it.
+      // The system hands over one connection per tick, so connections of others wait behind this one.
       reads.hurry();
       admission.hurry();
       const state = stateOf(socket, address);
@@ -293,7 +295,7 @@ export function createConnections(
     },
     begin(socket, arrived) {
       const { request, isLong, serve } = arrived;
-      // A program may hand it over late: nothing would ever forget the state of a socket that is gone.
+      // A program may pass a request on late. The socket is gone: its state would never be removed.
       if (socket.destroyed && !states.has(socket)) {
         serve(ENDED);
         return;
@@ -306,7 +308,7 @@ export function createConnections(
       state.breakOff = undefined;
       if (state.served === undefined) {
         start(socket, state, slot);
-        // It came with the end of the body before, a part of which had paused the connection.
+        // The request came with the end of an earlier body, which had paused the connection.
         if (!state.isReading && !isLong) reads.wait(state.paced);
         return;
       }
@@ -323,7 +325,7 @@ export function createConnections(
         answer();
         return;
       }
-      // The last request already got its response before all of it arrived: no second one.
+      // The last request was answered before all of it arrived: it gets no second answer.
       if (state.served === undefined) return void socket.destroy();
       if (!state.last.complete) return void state.breakOff?.(fault);
       if (!socket.writable) answer();

@@ -1,6 +1,5 @@
 /**
- * The service as a request listener for an existing `node:http` server, whose header limits and timeouts the program
- * sets.
+ * The service as a request listener for the program's own `node:http` server, which sets header limits and timeouts.
  */
 import type { Store } from "../../contracts/store.js";
 import { createClientAddress, trustedProxies } from "../client-address.js";
@@ -19,7 +18,10 @@ export interface NodeListenerOptions extends ServiceOptions {
 /** Handles requests of `node:http`. */
 export interface NodeListener {
   (request: NodeRequest, response: NodeResponse): void;
-  /** Closes what the listener created: a verifier returns its leases. Close the server first. The store stays open. */
+  /**
+   * Closes what the listener created, such as a verifier, which returns its leases. Close the server first. The store
+   * stays open.
+   */
   close(): Promise<void>;
 }
 
@@ -27,8 +29,8 @@ export interface NodeListener {
  * The whole service as a request listener of `node:http` or `node:https`; over HTTP/2 every request is a 505.
  * `createServer` of this package also responds to broken connections and shuts down gracefully. Set the server's
  * `maxHeadersCount = 0`: otherwise Node silently drops headers after the first 1,000, which could hide a second
- * `Authorization`; their bytes are bounded anyway. Install it before middleware that reads bodies: a body that was
- * already read is a 500, reported to `onError`.
+ * `Authorization`; the bytes of headers are bounded anyway. Install the listener before middleware that reads bodies: a
+ * body that was already read is a 500, reported to `onError`.
  * @throws TypeError or RangeError naming the option, or what the store lacks
  * @example
  * const listener = createNodeListener(sqliteStore("keys.db"));
@@ -41,7 +43,7 @@ export function createNodeListener(source: Store | ServiceParts, options: NodeLi
   return listenerOf(createService(source, options), options);
 }
 
-/** The sockets of HTTP/2 throw when they are paused, and pacing pauses them. */
+/** Refuses HTTP/2: its sockets throw when they are paused, and paced reading pauses them. */
 function refuse(response: NodeResponse): void {
   response.writeHead(505, []);
   response.end("createNodeListener serves HTTP/1.1: put a proxy in front for HTTP/2, or use createHandler.\n");

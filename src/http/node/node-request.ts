@@ -10,7 +10,7 @@ export interface NodeRequest {
   readonly method?: string | undefined;
   readonly httpVersion?: string;
   readonly url?: string | undefined;
-  /** Alternating names and values, as sent: only here a second `Authorization` or `Content-Type` is visible. */
+  /** Alternating names and values, as sent: `headers` does not show a second `Authorization` or `Content-Type`. */
   readonly rawHeaders: readonly string[];
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
   readonly socket: {
@@ -39,17 +39,17 @@ export interface NodeResponse {
 }
 
 /**
- * The rest of a refused body is read and dropped, up to these bytes and milliseconds, before the connection ends. If it
- * were closed at once, the client's system would drop the error before the client reads it.
+ * Up to these bytes and milliseconds, the rest of a refused body is read and dropped before the connection ends. If the
+ * connection were closed at once, the client's system would drop the response before the client reads it.
  */
 const DISCARDED_BYTES = 11_534_336;
 const DISCARD_MS = 4_000;
-/** Each chunk of it counts for at least so many bytes: small chunks cost more than their bytes. */
+/** Each dropped chunk counts as at least this many bytes: small chunks cost more than their bytes. */
 const CHUNK_BYTES = 4_096;
 
 /** What the server knows besides the request itself. */
 export interface RequestContext {
-  /** Resolved with the trusted proxies. */
+  /** The client's address, found with the trusted proxies. */
   readonly clientAddress: string | undefined;
   /** The client waits for `100 Continue` before it sends the body. */
   readonly wantsContinue: boolean;
@@ -57,7 +57,7 @@ export interface RequestContext {
   readonly hold: Hold;
   /** Called with a function that aborts reading the body with an error. */
   onReading(breakOff: (fault: Error) => void): void;
-  /** Called when a part of the body has arrived, and when the next part may come. */
+  /** `onPart`: a part of the body has arrived. `goOn`: the next part may come. */
   onPart(): void;
   goOn(): void;
 }
@@ -94,7 +94,7 @@ export function toIncoming(request: NodeRequest, response: NodeResponse, context
   };
 }
 
-/** Without its body, which is read once. */
+/** The request without its body, which is read elsewhere. */
 function toRequest({ method = "GET", url = "/", headers, rawHeaders }: NodeRequest): Request {
   const pairs: [string, string][] = [];
   for (let i = 0; i + 1 < rawHeaders.length; i += 2) pairs.push([rawHeaders[i]!, rawHeaders[i + 1]!]);
@@ -111,8 +111,8 @@ const wrongHost = (): Error =>
   badRequest([{ location: "headers.Host", message: "must be there once", fix: "send one Host header" }]);
 
 /**
- * Writes the response in one piece. A 413, and one that is written before the whole body has arrived, ends the
- * connection, once the rest was read and dropped.
+ * Writes the response in one piece. A 413, or a response written before the whole body has arrived, ends the connection
+ * after the rest of the body was read and dropped.
  * @param more further headers: alternating names and values
  */
 export function send(
@@ -132,7 +132,7 @@ export function send(
 }
 
 const TOO_LARGE = 413;
-/** Longer answers are handed over as bytes: for a text that waits Node takes three bytes a character. */
+/** Longer answers are handed over as bytes: Node takes three bytes per character for a text that waits. */
 const LONG_TEXT = 16_384;
 
 function endAfterBody(
@@ -185,8 +185,8 @@ interface Body {
   /** The body, if all of it has arrived. */
   ifBuffered(): Uint8Array | undefined;
   /**
-   * @throws (rejects) KeystileError PAYLOAD_TOO_LARGE · BAD_REQUEST: it ended early, or in crumbs · OVERLOADED ·
-   * TypeError: it was read before · the error it was aborted with
+   * @throws (rejects) KeystileError PAYLOAD_TOO_LARGE · BAD_REQUEST: it ended early, or came in too many small chunks ·
+   *   OVERLOADED · TypeError: it was read before · the error it was aborted with
    */
   whole(): Promise<Uint8Array>;
 }
@@ -204,7 +204,7 @@ function readBody(request: NodeRequest, response: NodeResponse, maxBytes: number
     onEnd?.();
   };
   const fail = (error: unknown): void => finish(error as Error);
-  /** Set while a chunk waits for space: a paused stream may still bring further chunks. */
+  /** Set while a chunk waits for space; a paused stream may still deliver further chunks. */
   let adding: Promise<void> | undefined;
   const add = (chunk: Uint8Array): void => {
     if (end !== undefined) return;
@@ -244,7 +244,7 @@ function readBody(request: NodeRequest, response: NodeResponse, maxBytes: number
     request.resume?.();
     onReading(finish);
     goOn();
-    // Only now: a body that is too long by its declared length is not requested.
+    // Only here: a body whose declared length is too long is not requested.
     if (wantsContinue) response.writeContinue();
   }
   return {

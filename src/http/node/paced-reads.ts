@@ -1,15 +1,14 @@
 /**
- * Paces the reading of connections. Node reads up to 64 KiB of a connection at once, which may be one request, hundreds
- * of them, or ten thousand chunks of a body, which take 20 ms. So only some connections are read in one tick of the
- * event loop, and lanes take turns, one connection of each. How many depends on how long the last read of each lane
- * took:
+ * Paces the reading of connections. Node reads up to 64 KiB of a connection at once: one request, hundreds of them, or
+ * ten thousand chunks of a body, which take 20 ms. So each tick of the event loop reads only some connections: lanes
+ * take turns, one connection each. How many are read depends on how long the last read of each lane took:
  *
  * - short reads (below 1 ms), as many as take 4 ms;
  * - reads of unknown length, as many again;
- * - one long read. Afterwards no long lane is read for as long as it took.
+ * - one long read; afterwards no long lane is read for the same length of time.
  *
- * If the reads of a tick already took 8 ms, only short lanes are read on in that tick; after 32 ms, none. Measured
- * beside bodies in chunks of a byte: the median of a neighbour's calls is 4 ms instead of 19.
+ * If the reads of a tick already took 8 ms, only short lanes are still read in that tick; after 32 ms, none. Measured
+ * beside bodies in chunks of one byte: the median of another client's calls is 4 ms instead of 19.
  */
 import { afterInput } from "../../lib/after-input.js";
 import { Fifo } from "../../lib/fifo.js";
@@ -17,22 +16,22 @@ import { startTimer } from "../../lib/start-timer.js";
 
 /** Milliseconds of reads that are planned for one tick, of each kind. */
 const TURN_MS = 4;
-/** Milliseconds of a tick after which only short lanes are read on, and after which none is. */
+/** Milliseconds of a tick after which only short lanes are still read, and after which none is. */
 const LONG_MS = 8;
 const MAX_MS = 32;
 /** The shortest time that is planned for a read, and the bound below which a read is short. */
 const MIN_READ_MS = TURN_MS / 256;
 const SHORT_READ_MS = TURN_MS / 4;
-/** The time planned for the first read of a new lane, since most new connections are silent, and for its next ones. */
+/** The time planned for the first read of a new lane (most new connections are silent), and for its other reads. */
 const FIRST_READ_MS = TURN_MS / 64;
 const NEXT_READ_MS = TURN_MS / 4;
 /** Milliseconds for which ticks in a row may be skipped. */
 const MAX_PASSED_MS = 16;
 
-/** Entries of connections that left a lane, which may stay in its queue beside those that wait. */
+/** Entries of connections that have left a lane which may stay in its queue; with more it is compacted. */
 const MAX_GONE = 64;
 
-/** Connections that share a turn, such as those of one address. */
+/** Connections that share a turn, such as those of one client address. */
 export interface Lane {
   /** Milliseconds that a read of this lane took lately; `undefined`: there was none. */
   each: number | undefined;
@@ -45,7 +44,7 @@ const lengthOf = ({ each }: Lane): "short" | "unknown" | "long" => {
   return each === undefined || each <= TURN_MS ? "unknown" : "long";
 };
 
-/** The connections of a lane that wait. Entries of connections that have left are skipped. */
+/** The waiting connections of a lane. Entries of connections that have left are skipped. */
 interface Queue {
   readonly paced: Fifo<Paced>;
   waiting: number;
@@ -63,9 +62,9 @@ export interface Paced {
 
 /** Decides when each connection is read. */
 export interface PacedReads {
-  /** Reads the connection in its turn. If its lane has changed while it waited, it goes to the end of the new one. */
+  /** Reads the connection in its turn. If its lane has changed, it goes to the end of the new lane. */
   wait(paced: Paced): void;
-  /** Call when something was read of the connection, or it ended: it is read again after another {@link wait}. */
+  /** Call when the connection has brought a request or a part, or has ended: it is read again after {@link wait}. */
   done(paced: Paced): void;
   /** Call when others wait for this tick to end: nothing is read in it, for at most 16 ms in a row. */
   hurry(): void;
@@ -79,18 +78,18 @@ export function createPacedReads(
   /** The lanes with waiting connections; the first has the next turn. */
   const queues = new Map<Lane, Queue>();
   const waiting = new Map<Paced, Lane>();
-  /** Connections that are being read, and have brought nothing yet. */
+  /** Connections being read that have brought nothing yet. */
   const open = new Map<Paced, Lane>();
-  /** When something was first read in this tick; NaN: nothing was. */
+  /** Time of the first read in this tick; NaN: none yet. */
   let began = NaN;
-  /** The connection that brought something last in this tick, and since when its lane is charged for the time. */
+  /** The connection read last in this tick, and since when its lane is charged for the time. */
   let handled: { readonly paced: Paced; readonly lane: Lane; readonly since: number } | undefined;
   let [isScheduled, isHurried, passedSince] = [false, false, NaN];
-  /** Until when no long lane is read after a long read: others need some ticks in a row. */
+  /** After a long read, the time until which no long lane is read: other lanes need some ticks in a row. */
   let restsUntil = -Infinity;
   let isWoken = false;
 
-  /** Ends the charge of the last read: Node does not tell when it has handled all of one, only when the next comes. */
+  /** Charges the last read to its lane. Its end is known only when the next read or tick begins. */
   const charge = (now: number): void => {
     if (handled === undefined) return;
     const { lane, since } = handled;
@@ -111,7 +110,7 @@ export function createPacedReads(
     queue.waiting++;
     schedule();
   };
-  /** Takes a connection out of its lane. The lane may rest for long while connections come and go. */
+  /** Takes a connection out of its lane, and compacts the queue: while a lane rests, many connections may leave it. */
   const leave = (paced: Paced): void => {
     const lane = waiting.get(paced);
     const queue = lane && queues.get(lane);
@@ -124,7 +123,7 @@ export function createPacedReads(
       if (waiting.get(one) === lane) left.add(one);
     for (const one of left) queue.paced.push(one);
   };
-  /** Stops reading all connections, or those that may take long: Node then does not read them in this tick either. */
+  /** Stops reading all open connections, or all but short lanes, so that Node does not read them in this tick. */
   const stopOthers = (isAll: boolean): void => {
     for (const [paced, lane] of [...open]) {
       if (!isAll && lengthOf(lane) === "short") continue;
@@ -150,19 +149,19 @@ export function createPacedReads(
     }
   };
   const readSome = (now: number): void => {
-    // Short reads do not wait for others.
+    // Each kind has its own time, so that short reads do not wait for others.
     const planned = { short: 0, unknown: 0, long: 0 };
     const seen = new Set<Lane>();
     for (const [lane, queue] of queues) {
       if (isResting(lane, now)) continue;
       const length = lengthOf(lane);
       const ms = planned[length] + (lane.each ?? (seen.has(lane) ? NEXT_READ_MS : FIRST_READ_MS));
-      // A long read fits if no other is planned.
+      // A read longer than the planned time fits only if it is the first of its kind.
       if (ms > TURN_MS && planned[length] > 0) continue;
       planned[length] = ms;
       seen.add(lane);
       readNext(lane, queue);
-      // A lane with more goes to the end.
+      // A lane with more connections goes to the end.
       queues.delete(lane);
       if (queue.waiting > 0) queues.set(lane, queue);
     }

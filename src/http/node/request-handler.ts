@@ -1,10 +1,10 @@
-/** Handles the requests of a `node:http` server, those of one connection one after the other. */
+/** Handles requests of a `node:http` server: one at a time for each connection. */
 import type { Service } from "../service.js";
 import type { Connection, Connections, RequestSlot } from "./connections.js";
 import { isShort } from "../body.js";
 import { CLOSING, declaredBytes, type NodeRequest, type NodeResponse, NONE, send, toIncoming } from "./node-request.js";
 
-/** What a host decides. */
+/** What the server or listener decides. */
 export interface RequestHandlerOptions {
   readonly clientAddressOf: (
     remoteAddress: string | undefined,
@@ -29,7 +29,7 @@ export function createRequestHandler(
       let isAnswered = false;
       response.on("close", () => {
         end();
-        // A request that is still handled goes on, and holds what it has until its answer.
+        // A request in progress continues, and keeps its memory until its answer.
         if (isAnswered) hold.release();
       });
       const clientAddress = clientAddressOf(socket.remoteAddress, headers["x-forwarded-for"]);
@@ -37,7 +37,7 @@ export function createRequestHandler(
         toIncoming(request, response, { clientAddress, wantsContinue, hold, onReading, onPart, goOn }),
         hold,
       );
-      // A socket that is gone emits no further event.
+      // A destroyed socket emits no further event.
       if (socket.destroyed) {
         hold.release();
         return;

@@ -23,48 +23,49 @@ import { afterInput, nextTurn } from "../../lib/after-input.js";
 /** Options of {@link createServer}. Times in milliseconds. */
 export interface ServerOptions extends ServiceOptions {
   /**
-   * IP addresses and CIDR ranges of your proxies. Only their `x-forwarded-for` is trusted: the client is the last
-   * address in it that is not one of them. Default: none; the client is the address of the connection.
+   * IP addresses and CIDR ranges of your proxies. Only their `x-forwarded-for` is trusted: the client's address is the
+   * last one in it that is not a trusted proxy. Default: none; the client's address is that of the connection.
    */
   readonly trustedProxies?: readonly string[];
   /** Bytes of a request's headers, 1_024…1_048_576, default 16 KiB. */
   readonly maxHeaderBytes?: number;
-  /** For the headers of a request to arrive, 1…3_600_000, default 10_000; never longer than `requestTimeout`. */
+  /** Time for the headers of a request to arrive, 1…3_600_000, default 10_000; at most `requestTimeout`. */
   readonly headersTimeout?: number;
-  /** For a whole request to arrive, 1…3_600_000, default 30_000. */
+  /** Time for a whole request to arrive, 1…3_600_000, default 30_000. */
   readonly requestTimeout?: number;
   /** How long an idle connection stays open, 1…3_600_000, default 10_000. */
   readonly keepAliveTimeout?: number;
   /**
-   * How long a client may read nothing of an answer that waits for it, 1…3_600_000, default 30_000: then its connection
-   * is cut.
+   * How long a client may leave an answer unread without progress, 1…3_600_000, default 30_000; then its connection is
+   * closed.
    */
   readonly unreadTimeout?: number;
   /**
-   * Connections at a time, 1…1_000_000, default 4_096. A further one takes the place of the connection that has been
-   * idle for longest; or, while no more than a sixteenth of all are idle, of the oldest request of the workspace with
-   * the most requests. An address with more than a sixteenth of all connections leaves a sixteenth to others, and makes
-   * space by its own.
+   * Connections at a time, 1…1_000_000, default 4_096. For a further one, the connection that has been idle longest is
+   * closed; or, if at most a sixteenth of `maxConnections` are idle, the oldest request of the workspace with the most
+   * requests is ended. An address with more than a sixteenth of `maxConnections` leaves a sixteenth to others, and only
+   * its own idle connections are closed for it.
    */
   readonly maxConnections?: number;
   /**
-   * The same of one address, 1…1_000_000; default: no bound of its own. Connections of trusted proxies are not counted.
+   * Connections of one address at a time, 1…1_000_000; default: no separate bound. Those of trusted proxies are not
+   * counted.
    */
   readonly maxConnectionsPerAddress?: number;
-  /** How long `close` waits for requests in flight before it cuts connections, 1…3_600_000, default 10_000. */
+  /** How long `close` waits for requests in flight before it closes their connections, 1…3_600_000, default 10_000. */
   readonly graceTimeout?: number;
 }
 
 /** An HTTP server of the service. */
 export interface Server {
   /**
-   * Starts listening, once: after an error of the system create another server; after invalid options call again.
+   * Starts listening, once. After an error of the system create another server; after invalid options call it again.
    * @param options `port` 0…65_535, default 0: any free port · `host` a name or address, default `127.0.0.1` ·
-   * `backlog` connections that the system keeps until they are accepted, 1…65_535, default 511; Linux bounds it by
-   * `net.core.somaxconn`
+   *   `backlog` connections that the system keeps until they are accepted, 1…65_535, default 511; Linux bounds it by
+   *   `net.core.somaxconn`
    * @returns where it listens
    * @throws (rejects) TypeError or RangeError naming the option · TypeError: it listened before, or was closed · the
-   * error of the system, such as EADDRINUSE
+   *   error of the system, such as EADDRINUSE
    */
   listen(options?: {
     readonly port?: number;
@@ -72,8 +73,8 @@ export interface Server {
     readonly backlog?: number;
   }): Promise<{ readonly host: string; readonly port: number; readonly url: string }>;
   /**
-   * Accepts no more connections, finishes requests in flight, then closes what the server created: a verifier returns
-   * its leases. The store stays open.
+   * Accepts no more connections, finishes requests in flight, then closes what the server created, such as a verifier,
+   * which returns its leases. The store stays open.
    */
   close(): Promise<void>;
 }
@@ -105,8 +106,8 @@ const LINGER_MS = 50;
 const TUNNEL_MS = 1_000;
 
 /**
- * Creates an HTTP server of the whole service. It finds keys by their digest, which costs a request less than a
- * hundredth, unless `verifier.cache.by` says `tag`.
+ * Creates an HTTP server of the whole service. Unless `verifier.cache.by` is `tag`, it finds keys by their digest,
+ * which costs less than a hundredth of a request.
  * @throws TypeError or RangeError naming the option, or what the store lacks
  * @example
  * const server = createServer(sqliteStore("keys.db"));
@@ -116,7 +117,7 @@ export function createServer(source: Store | ServiceParts, options: ServerOption
   return createBoundedServer(source, options, {});
 }
 
-/** {@link createServer} with other bounds than options can set, for tests of what each of them prevents. */
+/** {@link createServer} with bounds that options cannot set, for tests of what each bound prevents. */
 export function createBoundedServer(
   source: Store | ServiceParts,
   options: ServerOptions,
@@ -218,7 +219,7 @@ export function createBoundedServer(
   return Object.freeze({ listen, close: () => (closing ??= shutDown()) });
 }
 
-/** Waits until every connection has ended; after `graceTimeout` the remaining ones are cut. */
+/** Waits until every connection has ended; closes the remaining ones after `graceTimeout`. */
 async function drain(server: HttpServer, tunnels: Iterable<Duplex>, graceTimeout: number): Promise<void> {
   await linger(server);
   const cut = setTimeout(() => {
@@ -233,12 +234,12 @@ async function drain(server: HttpServer, tunnels: Iterable<Duplex>, graceTimeout
 }
 
 /**
- * Stops accepting and gives open connections a short time. To Node, a connection with a request that arrived but was
- * not read yet is idle, and closing it would reset the request. Resolves right after input was read.
+ * Stops accepting, and gives open connections a short time: a connection whose request has arrived but was not read yet
+ * is idle to Node, and closing it would reset the request. Resolves right after input was read.
  */
 async function linger(server: HttpServer): Promise<void> {
   const { Server: Listener } = await import("node:net");
-  // Once the input so far, including new connections, was read.
+  // First read the input so far, including new connections.
   await nextTurn();
   // Not `server.close()`, which also closes idle connections at once.
   if (server instanceof Listener) Listener.prototype.close.call(server);
@@ -248,8 +249,8 @@ async function linger(server: HttpServer): Promise<void> {
 }
 
 /**
- * Node leaves the socket of a CONNECT to the listener: an unhandled error would end the process, and unread it never
- * closes.
+ * Node leaves the socket of a CONNECT to the listener: an unhandled error would end the process, and a socket that is
+ * not read never closes.
  */
 function takeOverSocket(socket: Duplex): Duplex {
   socket.on("finish", () => setTimeout(() => socket.destroy(), TUNNEL_MS).unref());
