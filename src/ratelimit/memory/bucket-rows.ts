@@ -1,4 +1,4 @@
-/** Buckets in rows of 64 bytes, outside the heap. Only this file knows what is where in a row. */
+/** Buckets in rows of 64 bytes, outside the heap. Only this file knows the layout of a row. */
 import type { LimitSize, LimitVerdict } from "../../contracts/limiter.js";
 import { widened } from "../../lib/typed-arrays.js";
 import {
@@ -14,15 +14,14 @@ import {
 import type { Place } from "./place.js";
 
 /*
- * Why: over many keys most of the time of a take is waiting for memory, and a row is in one place. A bucket as an
- * object is in three, and the garbage collector walks them all. Rows are in chunks, so that growing copies no more than
- * one.
+ * Why rows: over many keys most of the time of a take is waiting for memory. A row is in one place; a bucket object is
+ * in three, and the garbage collector walks all of them. Rows are in chunks, so that growing copies one chunk at most.
  *
- * A bucket with several levels, of which there are few, stays an object beside its row, whose limit is then NaN: that
- * equals no limit, so a take at a place passes such a row by.
+ * The few buckets with several levels are objects beside their rows. The limit in such a row is NaN, which equals no
+ * limit, so `takeOne` does not use the row.
  */
 
-/** Numbers of a row: 64-bit ones, and after them those of 32 bits, two in the space of one. */
+/** Layout of a row: 64-bit numbers, then 32-bit numbers, two in the space of one. */
 const WIDTH = 8;
 const AT = 0;
 const USED = 1;
@@ -31,7 +30,7 @@ const DURATION = 3;
 const UNITS_PER_TOKEN = 4;
 const DRAIN_PER_MS = 5;
 const INTS = 2 * WIDTH;
-/** How many buckets have left the row; wraps at 2^32, which takes more than an hour of nothing else. */
+/** Number of buckets that have left the row; wraps at 2^32, after more than an hour of nothing else. */
 const VERSION = 12;
 const RING = 13;
 const INDEX = 14;
@@ -39,14 +38,14 @@ const INDEX = 14;
 const CHUNK_BITS = 12;
 const CHUNK_ROWS = 2 ** CHUNK_BITS;
 const CHUNK_MASK = CHUNK_ROWS - 1;
-/** The first chunk doubles from here on, since most limiters stay small. */
+/** The first chunk begins with this size and doubles, since most limiters stay small. */
 const FIRST_ROWS = 16;
 
 class Chunk {
   numbers: Float64Array<ArrayBuffer>;
-  /** The same memory. */
+  /** A view of the same memory. */
   ints: Int32Array<ArrayBuffer>;
-  /** Of the buckets; undefined: the row is free. */
+  /** Names of the buckets; undefined: the row is free. */
   readonly names: (string | undefined)[] = [];
 
   constructor(rows: number) {
@@ -71,7 +70,7 @@ export class BucketRows {
   /** Buckets with several levels, by row. */
   readonly #levelled = new Map<number, Bucket>();
 
-  /** Rows that have ever been in use: each is below this. */
+  /** Every row that was ever in use is below this. */
   get high(): number {
     return this.#high;
   }
@@ -86,30 +85,30 @@ export class BucketRows {
     return this.#chunkOf(row).names[row & CHUNK_MASK];
   }
 
-  /** The ring that the row is in: a number that whoever adds it chooses. */
+  /** The number of the ring that the row is in, as given to {@link BucketRows.setRing}. */
   ringOf(row: number): number {
     return this.#chunkOf(row).ints[intsAt(row) + RING] as number;
   }
 
-  /** Where the row is in its ring. */
+  /** The row's index in its ring. */
   indexOf(row: number): number {
     return this.#chunkOf(row).ints[intsAt(row) + INDEX] as number;
   }
 
-  /** Notes where the row is: in which ring, and where in it. */
+  /** Records the row's ring and its index there. */
   setRing(row: number, ring: number, index: number): void {
     const { ints } = this.#chunkOf(row);
     ints[intsAt(row) + RING] = ring;
     ints[intsAt(row) + INDEX] = index;
   }
 
-  /** Whether the bucket of this name is at a place of these rows. */
+  /** Whether the bucket of this name is still at a place in these rows. */
   isAt({ row, rowVersion }: Place, name: string): boolean {
     const { ints, names } = this.#chunkOf(row);
     return ints[intsAt(row) + VERSION] === rowVersion && names[row & CHUNK_MASK] === name;
   }
 
-  /** Notes in a place where its bucket is. */
+  /** Sets a place to the row of its bucket. */
   locate(place: Place, row: number): void {
     place.rows = this;
     place.row = row;
@@ -134,7 +133,7 @@ export class BucketRows {
     this.#free.push(row);
   }
 
-  /** The bucket in a row: to change it, change what this returns and {@link BucketRows.write} it. */
+  /** The bucket in a row. To change it, change the returned object and {@link BucketRows.write} it. */
   read(row: number): Bucket {
     const levelled = this.#levelled.get(row);
     if (levelled !== undefined) return levelled;
@@ -163,10 +162,7 @@ export class BucketRows {
     else if (this.#levelled.size > 0) this.#levelled.delete(row);
   }
 
-  /**
-   * Whether there is a bucket in a row that nothing was taken from for so many milliseconds, and that all has returned
-   * to.
-   */
+  /** Whether a row has a bucket that is full, and from which nothing was taken for `idle` milliseconds. */
   isIdle(row: number, idle: number, now: number): boolean {
     if (this.nameOf(row) === undefined) return false;
     const at = this.#chunkOf(row).numbers[numbersAt(row) + AT] as number;
@@ -188,9 +184,8 @@ export class BucketRows {
   }
 
   /**
-   * Takes one token, if it fits, of a bucket as nearly every one is: with one level, at this rate, which is not one of
-   * 0 units.
-   * @param place of these rows
+   * Takes one token, if it fits, from a bucket of the usual kind: one level, at this rate, which is not one of 0 units.
+   * @param place in these rows
    * @returns undefined: the bucket is gone or of another kind, and nothing was taken
    */
   takeOne({ row, rowVersion }: Place, { limit, duration }: LimitSize, now: number): LimitVerdict | undefined {
@@ -212,7 +207,7 @@ export class BucketRows {
     return verdictAt(used, limit, duration, unitsPerToken, drainPerMs, exceeded);
   }
 
-  /** Reads of a row, so that {@link BucketRows.takeOne} finds it in the processor's cache. */
+  /** Reads a number of a row, so that {@link BucketRows.takeOne} finds the row in the processor's cache. */
   touch(row: number): number {
     return this.#chunkOf(row).ints[intsAt(row) + VERSION] as number;
   }

@@ -7,18 +7,19 @@ import { type KeptCheck, type Place, PLACE } from "./place.js";
 import { type Ring, Workspaces } from "./workspaces.js";
 
 /*
- * Eviction. Dropping a full bucket changes no result. A walk goes round the table and drops the full buckets that it
- * visits: a few whenever time has moved on by a millisecond, and two for each new bucket, so that idle buckets never
- * outnumber the others for long. There are no timers and no full passes. Only at the bound is a bucket evicted that is
- * not full.
+ * Eviction. Dropping a full bucket changes no result. A clock hand goes round the table and drops the idle full buckets
+ * that it visits: a few whenever time has moved on by a millisecond, and two for each new bucket, so that idle buckets
+ * never outnumber the others for long. There are no timers and no full passes. A bucket that is not full is evicted
+ * only when the table is at its bound.
  *
- * Whose. A workspace that holds its equal share of the table, or more, evicts of its own, and never a bucket that
- * refuses: there the new bucket is refused instead. Below its share it evicts of the workspace that holds most, which
- * holds more than its share then; of that one even a bucket that refuses, if none of those looked at does anything
- * else. So no workspace can keep the limits of another from being counted. A single workspace has the whole table.
+ * Fairness. A workspace that holds its equal share of the table, or more, evicts its own buckets, but never a refusing
+ * one (one with less than a whole token left): if it finds no other, the new bucket is refused. A workspace below its
+ * share evicts a bucket of the workspace that holds most, which then holds more than its share: even a refusing one, if
+ * all those examined refuse. So no workspace can keep another's limits from being counted. A workspace that is alone
+ * has the whole table.
  */
 
-/** Buckets visited when time has moved on. */
+/** Buckets visited when time has moved on, and for each new bucket. */
 const STEPS_PER_MOMENT = 32;
 const STEPS_PER_BUCKET = 2;
 /**
@@ -29,15 +30,18 @@ const STEPS_PER_BUCKET = 2;
 const IDLE = 60_000;
 /** Buckets examined to find one to evict. */
 const PROBES = 32;
-/** The same where one that refuses would go: where one in ten does not, all of these refuse once in 700,000 times. */
+/**
+ * Buckets examined before a refusing one may be evicted: if one in ten does not refuse, one search in 700,000 finds
+ * none of these.
+ */
 const PROBES_BEFORE_REFUSING = 128;
-/** UTF-16 units of a bucket's name. */
+/** Most UTF-16 units of a bucket's name. */
 const MAX_NAME_LENGTH = 2_048;
 
 /** No row. */
 export const NONE = -1;
 
-/** A bucket to come: its name, and whose it is. */
+/** A bucket to be added. */
 export interface NewBucket {
   readonly name: string;
   readonly workspaceId: string;
@@ -50,7 +54,7 @@ export class BucketTable {
   /** The row of each bucket, by its name. */
   readonly #names = new Map<string, number>();
   #workspaces = new Workspaces(this.#rows);
-  /** Goes round the rows. */
+  /** Goes round the rows to drop idle ones. */
   readonly #hand = new ClockHand();
   #bucketsDisplaced = 0;
   #newcomersRefused = 0;
@@ -65,7 +69,7 @@ export class BucketTable {
     return this.#names.size;
   }
 
-  /** Buckets that refused and gave way to another workspace's, since the table was made. */
+  /** Refusing buckets evicted for another workspace's, since the table was made. */
   get bucketsDisplaced(): number {
     return this.#bucketsDisplaced;
   }
@@ -76,7 +80,7 @@ export class BucketTable {
   }
 
   /**
-   * The row of a check's bucket: where it was found last, or else by its name; or {@link NONE}.
+   * The row of a check's bucket, or {@link NONE}: looks at the place where it was last found, then by name.
    * @throws RangeError if the name is too long
    */
   find({ bucket: name, [PLACE]: place }: LimitCheck & Partial<KeptCheck>): number {
@@ -87,7 +91,7 @@ export class BucketTable {
     return row;
   }
 
-  /** The bucket in a row: to change it, change what this returns and {@link BucketTable.write} it. */
+  /** The bucket in a row. To change it, change the returned object and {@link BucketTable.write} it. */
   read(row: number): Bucket {
     return this.#rows.read(row);
   }
@@ -96,7 +100,7 @@ export class BucketTable {
     this.#rows.write(row, bucket);
   }
 
-  /** {@link BucketRows.takeOne}, if the place is one of this table. */
+  /** {@link BucketRows.takeOne}, if the place belongs to this table. */
   takeOne(place: Place, size: LimitSize, now: number): LimitVerdict | undefined {
     return place.rows === this.#rows ? this.#rows.takeOne(place, size, now) : undefined;
   }
@@ -107,9 +111,9 @@ export class BucketTable {
   }
 
   /**
-   * Makes space for new buckets. Ad hoc limits may use half of the table. At the bound each evicts one: a full bucket,
-   * or else the least used of a few; whose, and whether it may be one that refuses, see above.
-   * @param isPending whether the call is about to take of the bucket in a row: such a one is never evicted
+   * Makes space for new buckets. Ad hoc limits may use half of the table. At the bound each new bucket evicts one: a
+   * full bucket, or else the least used of a few. See above for whose, and whether it may refuse.
+   * @param isPending whether the call is about to take from the bucket in a row: such a bucket is never evicted
    * @returns false: not enough buckets can be evicted, and none was
    */
   makeSpace(added: readonly NewBucket[], isPending: (row: number) => boolean, now: number): boolean {
@@ -139,7 +143,7 @@ export class BucketTable {
     return true;
   }
 
-  /** Adds a bucket whose name is new. Only after {@link BucketTable.makeSpace}. */
+  /** Adds a bucket with a new name. Only after {@link BucketTable.makeSpace}. */
   add({ name, workspaceId, isAdHoc }: NewBucket, bucket: Bucket, now: number): void {
     this.#visit(STEPS_PER_BUCKET, now);
     const row = this.#rows.add(name, bucket);
@@ -147,7 +151,7 @@ export class BucketTable {
     this.#workspaces.add(row, workspaceId, isAdHoc);
   }
 
-  /** Drops all buckets, for good: checks may still know where they were. */
+  /** Drops all buckets. Creates new rows, since checks may still hold places in the old ones. */
   clear(): void {
     this.#names.clear();
     this.#rows = new BucketRows();
@@ -173,7 +177,7 @@ export class BucketTable {
 
   /**
    * The row that a new bucket evicts, and whether its bucket refuses.
-   * @param earlier new buckets of this call before it, which are of the same workspace
+   * @param earlier number of new buckets of this call before this one; all are of one workspace
    */
   #choose(
     { workspaceId }: NewBucket,
@@ -198,7 +202,7 @@ export class BucketTable {
     return isBelowShare && refusing !== NONE ? { row: refusing, refuses: true } : undefined;
   }
 
-  /** The least used of a few buckets that do not refuse, and one that does. Stops at a full one. */
+  /** Of a few buckets, the least used that does not refuse, and one that refuses. Stops at a full one. */
   #leastUsed(
     rings: readonly Ring[],
     probes: number,

@@ -3,21 +3,21 @@ import type { LimitVerdict } from "../../contracts/limiter.js";
 
 /*
  * Why units: levels count token × millisecond. One token is `duration` units, `limit` units drain per millisecond, and
- * the capacity is `limit × duration`. Within the schema's bounds (contract 8) that is at most 2.6e15 < 2^53, so
- * nothing is ever rounded.
+ * the capacity is `limit × duration`. Within the schema's bounds (contract 8) that is at most 2.6e15 < 2^53, so nothing
+ * is ever rounded.
  *
  * Why several levels: overriding a limit or duration must not gain tokens. With one level, a check at a fast override
- * would drain what a slow limit still counts as used. So a bucket has a level for each rate that it is used with; each
- * take is charged to all of them, and each drains at its own rate. The level of a new rate starts with the most used on
- * any level. At most MAX_LEVELS are kept. The fastest but the first is replaced, because a slower one always has at
- * least as much used and stands in for it.
+ * would drain what a slow limit still counts as used. So a bucket has a level for each rate that it is used with. Each
+ * take is charged to all levels, and each level drains at its own rate. The level of a new rate starts with the most
+ * used on any level. At most MAX_LEVELS are kept: the fastest but the first is replaced, because a slower level always
+ * has at least as much used and stands in for it.
  *
- * The first level is at the configured rate, where one is configured, and its level cannot stand in for others, because
- * overrides leave it no debt. When another rate is configured, the first level changes to it: what is used stays used,
- * and drains at the new rate from then on. So a changed limit needs no level of its own.
+ * The first level is at the configured rate, if there is one. It cannot stand in for others, because overrides leave no
+ * debt on it. When another rate is configured, the first level changes to it: used tokens stay used, and drain at the
+ * new rate. So a changed limit needs no level of its own.
  *
- * Why a refusal brings the rate of its check along, too: the wait that it tells is made of this rate. Without a level
- * for it, what is used would go on draining at the others, sooner or later than was told.
+ * Why a refused check adds a level for its rate too: its `reset` is computed with this rate. Without the level, the
+ * used tokens would drain at other rates, sooner or later than was told.
  *
  * A bucket whose levels are all empty is full, and equal to a new one: dropping it changes no result.
  */
@@ -32,9 +32,7 @@ export interface Rate {
   readonly limit: number;
   /** Milliseconds. */
   readonly duration: number;
-  /**
-   * Units per token; 0 with a duration of 0, where nothing stays used, and with a limit of 0, where nothing is taken.
-   */
+  /** Units per token; 0 with a duration of 0 (nothing stays used) and with a limit of 0 (nothing is taken). */
   readonly unitsPerToken: number;
   /** Units that drain per millisecond. */
   readonly drainPerMs: number;
@@ -42,7 +40,7 @@ export interface Rate {
   readonly capacity: number;
 }
 
-/** What is used of a bucket, counted at one rate. */
+/** The used part of a bucket, counted at one rate. */
 export interface Level {
   rate: Rate;
   /** Units, at most 2^53 − 1; may exceed the rate's capacity after takes at larger rates. */
@@ -58,15 +56,15 @@ export interface Bucket extends Level {
 
 /**
  * Converts `limit` tokens per `duration` milliseconds to units. Exact if the least common multiple of the two is below
- * 2^53; otherwise a token is still exact, and the refill is slower than requested by less than one part in 2^50.
+ * 2^53. Otherwise tokens are still exact, and the refill is slower than requested by less than one part in 2^50.
  * Exported for its tests.
  * @param limit 0…2^53 − 1
  * @param duration milliseconds, 0…2^53 − 1
  */
 export function toRate(limit: number, duration: number): Rate {
-  // No level: it would never drain.
+  // A limit of 0 has no level: it would never drain.
   if (limit === 0) return { limit, duration, unitsPerToken: 0, drainPerMs: 0, capacity: 0 };
-  // Always reduced: the smaller the units, the more rates are exact.
+  // Always reduced: with smaller numbers, more rates are exact.
   const divisor = greatestCommonDivisor(limit, duration) || 1;
   const unitsPerToken = duration / divisor;
   const capacity = limit * unitsPerToken;
@@ -94,7 +92,7 @@ export function rateMemo(): (limit: number, duration: number) => Rate {
   };
 }
 
-/** The rate of the level of a bucket at this limit and duration. */
+/** The rate of the bucket's level with this limit and duration; undefined: it has no such level. */
 export function rateIn(bucket: Bucket, limit: number, duration: number): Rate | undefined {
   let level: Level | undefined = bucket;
   while (level !== undefined && !isRate(level.rate, limit, duration)) level = level.next;
@@ -115,26 +113,26 @@ export function fits(bucket: Bucket, rate: Rate, cost: number, pending: number, 
   return cost === 0 || fitsIn(unitsUsed(bucket, rate, now), rate.limit, rate.unitsPerToken, pending + cost);
 }
 
-/** Whether so many tokens, more than 0, fit where so many units are used. */
+/** Whether `tokens` > 0 fit while `used` units are used. */
 export function fitsIn(used: number, limit: number, unitsPerToken: number, tokens: number): boolean {
   return tokens <= limit && used <= limit * unitsPerToken - tokens * unitsPerToken;
 }
 
 /**
- * The state of a bucket now, seen at this rate. Changes nothing; allocates the result.
- * @returns `remaining` 0…limit; `reset` by the bucket's own time, or `duration` if the limit is 0, because then no wait
- *   helps
+ * The state of a bucket now, at this rate. Changes nothing; allocates the result.
+ * @returns `remaining` 0…limit; `reset` milliseconds until the bucket is full, or `duration` if the limit is 0: then no
+ *   wait helps
  */
 export function verdictOf(bucket: Bucket, rate: Rate, exceeded: boolean, now: number): LimitVerdict {
   return toVerdict(unitsUsed(bucket, rate, now), rate, exceeded);
 }
 
-/** The same where so many units are used. */
+/** {@link verdictOf} a bucket with so many units used. */
 export function toVerdict(used: number, rate: Rate, exceeded: boolean): LimitVerdict {
   return verdictAt(used, rate.limit, rate.duration, rate.unitsPerToken, rate.drainPerMs, exceeded);
 }
 
-/** The same of the numbers of a rate. */
+/** {@link toVerdict} with the numbers of a rate. */
 export function verdictAt(
   used: number,
   limit: number,
@@ -157,9 +155,10 @@ export function drain(used: number, drainPerMs: number, elapsed: number): number
 }
 
 /**
- * Brings the rates of a check along, whatever becomes of its call: what is used drains at them from now on.
+ * Gives a bucket levels for the rates of a check, whether or not its call is refused: used tokens drain at these rates
+ * from now on.
  * @param configured the limit's configured rate; `undefined`: `rate` is the request's own
- * @returns whether the bucket has changed; a full one has not
+ * @returns whether the bucket has changed; a full one never does
  */
 export function adopt(bucket: Bucket, rate: Rate, configured: Rate | undefined, now: number): boolean {
   const { limit, duration } = bucket.rate;
@@ -174,8 +173,8 @@ export function adopt(bucket: Bucket, rate: Rate, configured: Rate | undefined, 
 
 /**
  * Takes `cost` > 0 tokens that fit: brings all levels up to date, adds a missing one, and charges them all.
- * @param configured as for {@link adopt}. What an override takes is used up there too, down to an empty bucket. It
- *   never becomes a debt: otherwise a key used with a generous override would be locked for days after the override
+ * @param configured as for {@link adopt}. A take with an override also uses up this level, at most down to an empty
+ *   bucket, never to a debt: otherwise a key used with a generous override would be locked for days after the override
  *   ends
  */
 export function charge(bucket: Bucket, rate: Rate, cost: number, now: number, configured?: Rate): void {
@@ -193,14 +192,14 @@ export function charge(bucket: Bucket, rate: Rate, cost: number, now: number, co
   }
 }
 
-/** The rate of a new bucket's first level: one of 0 units has none. */
+/** The rate of a new bucket's first level: the configured one, unless it has 0 units. */
 export function firstOf(rate: Rate, configured: Rate | undefined): Rate {
   return configured !== undefined && configured.unitsPerToken > 0 ? configured : rate;
 }
 
 /**
- * How much of a bucket is used now: 0 if it is full, `Infinity` if it refuses (less than one whole token left at any of
- * its rates), otherwise the largest used fraction of a capacity, between 0 and 1.
+ * How much of a bucket is used now: 0 if it is full; `Infinity` if it refuses (less than one whole token left at one of
+ * its rates); otherwise the largest used fraction of a capacity, between 0 and 1.
  */
 export function utilization(bucket: Bucket, now: number): number {
   const elapsed = elapsedSince(bucket.at, now);
@@ -213,14 +212,14 @@ export function utilization(bucket: Bucket, now: number): number {
   return utilization;
 }
 
-/** The same of one level, where so many units are used. */
+/** {@link utilization} of one level with so many units used. */
 export function utilizationOf(used: number, limit: number, unitsPerToken: number): number {
   const capacity = limit * unitsPerToken;
   if (used > capacity - unitsPerToken) return Infinity;
   return used > 0 ? used / capacity : 0;
 }
 
-/** A clock that steps back counts as one that stands still. */
+/** Milliseconds since `at`; 0 if the clock has stepped back. */
 export function elapsedSince(at: number, now: number): number {
   return now > at ? now - at : 0;
 }
@@ -229,7 +228,7 @@ function drained(level: Level, elapsed: number): number {
   return drain(level.used, level.rate.drainPerMs, elapsed);
 }
 
-/** Units used at this rate: those of its level, or what a new level would start with. */
+/** Units used at this rate: those of its level, or those with which a new level would start. */
 function unitsUsed(bucket: Bucket, rate: Rate, now: number): number {
   const elapsed = elapsedSince(bucket.at, now);
   let most = 0;
@@ -248,7 +247,7 @@ function converted(used: number, { unitsPerToken }: Rate, to: Rate): number {
   return Math.min(MAX_UNITS, tokens * to.unitsPerToken + Math.ceil(rest));
 }
 
-/** Brings all levels up to `now`. True: nothing is used on any. */
+/** Brings all levels up to `now`. @returns whether nothing is used on any */
 function bringUpToDate(bucket: Bucket, now: number): boolean {
   const elapsed = elapsedSince(bucket.at, now);
   bucket.at += elapsed;
@@ -260,7 +259,7 @@ function bringUpToDate(bucket: Bucket, now: number): boolean {
   return empty;
 }
 
-/** Changes the first level to a rate that was configured since. A level that overrides had at this rate joins it. */
+/** Changes the first level to a newly configured rate, and merges an override's level of this rate into it. */
 function takeOver(bucket: Bucket, rate: Rate): void {
   bucket.used = converted(bucket.used, bucket.rate, rate);
   bucket.rate = rate;
@@ -274,7 +273,7 @@ function takeOver(bucket: Bucket, rate: Rate): void {
   }
 }
 
-/** Adds a level for this rate if there is none. The bucket must be up to date. A rate of 0 units has none. */
+/** Adds a level for this rate if there is none. The bucket must be up to date. A rate of 0 units has no level. */
 function open(bucket: Bucket, rate: Rate): void {
   if (rate.unitsPerToken === 0) return;
   let count = 0;

@@ -1,15 +1,15 @@
 /**
- * The default limiter: one for each store in a process, however many verifiers are made on the store.
+ * The default limiter: one for each store and clock in a process, shared by all verifiers that use them.
  *
- * Why by the clock too: a limiter follows the latest time that it was told, so a verifier whose clock is ahead would
- * keep the buckets of all others from being refilled.
+ * Why by clock: a limiter's time is the latest that it was given, so a verifier whose clock is ahead would keep the
+ * buckets of all others from refilling.
  */
 import type { Store } from "../../contracts/store.js";
 import { type PlacedLimiter, placedLimiter } from "./limiter.js";
 
 const limiters = new WeakMap<Store, WeakMap<() => number, PlacedLimiter>>();
 
-/** The limiter of a store, for those that tell time by this function; it goes with the store. */
+/** The limiter of a store and clock; it is garbage-collected with the store. */
 export function limiterOfStore(store: Store, clock: () => number): PlacedLimiter {
   let ofStore = limiters.get(store);
   if (ofStore === undefined) limiters.set(store, (ofStore = new WeakMap()));

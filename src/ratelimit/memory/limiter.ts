@@ -8,14 +8,14 @@ import { BucketTable, type NewBucket, NONE } from "./bucket-table.js";
 import type { Place } from "./place.js";
 
 const DEFAULT_SIZE = 1_000_000;
-/** A Map holds 2^24. */
+/** A Map holds at most 2^24 entries. */
 const MAX_SIZE = 10_000_000;
 
 /** Options of {@link memoryLimiter}. */
 export interface MemoryLimiterOptions {
   /**
-   * Most buckets kept, 1…10_000_000, default 1_000_000. A bucket takes 150 bytes, without its name, and 150 more with
-   * an override. Buckets of ad hoc limits may use half of them.
+   * Most buckets kept, 1…10_000_000, default 1_000_000. A bucket takes 150 bytes beside its name, and 150 more with an
+   * override. At most half of the buckets may be of ad hoc limits.
    */
   readonly size?: number;
 }
@@ -31,9 +31,9 @@ export interface MemoryLimiter extends Limiter {
    * @throws KeystileError LIMITER_UNAVAILABLE after `close`
    */
   take(checks: readonly LimitCheck[], now: number): readonly LimitVerdict[];
-  /** Drops all buckets; `take` throws from then on. A second call does nothing. */
+  /** Drops all buckets; `take` throws afterwards. A second call does nothing. */
   close(): void;
-  /** Buckets kept at the moment. */
+  /** Number of buckets kept. */
   size(): number;
   /** Counts since the limiter was created. */
   counters(): LimiterCounters;
@@ -42,22 +42,22 @@ export interface MemoryLimiter extends Limiter {
 /** The limiter as verifications use it. */
 export interface PlacedLimiter extends MemoryLimiter {
   /**
-   * {@link MemoryLimiter.take} of one token from the bucket at a place, without arrays and without a check: over 4,096
-   * keys in use a verification takes a sixth less with it.
-   * @returns undefined: there is none, or not of this size, and nothing was taken
+   * Takes one token from the bucket at a place, without the arrays and the check of {@link MemoryLimiter.take}: over
+   * 4,096 keys in use a verification takes a sixth less.
+   * @returns undefined: the place has no bucket of this size, and nothing was taken
    */
   takeAt(place: Place, size: LimitSize, now: number): LimitVerdict | undefined;
 }
 
 /** A bucket of the current call. */
 interface CalledBucket extends NewBucket, Bucket {
-  /** {@link NONE}: the table does not hold it, since it is full. */
+  /** {@link NONE}: the bucket is full, and not in the table. */
   readonly row: number;
-  /** Tokens that the checks of the call are about to take. */
+  /** Tokens that the call's checks are about to take. */
   pending: number;
 }
 
-/** What one check of a call takes, and whether it is exceeded. */
+/** The tokens that one check of a call takes, and whether its limit is exceeded. */
 interface Reservation {
   readonly bucket: CalledBucket;
   readonly rate: Rate;
@@ -72,16 +72,16 @@ interface Reservation {
  * starts with full buckets (`sqliteLimiter` of `keystile/sqlite` shares them).
  *
  * Memory is bounded by `size`. Full buckets are dropped as calls come in, without timers. At the bound a new bucket
- * replaces a full one, or else the least used of a few; a bucket with less than one whole token left is not evicted.
- * If all of those few refuse, the new check itself is refused (`remaining` 0, `reset` its duration): it fails closed.
+ * replaces a full one, or else the least used of a few; a refusing bucket, with less than one whole token left, is not
+ * evicted. If all of those few refuse, the new check is refused (`remaining` 0, `reset` its duration): it fails closed.
  * Ad hoc limits may use only half of the buckets, so that a flood of them cannot lock out the limits of keys.
  *
- * Workspaces share the buckets fairly: one that holds less than its equal share replaces a bucket of the workspace that
- * holds most, even one that refuses if all those looked at do; one that holds its share, or more, replaces its own.
+ * Workspaces share the buckets fairly. A workspace below its equal share replaces a bucket of the workspace that holds
+ * most, even a refusing one if all those examined refuse. A workspace that holds its share, or more, replaces its own.
  *
- * Time is the latest `now` of any call: a clock that steps back counts as one that stands still.
+ * Time is the latest `now` of any call: if the clock steps back, time stands still.
  * @throws TypeError or RangeError naming the option
- * @remarks a take is O(1) per check; one that doubles the table takes up to 100 ms near a million buckets
+ * @remarks a take is O(1) per check; a take that doubles the table takes up to 100 ms near a million buckets
  */
 export function memoryLimiter(options: MemoryLimiterOptions = {}): MemoryLimiter {
   const { take, close, size, counters } = placedLimiter(options);
@@ -94,7 +94,7 @@ export function placedLimiter(options: MemoryLimiterOptions = {}): PlacedLimiter
   const { size = DEFAULT_SIZE } = options;
   const table = new BucketTable(size);
   const rateOf = rateMemo();
-  /** The buckets of the current call by row, or by name if they have none. */
+  /** The buckets of the current call, by row, or by name if they have no row. */
   const called = new Map<number | string, CalledBucket>();
   const isPending = (row: number): boolean => (called.get(row)?.pending ?? 0) > 0;
   let latest = -Infinity;
@@ -119,11 +119,11 @@ export function placedLimiter(options: MemoryLimiterOptions = {}): PlacedLimiter
     return bucket;
   };
 
-  /** The rate of a limit: most buckets have it at hand. */
+  /** The rate of a limit: most buckets already have it. */
   const rateFor = (bucket: Bucket, { limit, duration }: LimitSize): Rate =>
     rateIn(bucket, limit, duration) ?? rateOf(limit, duration);
 
-  /** First phase: decides whether a check fits. Its tokens become pending, but nothing is taken. */
+  /** First phase: decides whether a check fits. Its tokens become pending, but are not taken yet. */
   const reserve = (check: LimitCheck): Reservation => {
     const { cost } = check;
     const bucket = bucketOf(check);
@@ -132,7 +132,7 @@ export function placedLimiter(options: MemoryLimiterOptions = {}): PlacedLimiter
     if (adopt(bucket, rate, configured, latest) && bucket.row !== NONE) table.write(bucket.row, bucket);
     const exceeded = !fits(bucket, rate, cost, bucket.pending, latest);
     if (cost > 0 && !exceeded) {
-      // A duration of 0 keeps nothing used: the first other rate of the call makes it a bucket to keep.
+      // With a duration of 0 nothing stays used: only another rate of the call makes this a bucket to keep.
       const isOpen = bucket.row === NONE && (bucket.pending === 0 || bucket.rate.unitsPerToken === 0);
       if (isOpen) bucket.rate = firstOf(rate, configured);
       bucket.pending += cost;
@@ -140,21 +140,21 @@ export function placedLimiter(options: MemoryLimiterOptions = {}): PlacedLimiter
     return { bucket, rate, configured, cost, exceeded };
   };
 
-  /** Second phase: takes what is pending, if there is space for the new buckets. */
+  /** Second phase: takes the pending tokens, if there is space for the new buckets. */
   const commit = (reservations: readonly Reservation[]): boolean => {
     const added: CalledBucket[] = [];
     for (const bucket of called.values()) if (isNew(bucket)) added.push(bucket);
     if (added.length > 0 && !table.makeSpace(added, isPending, latest)) return false;
     for (const { bucket, rate, configured, cost } of reservations)
       if (cost > 0) charge(bucket, rate, cost, latest, configured);
-    // Before new ones are added: that drops full buckets, and those taken from are not full any more.
+    // Written before new buckets are added: adding drops full buckets, and these are no longer full.
     for (const bucket of called.values())
       if (bucket.row !== NONE && bucket.pending > 0) table.write(bucket.row, bucket);
     for (const bucket of added) table.add(bucket, bucket, latest);
     return true;
   };
 
-  /** Where there is no space for the new buckets, their checks fail closed. */
+  /** The verdict of a check. If there is no space for new buckets, their checks fail closed. */
   const toVerdict = ({ bucket, rate, cost, exceeded }: Reservation, hasSpace: boolean): LimitVerdict =>
     !hasSpace && cost > 0 && isNew(bucket)
       ? { exceeded: true, remaining: 0, reset: rate.duration }
@@ -168,7 +168,7 @@ export function placedLimiter(options: MemoryLimiterOptions = {}): PlacedLimiter
     take(checks, now) {
       for (const check of checks) assertCheck(check);
       begin(now);
-      // Of the right size: an array that grows from empty allocates 17 elements.
+      // Created with their length: an array that grows from empty allocates 17 elements.
       const reservations = new Array<Reservation>(checks.length);
       const verdicts = new Array<LimitVerdict>(checks.length);
       const before = table.bucketsDisplaced;
@@ -197,5 +197,5 @@ export function placedLimiter(options: MemoryLimiterOptions = {}): PlacedLimiter
   };
 }
 
-/** A bucket used only with a duration of 0 is always full, and the table need not hold it. */
+/** Whether a bucket must be added. A bucket used only with a duration of 0 is always full, and need not be. */
 const isNew = ({ row, pending, rate }: CalledBucket): boolean => row === NONE && pending > 0 && rate.unitsPerToken > 0;

@@ -1,17 +1,17 @@
-/** Where the memory limiter found the bucket of a check last: kept with the key from call to call. */
+/** Where the memory limiter last found the bucket of a check; kept with the key between calls. */
 import type { LimitCheck } from "../../contracts/limiter.js";
 
 /*
- * Why a symbol: only the memory limiter reads it, and a limiter that sends checks elsewhere as JSON does not send it.
+ * Why a symbol: only the memory limiter reads it, and limiters that send checks as JSON leave it out.
  */
 export const PLACE: unique symbol = Symbol("place");
 
-/** A bucket, as the checks that found it see it: the limiter writes it. */
+/** The place of a bucket, written by the limiter. */
 export interface Place {
-  /** The rows that hold the bucket; undefined: it was not found yet. */
+  /** The rows that hold the bucket; undefined: not found yet. */
   rows: { touch(row: number): number } | undefined;
   row: number;
-  /** How many buckets had left the row then: it is this one's only as long as no more have. */
+  /** Number of buckets that had left the row: if more have left since, the row holds another bucket. */
   rowVersion: number;
 }
 
@@ -20,7 +20,7 @@ export interface KeptCheck extends LimitCheck {
   readonly [PLACE]: Place;
 }
 
-/** Of a check whose bucket was not looked up yet. */
+/** The place of a bucket that was not looked up yet. */
 export function newPlace(): Place {
   return { rows: undefined, row: 0, rowVersion: 0 };
 }

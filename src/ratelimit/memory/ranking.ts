@@ -1,31 +1,31 @@
-/** Counts by holder, and which of them holds most, in constant time. */
+/** Counts by holder, and the holder of most, in constant time. */
 
 /*
- * Why: the largest holder is asked for at each new bucket of a full table, and there may be as many holders as buckets.
- * A count changes by one, so those of one count are in a set, and the largest are in the last set.
+ * Why: each new bucket of a full table asks for the largest holder, and there may be as many holders as buckets. Counts
+ * change by one, so holders of one count are kept in a set, and the largest are in the last set.
  */
 export class Ranking<T> {
   readonly #counts = new Map<T, number>();
-  /** By count: those who hold so many. The last one is never empty. */
+  /** Holders by count. The last set is never empty. */
   readonly #ranks: (Set<T> | undefined)[] = [];
   #total = 0;
 
-  /** All that is held. */
+  /** Sum of all counts. */
   get total(): number {
     return this.#total;
   }
 
-  /** Those who hold something. */
+  /** Number of holders with a count above 0. */
   get holders(): number {
     return this.#counts.size;
   }
 
-  /** How many this one holds. */
+  /** The count of a holder. */
   countOf(holder: T): number {
     return this.#counts.get(holder) ?? 0;
   }
 
-  /** One of those who hold most; undefined: nobody holds anything. */
+  /** A holder of the largest count; undefined: there are no holders. */
   largest(): T | undefined {
     return this.#ranks.at(-1)?.values().next().value;
   }
@@ -34,7 +34,7 @@ export class Ranking<T> {
     this.#move(holder, 1);
   }
 
-  /** @param holder one that holds something */
+  /** @param holder one with a count above 0 */
   remove(holder: T): void {
     this.#move(holder, -1);
   }
@@ -57,7 +57,7 @@ export class Ranking<T> {
     rank.delete(holder);
     if (rank.size > 0) return;
     this.#ranks[count] = undefined;
-    // The one below is not empty, unless nothing is held.
+    // Counts change by one, so the set below is not empty, unless there are no holders.
     while (this.#ranks.length > 0 && this.#ranks.at(-1) === undefined) this.#ranks.pop();
   }
 }

@@ -1,20 +1,20 @@
-/** Which workspace holds which buckets of a table, and whose turn it is to give some up. */
+/** Which workspace holds which buckets of a table, and which workspace holds most. */
 import { ClockHand } from "../../lib/clock-hand.js";
 import { Ranking } from "./ranking.js";
 
 /*
- * Why: the table is shared by all workspaces, and a bucket that refuses does not give way in it. So one workspace could
- * fill it with such buckets, and nobody else's would be let in.
+ * Why: workspaces share the table, and refusing buckets are not evicted. Without shares, one workspace could fill the
+ * table with refusing buckets and keep out all others.
  */
 
-/** Where each row is: in which ring, by its number, and where in it. */
+/** The ring of each row, by number, and the row's index there. */
 export interface RowRings {
   ringOf(row: number): number;
   indexOf(row: number): number;
   setRing(row: number, ring: number, index: number): void;
 }
 
-/** Rows of one workspace and one kind. A walk over them goes on from where the last one stopped. */
+/** Rows of one workspace and one kind. A walk continues where the last one stopped. */
 export class Ring {
   readonly #number: number;
   readonly #places: RowRings;
@@ -30,7 +30,7 @@ export class Ring {
     return this.#rows.length;
   }
 
-  /** The next one in turn. Only if there is one. */
+  /** The next row in turn. Call it only if there are rows. */
   next(): number {
     return this.#rows[this.#hand.next(this.size)] as number;
   }
@@ -39,7 +39,7 @@ export class Ring {
     this.#places.setRing(row, this.#number, this.#rows.push(row) - 1);
   }
 
-  /** The last one takes its place. */
+  /** Removes a row; the last row takes its index. */
   remove(row: number): void {
     const last = this.#rows.pop() as number;
     if (last === row) return;
@@ -52,7 +52,7 @@ export class Ring {
 /** A workspace that holds buckets. */
 export interface Workspace {
   readonly id: string;
-  /** Of its rings the first has twice this number, and the second one more. */
+  /** The ring `lasting` has twice this number, `adHoc` one more. */
   readonly number: number;
   readonly lasting: Ring;
   readonly adHoc: Ring;
@@ -78,7 +78,7 @@ export class Workspaces {
     return this.#workspaces.get(id);
   }
 
-  /** Whether the row, which a workspace holds, is of an ad hoc limit. */
+  /** Whether a row that a workspace holds is of an ad hoc limit. */
   isAdHoc(row: number): boolean {
     return this.#rows.ringOf(row) % 2 === 1;
   }
