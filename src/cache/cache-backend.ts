@@ -1,19 +1,18 @@
-/** Where the key cache keeps its values: one interface, the backend without fingerprints, and expiry. */
+/** Storage of the key cache: the interface, the backend without fingerprints, and expiry. */
 import { GrowingLru } from "../lib/growing-lru.js";
 import type { FoundValues } from "../lib/guarded-reads.js";
 
 /**
- * A bounded map from text to value that also deletes by digest; it may drop any value at any time, and never returns
- * one that was deleted, replaced or set for another text. The reference implementation is
- * `test/cache/reference-cache.ts`.
+ * A bounded map from text to value that also deletes by digest. It may drop any value at any time. It never returns a
+ * value that was deleted, replaced or set for another text. Reference implementation: `test/cache/reference-cache.ts`.
  */
 export interface CacheBackend<T> extends FoundValues<T> {
   get(text: string): T | undefined;
-  /** Only where values are found by their digests; then {@link CacheBackend.get} finds nothing. */
+  /** Only in backends that find values by digest; their {@link CacheBackend.get} finds nothing. */
   getByDigest?(digest: string): T | undefined;
   /**
    * Replaces the values of the text and of the digest.
-   * @param digest what {@link CacheBackend.delete} removes the value by
+   * @param digest the name by which {@link CacheBackend.delete} removes the value
    */
   set(text: string, digest: string, value: T): void;
   /**
@@ -24,7 +23,7 @@ export interface CacheBackend<T> extends FoundValues<T> {
 }
 
 /**
- * Finds objects by digest alone, for callers that do not want fingerprints.
+ * Finds objects only by digest, for callers that do not want fingerprints.
  * @param size maximum number of values, ≥ 1; the least recently used is evicted
  */
 export function digestBackend<T>(size: number): CacheBackend<T> {
@@ -49,7 +48,7 @@ export interface Expiring<T> {
   readonly expiresAt: number;
 }
 
-/** Returns no value that was set `ttl` milliseconds ago, or longer. */
+/** A backend whose values expire `ttl` milliseconds after they were set. */
 export function withTtl<T>(backend: CacheBackend<Expiring<T>>, ttl: number): CacheBackend<T> {
   const fresh = (entry: Expiring<T> | undefined) =>
     entry !== undefined && performance.now() < entry.expiresAt ? entry.value : undefined;

@@ -1,8 +1,8 @@
 /**
- * A found record in the form that verifications need, each part computed once.
+ * The record of a key in the form that verifications need; each part is computed once.
  *
- * Why loops over the table of fields: a field that the table gives to a part is kept there, and no other line has to
- * name it. A form that leaves a field out makes a key VALID that a check of that field refuses.
+ * Why loops over the table of fields: each field is copied to the part that the table names, and no other line has to
+ * name it. If a field were left out, its check would pass for keys that it should refuse.
  */
 import { type FieldsThat, fieldsThat, KEY_FIELDS, type KeyField, type RecordPart } from "../contracts/key-fields.js";
 import type { KeyRecord } from "../contracts/store.js";
@@ -23,8 +23,8 @@ import {
 import { internPolicies, type KeyPolicy } from "./key-policy.js";
 
 /**
- * The fields of each part that is kept as it is. Of the others, `grants` and `limits` are compiled by name (no field
- * but these can be declared so), and `find` is not kept.
+ * The fields of each part that is copied unchanged. Of the other parts, `grants` and `limits` are compiled by name (no
+ * other field can be declared so), and `find` is not kept.
  */
 const FIELDS = {
   policy: fieldsThat({ record: "policy" }),
@@ -36,24 +36,24 @@ const FIELDS = {
 
 type ValuesOf<Name extends keyof KeyRecord> = { readonly [K in Name]: KeyRecord[K] };
 
-/** Parts that few keys have. Frozen where results contain them. */
+/** Values that few keys have. Those that results contain are frozen. */
 export interface RareFields extends ValuesOf<FieldsThat<{ record: "rare" }>> {
   /** Limits of the identity that apply to the key. */
   readonly shared: readonly AppliedLimit[] | undefined;
-  /** Whether the allow-lists permit an address; `undefined`: every one. */
+  /** Whether the allow-lists permit an address; `undefined`: every address is permitted. */
   readonly allows: ((address: string | undefined) => boolean) | undefined;
 }
 
 /**
- * Set by the loop over the table, which leaves none out. Not declared one by one: a field that is declared here and
- * that the table gives to another part would be `undefined`, and its check pass.
+ * Set by the loop over the table, which leaves none out. Not declared one by one: a field declared here that the table
+ * gives to another part would be `undefined`, and its check would pass.
  */
 // eslint-disable-next-line @typescript-eslint/no-unsafe-declaration-merging, @typescript-eslint/no-empty-object-type
 export interface CachedKey extends ValuesOf<FieldsThat<{ record: "key" }>> {}
 
 /**
- * The cached form of a key. Flat and small, since over many keys most of the time of a verification is waiting for
- * memory: so it is itself the spend target, and the place of its only limit's bucket.
+ * The cached form of a key. It is flat and small, because with many keys most of a verification's time is waiting for
+ * memory. So it is itself the spend target, and the place of its only limit's bucket.
  */
 // eslint-disable-next-line @typescript-eslint/no-unsafe-declaration-merging
 export class CachedKey implements SpendTarget, LimitedKey {
@@ -63,18 +63,18 @@ export class CachedKey implements SpendTarget, LimitedKey {
   rows: LimitedKey["rows"] = undefined;
   row = 0;
   rowVersion = 0;
-  /** Minute of Unix time in which its use was noted last. */
+  /** Minute of Unix time in which its use was last noted. */
   usedMinute = 0;
-  /** Hint: where it was counted last. */
+  /** Hint: place of the row where it was last counted. */
   cell = -1;
-  /** Of a key with one limit its id: few calls need it as a list. */
+  /** The limits; of a key with one limit only its id, since few calls need the list. */
   readonly #limits: string | readonly AppliedLimit[];
 
   constructor(policy: KeyPolicy, rare: RareFields, record: KeyRecord) {
     this.policy = policy;
     this.rare = rare;
     copyFields(this, record, FIELDS.key);
-    // Only credits are spent by ref.
+    // The ref is used only to spend credits, so it may be that of another account.
     if (rare.account !== undefined) (this as Mutable<CachedKey>).ref = rare.account.ref;
     const { ratelimits } = record;
     const [only] = ratelimits;
@@ -98,7 +98,7 @@ export class CachedKey implements SpendTarget, LimitedKey {
     return this.policy.grantIds;
   }
 
-  /** The account that its credits come from; absent: they are unlimited. */
+  /** The account of its credits; absent: they are unlimited. */
   get account(): KeyRecord["ref"] | undefined {
     return this.policy.hasCredits ? this.ref : undefined;
   }
@@ -107,12 +107,12 @@ export class CachedKey implements SpendTarget, LimitedKey {
     return this.rare.identity;
   }
 
-  /** Whose buckets its limits have. */
+  /** The owner of its limits' buckets: the shared account, or else the key. */
   get bucketOwner(): string {
     return this.rare.account?.id ?? this.keyId;
   }
 
-  /** Keeps its buckets and those of its identity together. */
+  /** Shard of its buckets: that of its identity, so that both are in one shard. */
   get shard(): string {
     return this.rare.identity?.id ?? this.bucketOwner;
   }
@@ -132,7 +132,7 @@ export class CachedKey implements SpendTarget, LimitedKey {
     return [toApplied(bucketOwner, workspaceId, shard, policy.limits[0] as LimitKind, limits, this)];
   }
 
-  /** With names of the policy, which keys share. */
+  /** Takes names from the policy, whose texts keys share. */
   #limitsOf(ratelimits: readonly RatelimitResponse[]): readonly AppliedLimit[] {
     const { bucketOwner, workspaceId, shard, policy, rare } = this;
     const own = policy.limits.map((kind, i) =>
@@ -143,9 +143,9 @@ export class CachedKey implements SpendTarget, LimitedKey {
   }
 
   /**
-   * Reads of its lease and its bucket, and decides nothing: both are on their way from memory while permissions are
-   * checked. With any of 150,000 keys next, a call takes 11 to 27 % less.
-   * @returns for the caller to keep: a read that nobody uses is left out by the engine
+   * Prefetches its lease and its bucket: both are loaded from memory while permissions are checked. With any of 150,000
+   * keys next, a call takes 11 to 27 % less.
+   * @returns a number without meaning; the caller must store it, or the engine leaves the reads out
    */
   touch(): number {
     const { lease, rows } = this;
@@ -164,13 +164,13 @@ export class CachedKey implements SpendTarget, LimitedKey {
 
 const NO_LIMITS: readonly AppliedLimit[] = Object.freeze([]);
 
-/** Prepares records; those with the same policy share it. */
+/** Prepares records; keys with equal policies share one policy object. */
 export function createPreparer(): (record: KeyRecord) => CachedKey {
   const policyOf = internPolicies(FIELDS.policy);
   return (record) => new CachedKey(policyOf(record), rareOf(record), record);
 }
 
-/** Of every key that has none of these fields, or the default of each. */
+/** Shared by keys for which each of these fields is absent or the default. */
 const NOTHING_RARE = Object.freeze({
   ...(Object.fromEntries(FIELDS.rare.map((field) => [field, usualOf(field)])) as ValuesOf<
     FieldsThat<{ record: "rare" }>
@@ -185,7 +185,7 @@ function rareOf(record: KeyRecord): RareFields {
   const { meta, identity, ipAllowlists } = fields;
   return {
     ...fields,
-    // Frozen, since every result contains these very objects.
+    // Frozen, since results contain these objects themselves.
     meta: meta && deepFreeze(meta),
     identity: identity && deepFreeze(clampIdentity(identity)),
     shared: sharedLimits(record),
@@ -193,12 +193,12 @@ function rareOf(record: KeyRecord): RareFields {
   };
 }
 
-/** The default of a field. @returns undefined for one that may be absent */
+/** The default of a field. @returns undefined for a field that may be absent */
 function usualOf(field: keyof KeyRecord): unknown {
   return (KEY_FIELDS[field] as KeyField).usual;
 }
 
-/** Whether a value is absent or the default; an empty list is so only if that is the default. */
+/** Whether a value is absent or the default, such as an empty list. */
 function isUsual(value: unknown, usual: unknown): boolean {
   if (value === undefined || value === usual) return true;
   return Array.isArray(usual) && Array.isArray(value) && usual.length + value.length === 0;

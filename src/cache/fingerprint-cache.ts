@@ -1,6 +1,6 @@
 /**
- * Maps texts to at most `size` values, found by the text's fingerprint; no text is kept. When full it evicts a value
- * that was not used for one turn of the clock hand. The reference implementation is `test/cache/reference-cache.ts`.
+ * Maps texts to at most `size` values by the text's fingerprint, without keeping texts. When full it evicts a value
+ * that was not used since the clock hand last passed. Reference implementation: `test/cache/reference-cache.ts`.
  */
 import { ClockHand } from "../lib/clock-hand.js";
 import { FingerprintIndex, NONE } from "../lib/fingerprint-index.js";
@@ -9,7 +9,7 @@ import { widened } from "../lib/typed-arrays.js";
 import type { CacheBackend } from "./cache-backend.js";
 
 /**
- * A text or a digest too long for a fingerprint is not kept.
+ * A value whose text or digest is too long for a fingerprint is not kept.
  * @see {@link FingerprintIndex} for its cost; `set` is O(1) except for the calls that double the table
  */
 export class FingerprintCache<T extends object> implements CacheBackend<T> {
@@ -18,9 +18,9 @@ export class FingerprintCache<T extends object> implements CacheBackend<T> {
   readonly #texts = new FingerprintIndex();
   /** Text and digest are added and removed together, so both have the same entry. */
   readonly #digests = new FingerprintIndex();
-  /** By entry; `undefined` where it is free. */
+  /** Values by entry; `undefined`: the entry is free. */
   #values: (T | undefined)[] = [];
-  /** By entry: 1 if it was used since the hand passed. */
+  /** By entry: 1 if it was used since the hand last passed. */
   #used = new Uint8Array(this.#texts.capacity);
   readonly #hand = new ClockHand();
 
@@ -29,7 +29,7 @@ export class FingerprintCache<T extends object> implements CacheBackend<T> {
     this.#size = size;
   }
 
-  /** Values kept at present, at most `size`. */
+  /** Number of values, at most `size`. */
   get count(): number {
     return this.#texts.count;
   }
@@ -56,7 +56,8 @@ export class FingerprintCache<T extends object> implements CacheBackend<T> {
       if (entry >= this.#used.length) this.#used = widened(this.#used, this.#texts.capacity);
       this.#digests.add(h0, h1, h2);
     } catch (error) {
-      // There is no memory to grow. A text without its digest could not be deleted, and would shift all later entries.
+      // No memory to grow: remove the text, which without its digest could not be deleted, and would shift later
+      // entries.
       this.#texts.remove(entry);
       throw error;
     }
@@ -99,7 +100,7 @@ export class FingerprintCache<T extends object> implements CacheBackend<T> {
     );
   }
 
-  /** Whether the entry was used since its last turn; clears the mark. */
+  /** Whether the entry was used since the hand last passed; clears the mark. */
   #takeUse(entry: number): boolean {
     const used = this.#used[entry] !== 0;
     this.#used[entry] = 0;

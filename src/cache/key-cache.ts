@@ -1,14 +1,14 @@
 /**
- * Caches what a store found, and what it did not find. Store clauses 8 and 9.
+ * Caches keys that a store found, and misses. Store clauses 8 and 9.
  *
- * How values are stored is decided here only: each key is one object, found by a keyed fingerprint of its text, and
- * what many keys have in common is stored once.
+ * Only this module decides how keys are stored: each key is one object, found by a keyed fingerprint of its text, and
+ * values that many keys share are stored once.
  *
- * Why one form: keys packed in rows of numbers, with those in use as objects in a second tier, were found in 259 ns
- * where this takes 401 (any 4,096 of 400,000), in 321 where it takes 483 (any of 10,000), and in 1,143 where it takes
- * 1,146 (any of 400,000); SHA-256 of the key took 308. Medians of CPU time in turns in one process, on a busy machine.
- * They took 121 bytes a key beyond its text, and this takes 256. A new field that was left out of the packed form made
- * keys VALID that its check refuses.
+ * Why one form: the alternative packed keys in rows of numbers, and kept the keys in use as objects in a second tier.
+ * It found a key in 259 ns instead of 401 (any 4,096 of 400,000), 321 instead of 483 (any of 10,000), and 1,143 instead
+ * of 1,146 (any of 400,000); SHA-256 of the key took 308. These are medians of CPU time, measured in turns in one
+ * process on a busy machine. It took 121 bytes per key beyond its text, this form takes 256. But a new field left out
+ * of the packed form made keys VALID that its check refuses.
  */
 import type { KeyRecord, RowChange, Store } from "../contracts/store.js";
 import type { MaybePromise } from "../contracts/types.js";
@@ -23,24 +23,21 @@ import { FingerprintCache } from "./fingerprint-cache.js";
 export interface CacheOptions {
   /** Records kept, 1…10_000_000; default 100_000. */
   readonly size?: number;
-  /**
-   * Milliseconds for which a record is used while the store notifies no change, 1…2^53 − 1; default `Infinity`: without
-   * end.
-   */
+  /** Milliseconds for which a record is used unless the store notifies a change, 1…2^53 − 1; default `Infinity`. */
   readonly ttl?: number;
   /**
-   * Milliseconds for which a miss is used, 1…60_000; default 1_000. For as long, calls for a key that is being found
-   * wait for that find instead of making their own, unless something changed since it began.
+   * Milliseconds for which a miss is used, 1…60_000; default 1_000. For as long, calls for a key that is already being
+   * looked up wait for that look-up instead of starting their own, unless something changed since it began.
    */
   readonly missTtl?: number;
   /**
-   * How cached keys are found: by a keyed fingerprint of the presented text, 96 bits (default, `tag`), or by their
-   * SHA-256, which each call then computes: slower by a hash and a look-up, and no key is found by a fingerprint.
+   * How cached keys are found. `tag` (default): by a keyed fingerprint of the presented text, 96 bits. `digest`: by
+   * SHA-256, without fingerprints; each call is slower by a hash and a look-up.
    */
   readonly by?: "tag" | "digest";
 }
 
-/** Cached keys looked through per second for changes of rows that keys refer to; beyond that the cache is emptied. */
+/** Most cached keys examined per second for changes of rows that keys refer to; beyond that the cache is emptied. */
 const MAX_EXAMINED = 10_000_000;
 
 /** The bounds of {@link CacheOptions}. */
@@ -52,7 +49,7 @@ export const CACHE_OPTIONS = {
   by: oneOf("tag", "digest"),
 } as const satisfies Record<keyof CacheOptions, Check>;
 
-/** Finds keys, in the form that `prepare` returns for their records. */
+/** Finds keys, in the form that `prepare` makes of their records. */
 export interface RecordCache<T> {
   /**
    * @param digestOf the native digest of `text`; not called when the text is cached
@@ -65,14 +62,14 @@ export interface RecordCache<T> {
 
 /** Finds keys as verifications need them. */
 export interface KeyCache extends RecordCache<CachedKey> {
-  /** The same form of a record that was found elsewhere; it is not cached. */
+  /** The cached form of a record that was found elsewhere; does not cache it. */
   prepare(record: KeyRecord): CachedKey;
 }
 
 /**
  * @param options validated by the caller, with {@link CACHE_OPTIONS}
- * @remarks {@link createGuardedReads} decides what is kept; a hit costs the fingerprint of the text, two memory reads
- * and the store's `pollChanges`
+ * @remarks {@link createGuardedReads} decides which results are kept; a hit costs the text's fingerprint, two memory
+ *   reads and the store's `pollChanges`
  */
 export function createKeyCache(store: Store, options: CacheOptions = {}): KeyCache {
   const prepare = createPreparer();
@@ -81,9 +78,9 @@ export function createKeyCache(store: Store, options: CacheOptions = {}): KeyCac
 
 /**
  * Exported for its tests.
- * @param prepare called once per fill: creates the value that `find` returns; it must depend on nothing but the record
+ * @param prepare creates the value that `find` returns; called once per fill, and must depend only on the record
  * @param options validated by the caller, with {@link CACHE_OPTIONS}
- * @param madeOf the rows that a value was made of; `undefined`: unknown, so that a change of any row drops it
+ * @param madeOf the rows that a value was made of; `undefined`: unknown, so a change of any row drops the value
  */
 export function createRecordCache<T extends object>(
   store: Store,
@@ -124,7 +121,7 @@ export function createRecordCache<T extends object>(
     if (hit !== undefined) return hit;
     return fillBy(text, digestOf(text));
   };
-  // These are separate functions, since a function that contains a closure allocates for it at every call.
+  // Separate functions, since a function that contains a closure allocates for it at every call.
   const fillBy = (text: string, digest: MaybePromise<string>): MaybePromise<T | undefined> =>
     typeof digest === "string" ? fill(text, digest) : digest.then((resolved) => fill(text, resolved));
   const lookUpAfter = (

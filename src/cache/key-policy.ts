@@ -1,7 +1,7 @@
 /**
- * What many keys have in common, stored once for all of them: these few objects stay in the processor's cache. The
- * table of fields lists the shared fields; policies are compared by one text made of all of them, so that no field can
- * be left out of the comparison.
+ * The values that many keys have in common, stored once: these few objects stay in the processor's cache. The table of
+ * fields lists the shared fields. Policies are compared by one text made of all shared fields, so that no field can be
+ * left out.
  */
 import { createGrants, type Grants, type Query } from "../access/permission-query.js";
 import { type FieldsThat, KEY_FIELDS } from "../contracts/key-fields.js";
@@ -11,21 +11,21 @@ import { copyFields, ownProperty } from "../lib/check-options.js";
 import { GrowingLru } from "../lib/growing-lru.js";
 import type { LimitKind } from "../ratelimit/applied-limits.js";
 
-/** Of the permissions that a result lists, as JSON: what a key may be given when it is written. */
+/** Most bytes of permissions, as JSON, that a result lists: the most that a key may have when it is written. */
 const MAX_LISTED_BYTES = 1_048_576;
 
 /** Permissions and roles. */
 export class GrantSet {
   readonly #grants: Grants;
   /**
-   * The identity of the last query, not the query: compiled, a thousand characters take 20 kB, which a key would
-   * otherwise keep alive.
+   * The mark of the last query, not the query itself: a compiled query of a thousand characters takes 20 kB, which the
+   * key would keep alive.
    */
   #asked: symbol | undefined;
   #satisfied = false;
   /**
-   * Each result gets copies: `slice` of a frozen array takes 310 ns, of these 9 ns. The lists themselves are never
-   * returned. Permissions that are too long to list are `undefined`: the roles of a key grew after it had them.
+   * Results get copies, never the lists themselves. Not frozen: `slice` of a frozen array takes 310 ns, of these 9 ns.
+   * `undefined`: the permissions are too long to list, because the key's roles grew after it got them.
    */
   readonly #permissions: string[] | undefined;
   readonly #roles: string[];
@@ -36,7 +36,10 @@ export class GrantSet {
     this.#roles = [...roles];
   }
 
-  /** Whether it satisfies a query. The last query is cached: an application uses few, and the result never changes. */
+  /**
+   * Whether the grants satisfy a query. The last result is cached: an application uses few queries, and results never
+   * change.
+   */
   satisfies(query: Query): boolean {
     if (this.#asked !== query.mark) {
       this.#satisfied = query.satisfiedBy(this.#grants);
@@ -45,12 +48,12 @@ export class GrantSet {
     return this.#satisfied;
   }
 
-  /** Whether a grant covers a permission by its name. */
+  /** Whether a grant covers the permission of this name. */
   covers(name: string): boolean {
     return this.#grants.covers(name);
   }
 
-  /** All permission names, in a new list; `undefined`: they make more than 1 MiB of JSON. */
+  /** All permission names, in a new list; `undefined`: they take more than 1 MiB of JSON. */
   copyPermissions(): string[] | undefined {
     return this.#permissions?.slice();
   }
@@ -61,29 +64,29 @@ export class GrantSet {
   }
 }
 
-/** Slugs are ASCII without characters that JSON escapes: each takes its length, two quotes and a comma. */
+/** Slugs are ASCII without characters that JSON escapes: each takes its length plus two quotes and a comma. */
 function isListed(permissions: readonly string[]): boolean {
   let bytes = 0;
   for (const { length } of permissions) bytes += length + 3;
   return bytes <= MAX_LISTED_BYTES;
 }
 
-/** The fields of a record that are shared as they are. */
+/** The fields of a record that are shared unchanged. */
 export type PolicyField = FieldsThat<{ record: "policy" }>;
 type PolicyValues = { readonly [K in PolicyField]: KeyRecord[K] };
 
-/** The part of a key that others may share. Immutable, except for what {@link GrantSet} caches. */
+/** The part of a key that keys may share. Immutable, except for the cache in {@link GrantSet}. */
 export interface KeyPolicy extends PolicyValues {
   readonly grants: GrantSet;
   /** The key's limits, without their ids. */
   readonly limits: readonly LimitKind[];
-  /** The only one of them, if it is automatic. */
+  /** The limit, if there is only one and it is automatic. */
   readonly onlyLimit: LimitKind | undefined;
 }
 
 /**
  * Most policies, and most grant sets, in the cache; a key keeps its policy alive. The length of all names is bounded
- * too: one of 1,000 permissions takes 140 kB, and 10,000 of those were 1.4 GB for keys no longer cached.
+ * too: a policy of 1,000 permissions takes 140 kB, so 10,000 took 1.4 GB for keys no longer cached.
  */
 const MAX_POLICIES = 10_000;
 const MAX_NAME_UNITS = 4_000_000;
@@ -118,11 +121,11 @@ export function internPolicies(fields: readonly PolicyField[]): (record: KeyReco
 }
 
 /**
- * Most permissions of a list that is compared by its text: that of 100,000 took 60 ms to make and to look up, in one
- * turn of the event loop. Longer lists are compared with the last few, name by name.
+ * Most permissions of a list that is compared by its text: with 100,000, making the text and looking it up took 60 ms
+ * in one tick of the event loop. Longer lists are compared with the last few, name by name.
  */
 const MAX_NAMED = 4_096;
-/** As many texts of 100,000 names as {@link MAX_NAME_UNITS} has space for. */
+/** Long lists kept: as many of 100,000 names as fit {@link MAX_NAME_UNITS}. */
 const MAX_LONG = 4;
 
 function internLongGrants(): (record: KeyRecord) => GrantSet {
@@ -143,12 +146,12 @@ function isSameList(a: readonly string[], b: readonly string[]): boolean {
   return a === b || (a.length === b.length && a.every((name, i) => name === b[i]));
 }
 
-/** The list itself, or a sorted copy if it may change: it is of a store of the program's own then. */
+/** The list itself, or a sorted, frozen copy if it is not frozen, as in a store of the program's own. */
 function frozen(list: readonly string[]): readonly string[] {
   return Object.isFrozen(list) ? list : Object.freeze([...list].sort());
 }
 
-/** {@link MAX_POLICIES}; + 1, since lru-cache rejects a size of 0: names may be empty */
+/** Bounded as {@link MAX_POLICIES} says. Lengths + 1, since lru-cache rejects a size of 0, and names may be empty. */
 function policyCache<T extends object>(): GrowingLru<T> {
   return new GrowingLru<T>({
     max: MAX_POLICIES,
@@ -169,8 +172,8 @@ function toPolicy(fields: readonly PolicyField[], record: KeyRecord, grants: Gra
 }
 
 /**
- * Whether a record equals a policy in all but permissions and roles. Written as loops, since each find that is not
- * cached calls it.
+ * Whether a record equals a policy except for permissions and roles. Written with loops, since every uncached find
+ * calls it.
  */
 function hasSameRest(fields: readonly PolicyField[], policy: KeyPolicy, record: KeyRecord): boolean {
   for (const field of fields) {
@@ -199,18 +202,20 @@ function isSame(a: unknown, b: unknown): boolean {
   );
 }
 
-/** Whether it is an object or an array. */
+/** Whether a value is an object or an array. */
 const isComposite = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === "object" && value !== null;
 
-/** The text of a policy without its grants, which follow on separate lines; the number of limits says on which. */
+/**
+ * The text of a policy up to its grants. It begins with the number of limits, so that it is clear where grants begin.
+ */
 function nameRest(fields: readonly PolicyField[], record: KeyRecord): string {
   const values = fields.map((field) => nameValue(ownProperty(record, field)));
   const limits = record.ratelimits.map((limit) => LIMIT_FIELDS.map((field) => nameValue(limit[field])).join(" "));
   return [`${limits.length} ${values.join(" ")}`, ...limits].join("\n");
 }
 
-/** A text that is unique to the value. JSON alone is not enough: it writes NaN and absent items as null. */
+/** A text that is unique to the value. JSON is not: it writes NaN and absent items as null. */
 function nameValue(value: unknown): string {
   if (typeof value === "string") return JSON.stringify(value);
   if (!isComposite(value)) return String(value);
@@ -220,10 +225,7 @@ function nameValue(value: unknown): string {
 
 const NO_SPACES = /^\S+$/;
 
-/**
- * The text of a list of permissions and roles: keys have the same text only if they have the same permissions and
- * roles.
- */
+/** The text of permissions and roles: two keys have the same text only if they have the same permissions and roles. */
 function nameGrants({ permissions, roles }: KeyRecord): string {
   // The keyring creates no names with spaces, but a store may hold some: JSON, which takes 430 ns instead of 170,
   // keeps them distinct.
@@ -237,16 +239,15 @@ const HELD = 64;
 const HELD_PERMISSIONS = 64_000;
 
 /**
- * Caches the last value made for a record with the same list objects of permissions and roles: tried before the
- * record's text is built.
+ * Caches the last value made for the same list objects of permissions and roles. It is tried before a record's text is
+ * built.
  *
  * Why: a store that shares the lists among its records returns the same objects again and again. A verification whose
- * record is read from SQLite took 11.8 µs with a text built and looked up each time, and takes 10.3 with a few fields
- * compared instead. Lists that are not frozen may change, so they are not used. The reference implementation is the
- * search by text (`cached-key.test.ts`).
- * Exported for its tests.
- * @param find the slow way, which is right for every record
- * @param fits whether a value of a record with the same lists is also that of this record
+ * record is read from SQLite took 11.8 µs when the text was built and looked up each time, and takes 10.3 µs when a few
+ * fields are compared instead. Lists that are not frozen may change, so they are not cached. The reference
+ * implementation is the search by text (`cached-key.test.ts`). Exported for its tests.
+ * @param find the slow way, correct for every record
+ * @param fits whether a value made for another record with the same lists is right for this record
  */
 export function memoizeByListIdentity<T>(
   find: (record: KeyRecord) => T,
