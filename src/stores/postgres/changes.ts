@@ -1,10 +1,12 @@
 /**
- * Polls the changes of other nodes and tells the listeners here, missing none however late a transaction commits.
+ * Polls the changes of other nodes and notifies listeners of this node. No change is missed, however late its
+ * transaction commits.
  *
- * Each poll asks for the changes that the snapshot of the poll before could not see. Why not by a sequence: a number is
- * taken before its transaction commits, so that a reader who has seen 8 may never see 7.
+ * Each poll asks for the changes that the previous poll's snapshot could not see. Why not by a sequence: a number is
+ * taken before its transaction commits, so a reader who has seen 8 might never see 7.
  *
- * Times are monotonic, and count from the start of a poll: a node that was stopped asks before it trusts.
+ * The age of a poll is monotonic and counts from its start, so a node that was suspended polls before it trusts its
+ * cache.
  */
 import { isKeystileError, KeystileError } from "../../contracts/errors.js";
 import { isFoundWithKeys } from "../../contracts/row-changes.js";
@@ -17,29 +19,32 @@ import { toStoreError } from "./errors.js";
 import type { PostgresSettings } from "./options.js";
 import { SCHEMA_VERSION } from "./schema.js";
 
-/** What polling and listening have come to, for `status()`. */
+/** State of polling and listening, for `status()`. */
 export interface ChangesState {
   /** When the last successful poll began, monotonic milliseconds; -Infinity: never. */
   readonly polledAt: number;
-  /** Whether other nodes' doorbells are heard. */
+  /** Whether notifications of other nodes are received. */
   readonly isListening: boolean;
   readonly polls: number;
   readonly failedPolls: number;
-  /** Times that every cache was dropped: the server restarted or recovered, or this node was away for too long. */
+  /** Times that all caches were dropped: the server restarted or recovered, or this node did not poll for too long. */
   readonly resets: number;
 }
 
-/** More changes than this are "all". */
+/** If a poll returns more changes, it counts as a change of "all". */
 const MAX_CHANGES = 1_000;
-/** Transactions of this node that are remembered until a poll returns them; beyond that they are notified twice. */
+/**
+ * Most transactions of this node that are remembered until a poll returns them; beyond that, changes are notified
+ * twice.
+ */
 const MAX_OWN = 10_000;
-/** How long changes are kept for nodes that do not poll, as an interval, and how often old ones are removed. */
+/** How long changes are kept for nodes that do not poll (SQL interval), and how often old ones are removed. */
 const KEPT = "1 hour";
 const PRUNE_EVERY_MS = 600_000;
-/** How long after a failed poll another one is started that no call waits for. */
+/** Pause after a failed poll before the next background poll. */
 const RETRY_MS = 50;
 
-/** The row of a poll; NULL where the type says text: a standby. */
+/** The row of a poll. On a standby some columns are NULL. */
 type PollRow = Readonly<
   Record<
     "snapshot" | "replica" | "started" | "lifetime" | "version" | "store_id" | "standbys" | "pruned" | "changes",
@@ -48,9 +53,9 @@ type PollRow = Readonly<
 >;
 
 /**
- * What the last snapshot could not see: transactions that began after it, and those that ran meanwhile. Not all since
- * the oldest of these, which may run for days. Those beyond this snapshot are another server's, from which the tables
- * were restored.
+ * Returns changes that the last snapshot could not see: of transactions that began after it, and of those in progress
+ * then. Not of all since the oldest in progress, which may run for days. Ids beyond the current snapshot are left out:
+ * they are of another server, from which the tables were restored.
  */
 const pollOf = (s: string): Statement => ({
   isRead: true,
@@ -78,9 +83,9 @@ export class Changes {
   readonly #pruneStatement: Statement;
   readonly #bell: Doorbell;
   readonly #listeners = createListeners<Change>();
-  /** Transactions of this node that were notified when they were made. */
+  /** Transactions of this node whose changes were already notified. */
   readonly #own = new Set<string>();
-  /** What the last poll found. */
+  /** The row of the last poll. */
   #seen: PollRow | undefined;
   #inFlight: { readonly began: number; readonly done: Promise<void> } | undefined;
   #opening: Promise<void> | undefined;
@@ -88,12 +93,12 @@ export class Changes {
   #polls = 0;
   #failedPolls = 0;
   #resets = 0;
-  /** Whether the last poll found nobody, and when the last one failed. */
+  /** Whether the last poll could not reach the server, and when a poll last failed. */
   #isOutOfReach = false;
   #failedAt = -Infinity;
-  /** Random, so that nodes that live for less than the interval prune as well, and not all at once. */
+  /** Starts at random, so that nodes that run for less than the interval prune too, and not all at once. */
   #prunedAt = performance.now() - Math.random() * PRUNE_EVERY_MS;
-  /** Whether another node rang after the poll in flight had begun: its snapshot may be older. */
+  /** Whether another node rang after the poll in flight began, whose snapshot may be older than the change. */
   #hearsAgain = false;
   /** Whether a call has polled: a node without calls polls nothing. */
   #isUsed = false;
@@ -134,13 +139,13 @@ export class Changes {
     if (when === "anew") return this.#pollAnew();
     const age = performance.now() - this.#polledAt;
     if (age < soft) return undefined;
-    // While it is known to be out of reach, what may be served stale waits for nothing.
+    // While the server is known to be out of reach, calls that may be served stale do not wait.
     if (age < bound || (this.#isOutOfReach && age < bound + serveStale)) {
       this.#startSoon();
       return undefined;
     }
     const current = this.#inFlight;
-    // A poll that began within the bound tells enough.
+    // A poll that began within the bound is recent enough.
     const polled =
       current !== undefined && performance.now() - current.began >= bound
         ? this.#pollAnew()
@@ -159,7 +164,7 @@ export class Changes {
    * @param rings whether other nodes are rung at once
    */
   made(what: readonly string[], xid: string, rings: boolean): void {
-    // No poll returns a transaction that told of nothing.
+    // A poll never returns a transaction without changes.
     if (what.length === 0) return;
     if (this.#own.size >= MAX_OWN) this.#own.clear();
     this.#own.add(xid);
@@ -172,7 +177,7 @@ export class Changes {
     this.#listeners.notify(["all"]);
   }
 
-  /** Resolves once nothing is listened to, or after the time that a call may take. */
+  /** Resolves once listening has ended, or after the time that a call may take. */
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#listeners.clear();
@@ -250,7 +255,7 @@ export class Changes {
   /** A poll that begins after this call. */
   #pollAnew(): Promise<void> {
     return new Promise((resolve, reject) => {
-      // The poll before it may stall for as long as this call may take.
+      // The poll in flight may stall for the whole time of this call.
       const timer = setTimeout(() => reject(toStoreError({ kind: "timeout" }, true)), this.#settings.timeout);
       const before = this.#inFlight?.done.catch(() => undefined) ?? Promise.resolve();
       before
@@ -273,7 +278,7 @@ export class Changes {
   }
 }
 
-/** @throws KeystileError: this server, or its tables, cannot be used */
+/** @throws KeystileError if this server or its tables cannot be used */
 function assertUsable(
   { replica, version, standbys }: Readonly<Record<"replica" | "version" | "standbys", string>>,
   durability: PostgresSettings["durability"],
@@ -302,7 +307,7 @@ function assertUsable(
 
 const isOutage = (error: unknown): boolean => isKeystileError(error) && error.code === "STORE_UNAVAILABLE";
 
-/** The first transaction that a snapshot does not know, which never decreases on one server. */
+/** The first transaction id that a snapshot does not know. It never decreases on one server. */
 function nextOf(snapshot: string): bigint {
   return BigInt(snapshot.split(":")[1] ?? "0");
 }
@@ -313,7 +318,7 @@ function* decoded(what: Iterable<string>): Iterable<Change> {
     const table = text.slice(1, space);
     if (text.startsWith("=")) yield { digest: text.slice(1) };
     else if (text.startsWith("#") && isFoundWithKeys(table)) yield { table, id: text.slice(space + 1) };
-    // Also what a later version tells of.
+    // Also changes that only a later version knows.
     else yield text === "created" ? text : "all";
   }
 }

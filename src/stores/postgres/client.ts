@@ -1,6 +1,6 @@
 /**
- * Runs statements on any PostgreSQL client, each within a deadline: reads whose connection was lost run once more, and
- * errors are those of the store contract. No value of a statement gets into an error.
+ * Runs statements on any PostgreSQL client, each within a deadline. A read whose connection was lost runs once more.
+ * Errors are those of the store contract, and never contain a statement's values.
  */
 import type { MaybePromise } from "../../contracts/types.js";
 import { KeystileError } from "../../contracts/errors.js";
@@ -10,12 +10,12 @@ import { type Failure, failureOf, toStoreError } from "./errors.js";
 import { createSlots, NoSlot, type Slots } from "./slots.js";
 import { clearTimeout, setTimeout } from "../../lib/timers.js";
 
-/** A row as clients return it. Every column that keystile selects is text or null. */
+/** A row as clients return it. All columns that keystile selects are text or null. */
 export type PostgresRow = Readonly<Record<string, unknown>>;
 
 /**
- * What the store needs of a client: a `Pool` of `pg`, a PGlite, or two lines around any other. Each call may use
- * another connection.
+ * The methods that the store needs of a client: a `Pool` of `pg`, a PGlite, or two lines around any other. Each call
+ * may use another connection.
  */
 export interface PostgresClient {
   /**
@@ -26,13 +26,14 @@ export interface PostgresClient {
    */
   query(text: string, values: (string | null)[]): Promise<unknown>;
   /**
-   * Listens on a channel, on a connection that stays. Optional: without it changes of other nodes are polled.
-   * @returns, or resolves with, what ends it: a function, or an object with `unlisten()`
+   * Listens on a channel, on a connection that stays open. Optional: without it, other nodes' changes are found only by
+   * polling.
+   * @returns, or resolves with, a function that ends the listening, or an object with `unlisten()`
    */
   listen?(channel: string, onNotify: (payload: string) => void): unknown;
 }
 
-/** A `Pool` of `pg`, as far as the store uses it: named statements, and a connection that listens. */
+/** The part of a `Pool` of `pg` that the store uses: for named statements, and for a connection that listens. */
 interface Pool extends PostgresClient {
   readonly totalCount: number;
   readonly options?: { readonly max?: number; readonly allowExitOnIdle?: boolean };
@@ -44,24 +45,27 @@ interface PoolClient {
   on(event: string, listener: Listener): unknown;
   removeListener(event: string, listener: Listener): unknown;
   release(destroy?: boolean): void;
-  /** Absent where the pool's client is not of JavaScript. */
+  /** Absent in a pool of native clients. */
   unref?(): void;
 }
 
-/** A statement, and whether it may be sent again if its answer was lost. */
+/** A statement. `isRead`: it may be sent again if its answer was lost. */
 export interface Statement {
   readonly text: string;
   readonly isRead: boolean;
-  /** Whose slots it takes, where `isRead` does not say it: polls must not wait for finds, a read may commit. */
+  /**
+   * The kind of its slots, if not given by `isRead`: polls must not wait for finds, and a repeatable statement may
+   * write.
+   */
   readonly lane?: Lane;
 }
 type Lane = "write" | "read" | "poll";
 
 /**
  * A statement that writes.
- * @param result what it computes
- * @param lockMs for which it waits for a lock; then it fails, and nothing was changed
- * @param query what the result reads from
+ * @param result the SQL expression to compute
+ * @param lockMs milliseconds that it waits for a lock; then it fails, and nothing was changed
+ * @param query SQL before the SELECT, such as WITH, that the result reads from
  */
 export function writing(result: string, lockMs: number, query = ""): Statement {
   const waits = `pg_catalog.set_config('lock_timeout', '${Math.max(1, Math.floor(lockMs))}', true)`;
@@ -73,56 +77,56 @@ export type EndListening = () => MaybePromise<void>;
 export interface Session {
   /**
    * Runs a statement.
-   * @throws (rejects with) KeystileError STORE_UNAVAILABLE within the deadline, and what `toStoreError` says
+   * @throws (rejects with) KeystileError STORE_UNAVAILABLE within the deadline, and other errors of `toStoreError`
    */
   run(statement: Statement, ...values: (string | null)[]): Promise<readonly PostgresRow[]>;
   /**
    * Listens, if the client can.
    * @param onLost called once if the connection ends
-   * @returns what ends it, and never throws or rejects; `undefined`: this client does not listen
+   * @returns a function that ends the listening, and never throws or rejects; `undefined`: this client cannot listen
    */
   listen(channel: string, onNotify: (payload: string) => void, onLost: () => void): Promise<EndListening | undefined>;
-  /** Forgets statements that did not respond. */
+  /** Stops asking about statements that did not respond. */
   close(): void;
 }
 
 export interface SessionOptions {
   /** Milliseconds for a whole call, its retries included. */
   readonly timeout: number;
-  /** Whether statements are named, where the client can. */
+  /** Whether statements are named (prepared), if the client can do it. */
   readonly prepared: boolean;
-  /** Most statements that write at once, those included that did not respond. */
+  /** Most statements that write at once, including those that did not respond. */
   readonly maxWrites: number;
 }
 
 /** Times that a statement is sent again after a deadlock or a serialisation failure, which changed nothing. */
 const MAX_RETRIES = 5;
-/** The longest pause before the first of them, milliseconds; it doubles each time. */
+/** The longest pause before the first retry, milliseconds; it doubles each time. */
 const RETRY_MS = 10;
-/** Polls at once: one may be on a backend that does not go on. */
+/** Polls at once: one of them may hang. */
 const POLLS = 2;
-/** Reads at once of a client whose connections cannot be counted. */
+/** Reads at once on a client that is not a pool. */
 const READS = 16;
-/** Milliseconds between two questions whether statements that did not respond are still running. */
+/** Milliseconds between two checks whether statements that did not respond are still running. */
 const PROBE_MS = 200;
-/** How far the server's and this node's durations of one statement may be apart, milliseconds. */
+/** Largest difference between the server's and this node's age of the same statement, milliseconds. */
 const PROBE_SLACK_MS = 1_000;
 /**
- * Statements of this role that the server is running, with their age. By text and age: behind a pooler a connection has
- * no process of its own.
+ * Statements of this role that the server is running, with their age. Compared by text and age, since behind a pooler a
+ * connection has no server process of its own.
  */
 const RUNNING = `SELECT a.query AS text,
     (extract(epoch FROM pg_catalog.clock_timestamp() - a.query_start) * 1000::numeric)::bigint::text AS age
   FROM pg_catalog.pg_stat_activity a
   WHERE a.state = 'active' AND a.query <> '' AND a.usename = current_user AND a.datname = pg_catalog.current_database()`;
 
-/** A statement on its way. */
+/** A statement that was sent, or waits for a connection. */
 interface Sent {
   readonly result: Promise<unknown>;
-  /** Gives up waiting for it. @returns when it was sent, if it was; if not, it never will be */
+  /** Gives up waiting for it. @returns when it was sent; `undefined`: it was not sent, and never will be */
   drop(): number | undefined;
 }
-/** A statement that did not respond in time, and whose slots it keeps. */
+/** A statement that did not respond in time, and still holds one of `slots`. */
 interface Stalled {
   readonly text: string;
   readonly began: number;
@@ -148,7 +152,7 @@ export function createSession(client: PostgresClient, { timeout, prepared, maxWr
     const began = performance.now();
     return { result: (async () => client.query(text, values))(), drop: () => began };
   };
-  /** Gives slots back once the server no longer runs what held them. Takes none: it must run when all are taken. */
+  /** Frees the slots of statements that the server no longer runs. Takes no slot: it must run when all are taken. */
   const probe = async (): Promise<void> => {
     if (isProbing) return;
     isProbing = true;
@@ -160,18 +164,18 @@ export function createSession(client: PostgresClient, { timeout, prepared, maxWr
         const now = performance.now();
         for (const one of stalled) {
           const isIt = ({ text, age }: PostgresRow): boolean =>
-            // The server keeps the beginning of a long text.
+            // The server shows only the beginning of a long text.
             one.text.startsWith(text as string) && Math.abs(now - one.began - Number(age)) < PROBE_SLACK_MS;
           if (!rows.some(isIt) && stalled.delete(one)) one.slots.recover();
         }
       } catch {
-        // Out of reach: whether they are running is unknown as before.
+        // The server is out of reach: the statements may still be running.
         sent.drop();
       }
     }
     isProbing = false;
   };
-  /** One try. Rejects with what {@link readFailure} reads. */
+  /** One try. {@link readFailure} reads its errors. */
   const attempt = async (
     { text, isRead, lane = isRead ? "read" : "write" }: Statement,
     values: (string | null)[],
@@ -208,14 +212,15 @@ export function createSession(client: PostgresClient, { timeout, prepared, maxWr
         } catch (error) {
           if (error instanceof KeystileError) throw error;
           const failure = readFailure(error);
-          // A pooler that gives each statement another connection: nothing was run. Others may have failed meanwhile.
+          // A pooler gave the statement another connection, and nothing was run. Parallel calls may already have seen
+          // it.
           if (failure.kind === "unprepared" && name !== undefined) isNamed = false;
           else if (!mayRetry(failure, statement, tries) || performance.now() >= deadline)
             throw toStoreError(failure, statement.isRead);
-          // Those that met each other do not meet again.
+          // A random pause, so that conflicting statements do not meet again.
           if (failure.kind === "conflict") {
             const ms = Math.random() * RETRY_MS * 2 ** tries;
-            // Keeps the process alive, as the pool may not: somebody waits for the call.
+            // This timer keeps the process alive for the waiting caller; the pool may not.
             await new Promise((again) => setTimeout(again, ms));
           }
         }
@@ -231,7 +236,7 @@ export function createSession(client: PostgresClient, { timeout, prepared, maxWr
           if (typeof ended === "function") await (ended as () => unknown)();
           else if (isUnlisten(ended)) await ended.unlisten();
         } catch {
-          // The client's connection has ended, and its listening with it.
+          // The client's connection has ended, and the listening with it.
         }
       };
     },
@@ -241,7 +246,7 @@ export function createSession(client: PostgresClient, { timeout, prepared, maxWr
   };
 }
 
-/** The call did not settle in time. */
+/** The statement did not settle in time. */
 class Timeout extends Error {}
 
 function readFailure(error: unknown): Failure {
@@ -250,9 +255,9 @@ function readFailure(error: unknown): Failure {
 }
 
 /**
- * Writes have at most half of what a pool has beside two connections for polls: reads always find one, and with what
- * did not respond a node has no more statements on the server than the pool may have connections, unless that is less
- * than four. Beside them it listens, and asks what is still running.
+ * Two connections of a pool are for polls. Of the others, writes take at most half, so that reads always find one. A
+ * node has no more statements on the server than the pool has connections, hung ones included, unless the pool has
+ * fewer than five. Listening and {@link RUNNING} come on top.
  */
 function lanesOf(pool: Pool | undefined, maxWrites: number): Readonly<Record<Lane, Slots>> {
   const shared = pool === undefined ? READS + maxWrites : (pool.options?.max ?? 10) - 2;
@@ -276,7 +281,7 @@ function within<T>(promise: Promise<T>, ms: number): Promise<T> {
   });
 }
 
-/** Keeps no process alive. */
+/** Resolves after a pause, without keeping the process alive. */
 function pause(ms: number): Promise<void> {
   return new Promise((resolve) => {
     const timer: unknown = setTimeout(resolve, ms);
@@ -287,9 +292,9 @@ function pause(ms: number): Promise<void> {
 /**
  * Takes a connection out of the pool.
  *
- * Why not by the promise of `connect()`: the pool takes its own listener of errors away first, and the server may end a
- * session in the packet in which it says that it is ready. An error that nobody listens for ends the program.
- * @param listen adds the listeners, of errors above all; runs before the connection's next event
+ * Why not with the promise of `connect()`: the pool removes its own error listener first, and the server may end a
+ * session in the same packet that says it is ready. An error without a listener ends the program.
+ * @param listen adds listeners, above all for errors; runs before the connection's next event
  */
 function borrow(pool: Pool, listen: (client: PoolClient) => void): Promise<PoolClient> {
   return new Promise((resolve, reject) => {
@@ -305,7 +310,9 @@ function borrow(pool: Pool, listen: (client: PoolClient) => void): Promise<PoolC
   });
 }
 
-/** Runs a statement on a connection of the pool. One that is dropped, or failed, is not lent again. */
+/**
+ * Runs a statement on a connection of the pool, which is closed if the statement is dropped or the connection fails.
+ */
 function sendTo(pool: Pool, statement: object): Sent {
   let isDropped = false;
   let held: PoolClient | undefined;
@@ -317,7 +324,7 @@ function sendTo(pool: Pool, statement: object): Sent {
     held = undefined;
   };
   const run = async (): Promise<unknown> => {
-    // The statement rejects as well.
+    // The error is ignored here, since the statement rejects too.
     held = await borrow(pool, (client) => client.on("error", ignore));
     if (isDropped) {
       giveBack(false);
@@ -330,7 +337,7 @@ function sendTo(pool: Pool, statement: object): Sent {
       return result;
     } catch (error) {
       const { kind } = failureOf(error);
-      // What the server refused leaves the connection as it was.
+      // A statement that the server refused leaves the connection usable.
       giveBack(kind !== "server" && kind !== "conflict");
       throw error;
     }
@@ -352,8 +359,8 @@ function mayRetry({ kind }: Failure, { isRead }: Statement, tries: number): bool
 }
 
 /**
- * The name says the text: a pooler may hand a connection from one program to another. `undefined`: this runtime digests
- * by promise alone.
+ * A name derived from the text: with a pooler, programs share connections and their statements. `undefined`: this
+ * runtime has only asynchronous digests.
  */
 function nameOf(text: string): string | undefined {
   const digest = digestText("sha256", text, "hex");
@@ -378,7 +385,7 @@ function isUnlisten(value: unknown): value is { unlisten(): unknown } {
   );
 }
 
-/** One connection of the pool listens, unless it is the only one. */
+/** Listens on one connection of the pool, unless it is the only one. */
 async function listenOn(
   pool: Pool,
   channel: string,
@@ -390,7 +397,7 @@ async function listenOn(
   const end = (client: PoolClient) => {
     if (!isOpen) return;
     isOpen = false;
-    // Destroyed: a connection that listens must not be lent again.
+    // Destroyed, because a connection that listens must not be lent again.
     client.release(true);
   };
   const client = await borrow(pool, (borrowed) => {
@@ -411,7 +418,7 @@ async function listenOn(
     end(client);
     throw error;
   }
-  // It is never idle to the pool.
+  // The pool never considers it idle, so without this it would keep the process alive.
   if (pool.options?.allowExitOnIdle === true) client.unref?.();
   return () => end(client);
 }

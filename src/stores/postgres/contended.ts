@@ -1,12 +1,12 @@
 /**
- * Calls on accounts, in groups of which a locked account stops no other: a group that met a lock is sent again without
- * waiting for any. Calls on an account that was locked go apart, in groups of their own, until it is free.
+ * Groups calls on accounts so that a locked account delays only its own calls. A group that met a lock is sent again
+ * without waiting for locks. Calls on a locked account are then sent in separate groups until it is free.
  */
 import { isLockTimeout, toStoreError } from "./errors.js";
 import { createGroups, type Grouped } from "./groups.js";
 import { setTimeout } from "../../lib/timers.js";
 
-/** Instead of a result: another session holds what the call needs. Nothing was changed. */
+/** In place of a result: another session holds a lock that the call needs. Nothing was changed. */
 export const LOCKED = "locked";
 
 export interface ContendedOptions {
@@ -18,14 +18,14 @@ export interface ContendedOptions {
 
 /** The longest pause before calls on a locked account are sent again, milliseconds. */
 const PAUSE_MS = 20;
-/** Part of the time of a call that is left for the statement that is tried last: no wait for a lock begins in it. */
+/** The last part of a call's time, left for the last statement: no new wait for a lock begins in it. */
 const PATIENCE = 1 / 3;
 
 /**
- * @param send returns one result per item, in order, and rejects if a lock was not free in time; with `skips` it waits
- *   for no lock
- * @param accountOf what calls have in common that wait for one lock
- * @returns what rejects with STORE_BUSY once an account was locked for too long
+ * @param send returns one result per item, in order, and rejects if a lock was not free in time; with `skips` it does
+ *   not wait for locks
+ * @param accountOf the account whose lock a call needs
+ * @returns a function that rejects with STORE_BUSY if an account was locked for too long
  */
 export function createContended<I, O>(
   send: (items: readonly I[], skips: boolean) => Promise<readonly (O | typeof LOCKED)[]>,
@@ -42,14 +42,14 @@ export function createContended<I, O>(
       return instead();
     }
   };
-  // Also what waits for no account may meet a lock, as on the first record of a workspace.
+  // Even without waiting for accounts a statement may meet a lock, such as that of a workspace's first record.
   const skip = (items: readonly I[]) => orIfLocked(send(items, true), () => items.map(() => LOCKED));
   const shared = createGroups((items: readonly I[]) => orIfLocked(send(items, false), () => skip(items)), options);
-  /** Accounts that were locked: the calls that go apart, and when one of their groups last waited. */
+  /** Locked accounts: the number of calls that are sent apart, and the turn in which they last waited for the lock. */
   const locked = new Map<number | string, { calls: number; waited: number }>();
   let waits = 0;
-  // All that is free goes at once; then one account is waited for, each in its turn: one that many sessions use is free
-  // for no moment, and is got by who stands in the server's queue.
+  // First runs all calls on free accounts, then waits for one locked account, each in its turn: an account that many
+  // sessions use is never seen free, so only a statement in the server's lock queue gets it.
   const apart = createGroups(async (items: readonly I[]) => {
     const results = [...(await skip(items))];
     const waitedOf = (i: number): number => locked.get(accountOf(items[i] as I))?.waited ?? 0;

@@ -1,13 +1,15 @@
-/** Tells other nodes by NOTIFY that something changed, so that they poll at once, and listens for theirs if it can. */
+/**
+ * Tells other nodes by NOTIFY that something changed, so that they poll at once. Listens for theirs if the client can.
+ */
 import { startTimer } from "../../lib/start-timer.js";
 import type { EndListening, Session, Statement } from "./client.js";
 
-/** Pauses before listening is tried again, milliseconds. */
+/** Pauses before listening is tried again, milliseconds; the last one repeats. */
 const LISTEN_AGAIN_MS = [1_000, 5_000, 30_000] as const;
-/** How long a listener has to hear its own ring. */
+/** How long a listener waits for its own notification. */
 const PROBE_MS = 2_000;
 const SELF = "probe ";
-/** It commits, and must not wait for the disk or for a standby: to be lost costs time and nothing else. */
+/** Commits without waiting for disk or standby: a lost notification only means that others poll later. */
 const NOTIFY: Statement = {
   isRead: true,
   lane: "write",
@@ -21,17 +23,17 @@ export class Doorbell {
   #isListening = false;
   #isClosed = false;
   #isRinging = false;
-  /** Whether to ring once more after the ring that is on its way. */
+  /** Whether to ring once more after the ring in flight. */
   #ringsAgain = false;
-  /** The latest attempt to listen, and what ends its wait to hear itself. */
+  /** The latest attempt to listen, and a function that ends its wait to hear itself. */
   #attempt: Promise<void> | undefined;
   #endProbe: (() => void) | undefined;
-  /** Ends the listening that goes on. */
+  /** Ends the current listening. */
   #end: EndListening | undefined;
 
   /**
-   * @param schema whose nodes hear each other
-   * @param onRing called when another node rings, and once listening has begun: what was rung before was missed
+   * @param schema nodes of the same schema hear each other
+   * @param onRing called when another node rings, and once listening has begun, since earlier rings were missed
    */
   constructor(session: Session, schema: string, onRing: () => void) {
     this.#session = session;
@@ -49,7 +51,7 @@ export class Doorbell {
     this.#attempt = this.#listen(0);
   }
 
-  /** Rings at the other nodes. At most one ring is on its way: those asked for meanwhile are one after it. */
+  /** Notifies the other nodes. At most one ring is in flight; further calls meanwhile become one ring after it. */
   ring(): void {
     this.#ringsAgain = this.#isRinging;
     if (this.#isRinging || this.#isClosed) return;
@@ -61,7 +63,7 @@ export class Doorbell {
     this.#session.run(NOTIFY, this.#channel, "").then(done, done);
   }
 
-  /** Resolves once nothing is listened to. */
+  /** Resolves once listening has ended. */
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#endProbe?.();
@@ -69,7 +71,7 @@ export class Doorbell {
     await this.#end?.();
   }
 
-  /** One attempt. It makes sure that it hears: a pooler may swallow LISTEN without a word. */
+  /** One attempt. Checks that it hears its own notification: a pooler may silently ignore LISTEN. */
   async #listen(tries: number): Promise<void> {
     if (this.#isClosed) return;
     let isOver = false;
@@ -95,7 +97,7 @@ export class Doorbell {
       );
       if (end === undefined || isOver) return;
       this.#end = end;
-      // `close` waits for this attempt, and ends it then.
+      // `close` waits for this attempt, and then ends the listening.
       if (this.#isClosed) return;
       await this.#session.run(NOTIFY, this.#channel, nonce);
       startTimer(() => hearItself(false), PROBE_MS);
@@ -106,7 +108,7 @@ export class Doorbell {
         this.#onRing();
         return;
       }
-      // Not again: what is between here and the server does not pass notifications on.
+      // No further attempt: something between here and the server does not pass notifications on.
       isOver = true;
       this.#end = undefined;
       await end();

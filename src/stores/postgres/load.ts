@@ -1,9 +1,9 @@
 /**
- * Fills an empty schema with every row of another store, in one transaction: numbers, versions, totals and secrets stay
- * as they are.
+ * Copies every row of another store into an empty schema, in one transaction. Numbers, versions, totals and secrets are
+ * kept.
  *
- * The transaction locks the tables against writers. So nobody sees or uses a part of the copy, an interruption leaves
- * nothing, and a second load waits until the first one has ended, and then finds its rows.
+ * The transaction locks the tables against writers, so nobody sees or uses a part of the copy, and an interrupted load
+ * leaves nothing. A second load waits until the first has ended, and then finds its rows.
  */
 import { KeystileError } from "../../contracts/errors.js";
 import { encodeEntity, type EntityTable } from "../codec/entity-codec.js";
@@ -30,30 +30,30 @@ export interface PostgresLoad {
   write(page: ExportedPage): Promise<void>;
   /** The rows of a page as the database has them, in the order of their primary keys; {@link asShared} compares. */
   readShared(page: SharedPage): Promise<readonly unknown[]>;
-  /** Rows of each kind that are there. */
+  /** Number of rows of each kind in the database. */
   counts(): Promise<Readonly<Record<string, number>>>;
   /** Commits: from now on the store may be used. */
   finish(): Promise<void>;
-  /** Takes back everything, unless it was committed. Never rejects: the server does it too when the connection ends. */
+  /** Rolls back, unless it was committed. Never rejects: the server also rolls back when the connection ends. */
   cancel(): Promise<void>;
 }
 
-/** Whether the rows are read by {@link PostgresLoad.readShared}, since no port of a store does. */
+/** Whether {@link PostgresLoad.readShared} reads the rows, since the store port cannot. */
 export const isShared = (page: ExportedPage): page is SharedPage => Object.hasOwn(SHARED_TABLES, page.kind);
 
 const SHARED = Object.keys(SHARED_TABLES);
 const KEY_TEXTS = ["id", "ws", "api", "identity", "digest", "foreign", "grants", "body", "name", "start"] as const;
 /** Tables that must be empty, and stay locked until the load ends. */
 const FILLED = ["entities", "keys", "accounts", "idempotency_counts", "changes", ...SHARED];
-/** The longest wait for what else writes to the tables, another load included, milliseconds. */
+/** The longest wait for other writers of the tables, such as another load, milliseconds. */
 const LOCK_MS = 5_000;
 
 /**
- * Begins to fill a schema whose tables are set up and empty.
- * @param connection one connection and no pool: the transaction is its own
- * @param secret of the source
+ * Begins a load into a schema whose tables exist and are empty.
+ * @param connection a single connection, not a pool, since the transaction belongs to it
+ * @param secret the idempotency secret of the source
  * @throws (rejects with) KeystileError CONFLICT: the tables hold rows, or another load or a node writes to them;
- * STORE_FAILED: the role may not set the sequences
+ *   STORE_FAILED: the role may not set the sequences
  */
 export async function beginLoad(
   connection: PostgresClient,
@@ -68,7 +68,7 @@ export async function beginLoad(
     await run("ROLLBACK").catch(() => undefined);
   };
   await assertMaySetSequences(session, settings.schema);
-  // Each statement sees what was committed before it, also while the lock was waited for.
+  // READ COMMITTED: statements after the lock see what was committed while it was waited for.
   await run("BEGIN ISOLATION LEVEL READ COMMITTED");
   try {
     await run(`SELECT pg_catalog.set_config('lock_timeout', '${Math.min(LOCK_MS, settings.timeout / 2)}', true)`);
@@ -90,7 +90,7 @@ export async function beginLoad(
       (r ->> 'used'::text)::bigint, (r ->> 'enabled'::text)::boolean, pg_catalog.to_timestamp((r ->> 'expires'::text)::double precision / 1000::double precision),
       pg_catalog.to_timestamp((r ->> 'created'::text)::double precision / 1000::double precision), ${KEY_TEXTS.map((name) => `r ->> '${name}'::text`).join(", ")}
     FROM ${given}`;
-  // Keys that share an account bring it several times, also on several pages.
+  // Keys that share an account each bring it, also on different pages.
   const accounts = `INSERT INTO ${s}.accounts (number, unlimited, ${COUNTS.join(", ")})
     SELECT (r ->> 'number'::text)::bigint, (r ->> 'unlimited'::text)::boolean, ${COUNTS.map((name) => `(r ->> '${name}'::text)::bigint`).join(", ")}
     FROM ${given} ON CONFLICT (number) DO NOTHING`;
@@ -151,7 +151,7 @@ export async function beginLoad(
   };
 }
 
-/** A load that ends with this refusal would have written everything before. */
+/** Checked first: otherwise a load would fail only after everything was written. */
 async function assertMaySetSequences(session: Session, schema: string): Promise<void> {
   const s = quoted(schema);
   const [row] = await session.run({
@@ -181,10 +181,10 @@ async function assertEmpty(session: Session, s: string, secret: string): Promise
   throw new KeystileError("CONFLICT", `${why}; copy to an empty schema`);
 }
 
-/** The rows of a page as {@link PostgresLoad.readShared} returns them, if the database has them. */
+/** The rows of a page in the form that {@link PostgresLoad.readShared} returns, for comparison. */
 export const asShared = (page: SharedPage): readonly unknown[] => comparable(page.kind, toKept(page));
 
-/** The rows as this database keeps them: texts for people without what it cannot hold, counts of 0 as NULL. */
+/** The rows as this database stores them: audit texts without characters it cannot hold, counts of 0 as NULL. */
 function toKept({ kind, rows }: SharedPage): string {
   return kind === "audit" ? jsonForPeople(rows) : JSON.stringify(rows.map(toNulls));
 }
@@ -196,7 +196,7 @@ function toNulls(row: SharedRow): SharedRow {
   );
 }
 
-/** Rows from JSON. A time reads differently in each database, and is the same. */
+/** Rows from JSON, with times as numbers, since each database formats them in its own way. */
 function comparable(kind: SharedTable, json: string): readonly unknown[] {
   const rows = JSON.parse(json) as SharedRow[];
   return kind === "audit" ? rows.map((row) => ({ ...row, time: Date.parse(row["time"] as string) })) : rows;
@@ -208,7 +208,7 @@ function encodeExportedEntity(kind: EntityTable, row: object): object {
   return { kind, id, ws: workspaceId, name, parent: namespaceId, version, deleted, body };
 }
 
-/** Without an account it gets a number of this database if it is given credits. */
+/** An identity without an account gets a number from this database when it is given credits. */
 function encodeExportedIdentity({ row, number, account }: ExportedIdentity): object {
   return { ...encodeExportedEntity("identities", row), account: account === undefined ? null : number };
 }

@@ -1,23 +1,23 @@
 /**
- * How many statements one node has on the server. A statement keeps its slot until it is over there, not until its
- * caller gave up: the server goes on waiting for a lock or a standby when the client has gone, and a node that sent the
- * next statement each time would use up all connections that the server has.
+ * Bounds the statements that one node has on the server. A statement keeps its slot until the server has ended it, even
+ * if its caller gave up: the server still waits for a lock or a standby when the client has gone. A node that kept
+ * sending statements would use up all connections of the server.
  */
 import { clearTimeout, setTimeout } from "../../lib/timers.js";
 
 /** The slots of one kind of statement. */
 export interface Slots {
   /**
-   * Takes a slot, once one is free.
-   * @param ms for which it waits
-   * @throws (rejects with) NoSlot: none was free in time, or every one is held by a statement that does not respond
+   * Takes a slot as soon as one is free.
+   * @param ms milliseconds to wait
+   * @throws (rejects with) NoSlot: none was free in time, or all are held by statements that do not respond
    */
   take(ms: number): Promise<void>;
   /** Gives a slot back. */
   give(): void;
-  /** A statement did not respond in time, and keeps its slot. */
+  /** Call when a statement did not respond in time: it keeps its slot. */
   stall(): void;
-  /** It is over. */
+  /** Call when a stalled statement is over: gives its slot back. */
   recover(): void;
 }
 
@@ -27,7 +27,7 @@ export class NoSlot extends Error {}
 export function createSlots(count: number): Slots {
   let free = count;
   let stalled = 0;
-  /** Those that wait, first in first out: each is told whether it has a slot. */
+  /** Waiting calls, first come first served; each is told whether it got a slot. */
   const waiting = new Set<(isGiven: boolean) => void>();
   const give = (): void => {
     const [next] = waiting;
