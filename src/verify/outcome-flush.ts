@@ -97,7 +97,7 @@ const CLOSE_TIMEOUT = 5_000;
 const PRUNE_EVERY = 600_000;
 const PRUNED = 1_000;
 
-/** Most workspaces whose calls with unknown keys are counted apart, as far as memory allows. */
+/** Most workspaces whose calls with unknown keys share one row each; beyond it, each such call takes a row. */
 const MAX_UNKNOWN = 10_000;
 
 /** The part of `VerifierCounters` that is counted here. */

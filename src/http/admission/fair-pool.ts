@@ -1,9 +1,10 @@
 /**
  * A budget of something scarce, such as bytes, that accounts share fairly.
  *
- * An account may hold as much as is free. Why not a fixed quota: one account alone gets half of the budget, k greedy
- * accounts get 1/(k + 1) each, and 1/(k + 1) stays free for the next, without counting accounts. Granted amounts are
- * never taken back. A reserve is kept for accounts that hold very little, however many others there are.
+ * An account may hold at most as much as remains free. Why not a fixed quota: one account alone gets half of the
+ * budget, k greedy accounts get 1/(k + 1) each, and 1/(k + 1) stays free for the next, without counting accounts.
+ * Granted amounts are never taken back. A reserve is kept for accounts that hold very little, however many others there
+ * are.
  */
 import { KeystileError } from "../../contracts/errors.js";
 import { startTimer } from "../../lib/start-timer.js";
@@ -23,7 +24,7 @@ interface Wish {
   readonly amount: number;
   /** The amount that the request already holds. If its account holds nothing else, it may take all that is free. */
   readonly own: number;
-  /** The account may hold at most this fraction of the free amount; below 1 if more is to be taken afterwards. */
+  /** The account may hold at most this fraction of what remains free; below 1 if more will be taken afterwards. */
   readonly part: number;
 }
 
@@ -31,7 +32,7 @@ interface Wish {
 interface FairPoolOptions {
   /** False: the first account may take everything (for tests of what fairness prevents). Default true. */
   readonly isFair?: boolean;
-  /** The part of the capacity that is kept for accounts that hold at most 1/256 of it; default 0. */
+  /** The part of the capacity that is kept for accounts that hold at most 1/256 of this part; default 0. */
   readonly reserve?: number;
 }
 

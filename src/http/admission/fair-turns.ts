@@ -12,7 +12,7 @@ import { Fifo } from "../../lib/fifo.js";
 const GROUP = 8;
 
 /** Milliseconds for which ticks in a row may be skipped; ticks that continue no calls are short. */
-const MAX_PASSED_MS = 16;
+const MAX_SKIPPED_MS = 16;
 
 /** The weight of a call; a callback runs calls of weight {@link GROUP}. */
 export const WEIGHT = Object.freeze({ short: 1, long: GROUP });
@@ -34,7 +34,7 @@ export function createFairTurns(turnMs: number, atEnd = afterInput, clock = () =
   let began = NaN;
   /** Whether the next tick is to be skipped, and whether this one is. */
   let [isNextHurried, isHurried] = [false, false];
-  let [passedSince, isPassed] = [NaN, false];
+  let [skippedSince, isSkipped] = [NaN, false];
 
   const schedule = (): void => {
     while (scheduled * GROUP < weight) {
@@ -68,13 +68,13 @@ export function createFairTurns(turnMs: number, atEnd = afterInput, clock = () =
     if (isFirst) {
       began = clock();
       [isHurried, isNextHurried] = [isNextHurried, false];
-      if (!isHurried || began - passedSince > MAX_PASSED_MS) passedSince = NaN;
-      else if (Number.isNaN(passedSince)) passedSince = began;
-      isPassed = !Number.isNaN(passedSince);
+      if (!isHurried || began - skippedSince > MAX_SKIPPED_MS) skippedSince = NaN;
+      else if (Number.isNaN(skippedSince)) skippedSince = began;
+      isSkipped = !Number.isNaN(skippedSince);
       // Runs before the groups that are left for the next tick.
       atEnd(endTurn);
     }
-    if (!isPassed && (isFirst || clock() - began < turnMs)) runCalls();
+    if (!isSkipped && (isFirst || clock() - began < turnMs)) runCalls();
     schedule();
   };
   return {

@@ -60,7 +60,7 @@ interface ConnectionState {
   atRest: (() => void) | undefined;
   /** Whether {@link Connections.sweep} found an unread answer, and set a timeout. */
   isTimed: boolean;
-  /** Whether the connection may be read: Node may resume the socket although it may not. */
+  /** Whether the connection may be read. If not, a resume of the socket, by Node or by an earlier body, is undone. */
   isReading: boolean;
   /** Whether the client ever pipelined a request; undefined: no request was answered yet. */
   isPipelining: boolean | undefined;
@@ -83,8 +83,8 @@ interface Address {
 export interface ConnectionBounds {
   /**
    * Connections at a time. For a further one, the connection that has been idle longest is closed; or, if at most a
-   * sixteenth of `max` are idle, the oldest request of the workspace with the most requests is ended. An address with
-   * more than a sixteenth of `max` leaves a sixteenth to others, and only its own idle connections are closed for it.
+   * sixteenth of `max` are idle, the oldest request of the workspace with the most requests is ended. For an address
+   * that has more than a sixteenth, the bound is fifteen sixteenths, and only its own idle connections are closed.
    */
   readonly max: number;
   /** Connections of one address at a time; `undefined` addresses are not counted. */

@@ -26,7 +26,7 @@ const SHORT_READ_MS = TURN_MS / 4;
 const FIRST_READ_MS = TURN_MS / 64;
 const NEXT_READ_MS = TURN_MS / 4;
 /** Milliseconds for which ticks in a row may be skipped. */
-const MAX_PASSED_MS = 16;
+const MAX_SKIPPED_MS = 16;
 
 /** Entries of connections that have left a lane which may stay in its queue; with more it is compacted. */
 const MAX_GONE = 64;
@@ -84,7 +84,7 @@ export function createPacedReads(
   let began = NaN;
   /** The connection read last in this tick, and since when its lane is charged for the time. */
   let handled: { readonly paced: Paced; readonly lane: Lane; readonly since: number } | undefined;
-  let [isScheduled, isHurried, passedSince] = [false, false, NaN];
+  let [isScheduled, isHurried, skippedSince] = [false, false, NaN];
   /** After a long read, the time until which no long lane is read: other lanes need some ticks in a row. */
   let restsUntil = -Infinity;
   let isWoken = false;
@@ -131,10 +131,10 @@ export function createPacedReads(
       wait(paced);
     }
   };
-  const isPassed = (now: number): boolean => {
-    if (!isHurried || now - passedSince > MAX_PASSED_MS) passedSince = NaN;
-    else if (Number.isNaN(passedSince)) passedSince = now;
-    return !Number.isNaN(passedSince);
+  const isSkipped = (now: number): boolean => {
+    if (!isHurried || now - skippedSince > MAX_SKIPPED_MS) skippedSince = NaN;
+    else if (Number.isNaN(skippedSince)) skippedSince = now;
+    return !Number.isNaN(skippedSince);
   };
   const isResting = (lane: Lane, now: number): boolean => now < restsUntil && lengthOf(lane) === "long";
   /** Reads the next connection of a lane. */
@@ -182,7 +182,7 @@ export function createPacedReads(
     charge(now);
     began = NaN;
     isScheduled = false;
-    if (!isPassed(now)) readSome(now);
+    if (!isSkipped(now)) readSome(now);
     isHurried = false;
     scheduleNext(now);
   };

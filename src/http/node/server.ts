@@ -43,8 +43,8 @@ export interface ServerOptions extends ServiceOptions {
   /**
    * Connections at a time, 1…1_000_000, default 4_096. For a further one, the connection that has been idle longest is
    * closed; or, if at most a sixteenth of `maxConnections` are idle, the oldest request of the workspace with the most
-   * requests is ended. An address with more than a sixteenth of `maxConnections` leaves a sixteenth to others, and only
-   * its own idle connections are closed for it.
+   * requests is ended. For an address that has more than a sixteenth, the bound is fifteen sixteenths, and only its own
+   * idle connections are closed.
    */
   readonly maxConnections?: number;
   /**

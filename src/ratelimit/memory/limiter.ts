@@ -71,10 +71,11 @@ interface Reservation {
  * Token buckets in memory, exact within the process and lost with it: n processes grant n times a limit, and a restart
  * starts with full buckets (`sqliteLimiter` of `keystile/sqlite` shares them).
  *
- * Memory is bounded by `size`. Full buckets are dropped as calls come in, without timers. At the bound a new bucket
- * replaces a full one, or else the least used of a few; a refusing bucket, with less than one whole token left, is not
- * evicted. If all of those few refuse, the new check is refused (`remaining` 0, `reset` its duration): it fails closed.
- * Ad hoc limits may use only half of the buckets, so that a flood of them cannot lock out the limits of keys.
+ * Memory is bounded by `size`. Full buckets that were unused for a minute are dropped as calls come in, without timers.
+ * At the bound a new bucket replaces a full one, or else the least used of a few; a refusing bucket, with less than one
+ * whole token left, is not evicted. If all of those few refuse, the new check is refused (`remaining` 0, `reset` its
+ * duration): it fails closed. Ad hoc limits may use only half of the buckets, so that a flood of them cannot lock out
+ * the limits of keys.
  *
  * Workspaces share the buckets fairly. A workspace below its equal share replaces a bucket of the workspace that holds
  * most, even a refusing one if all those examined refuse. A workspace that holds its share, or more, replaces its own.

@@ -163,10 +163,10 @@ export function createSession(client: PostgresClient, { timeout, prepared, maxWr
         const rows = rowsOf(await within(sent.result, timeout));
         const now = performance.now();
         for (const one of stalled) {
-          const isIt = ({ text, age }: PostgresRow): boolean =>
+          const isSame = ({ text, age }: PostgresRow): boolean =>
             // The server shows only the beginning of a long text.
             one.text.startsWith(text as string) && Math.abs(now - one.began - Number(age)) < PROBE_SLACK_MS;
-          if (!rows.some(isIt) && stalled.delete(one)) one.slots.recover();
+          if (!rows.some(isSame) && stalled.delete(one)) one.slots.recover();
         }
       } catch {
         // The server is out of reach: the statements may still be running.
@@ -212,8 +212,8 @@ export function createSession(client: PostgresClient, { timeout, prepared, maxWr
         } catch (error) {
           if (error instanceof KeystileError) throw error;
           const failure = readFailure(error);
-          // A pooler gave the statement another connection, and nothing was run. Parallel calls may already have seen
-          // it.
+          // A pooler gave the statement another connection, and nothing was run. Looks at `name`, since another call
+          // may already have cleared `isNamed`.
           if (failure.kind === "unprepared" && name !== undefined) isNamed = false;
           else if (!mayRetry(failure, statement, tries) || performance.now() >= deadline)
             throw toStoreError(failure, statement.isRead);

@@ -45,7 +45,7 @@ const SHARED = Object.keys(SHARED_TABLES);
 const KEY_TEXTS = ["id", "ws", "api", "identity", "digest", "foreign", "grants", "body", "name", "start"] as const;
 /** Tables that must be empty, and stay locked until the load ends. */
 const FILLED = ["entities", "keys", "accounts", "idempotency_counts", "changes", ...SHARED];
-/** The longest wait for other writers of the tables, such as another load, milliseconds. */
+/** The longest wait for other writers of the tables, such as another load, milliseconds; at most half of `timeout`. */
 const LOCK_MS = 5_000;
 
 /**
