@@ -1,5 +1,6 @@
-import { existsSync, statfsSync } from "node:fs";
-import { availableParallelism } from "node:os";
+import { existsSync, rmSync, statfsSync } from "node:fs";
+import { availableParallelism, tmpdir } from "node:os";
+import { join } from "node:path";
 import { defineConfig } from "vitest/config";
 
 /** What needs the packed package: built, packed and installed first. */
@@ -68,6 +69,10 @@ const THRESHOLDS = {
   "src/stores/*.ts": { branches: 100 },
 };
 
+/** Where this run of the tests keeps the files of a new PostgreSQL server; the process that it ends with removes them. */
+const INITIALIZED = join(tmpdir(), `keystile-initialized-${process.pid}`);
+process.once("exit", () => rmSync(INITIALIZED, { recursive: true, force: true }));
+
 /**
  * `npm test` runs `fast` and `simulation`, with a part of each property's runs. `npm run test:all` and `npm run coverage` set the mode
  * `all`, in which every property takes all its runs (test/runs.ts); the first of them runs all projects, one after the other.
@@ -79,7 +84,11 @@ export default defineConfig(({ mode }) => {
     testTimeout: mode === "all" ? 180_000 : 60_000,
     hookTimeout: 60_000,
   };
-  const runs = { KEYSTILE_RUNS: mode === "all" ? "1" : "0.1" };
+  const runs = {
+    KEYSTILE_RUNS: mode === "all" ? "1" : "0.1",
+    // See servers/postgres.ts.
+    KEYSTILE_INITIALIZED: INITIALIZED,
+  };
   return {
     test: {
       projects: [

@@ -5,7 +5,17 @@
  */
 import { type ChildProcess, execFile, execFileSync, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { chmodSync, chownSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -99,26 +109,8 @@ function serverFolder(name: string): string {
 export async function startPostgres(settings: readonly string[] = []): Promise<TestPostgres> {
   if (BINARIES === undefined) return named(ADDRESS!);
   const folder = serverFolder("postgres");
-  const password = `pw-${Math.random().toString(36).slice(2)}`;
-  const passwordFile = join(folder, "password");
-  writeFileSync(passwordFile, password);
-  chmodSync(passwordFile, 0o644);
-  const data = join(folder, "data");
-  const init = [
-    "-D",
-    data,
-    "-U",
-    "keystile",
-    "-A",
-    "scram-sha-256",
-    "--pwfile",
-    passwordFile,
-    "-E",
-    "UTF8",
-    "--no-sync",
-  ];
-  await shell(join(BINARIES, "initdb"), [...init, "--locale=C"], { ...serverUser(), cwd: folder });
-  return serve(BINARIES, folder, password, [
+  await initialize(BINARIES, folder);
+  return serve(BINARIES, folder, readFileSync(join(folder, "password"), "utf8"), [
     "max_connections = 80",
     "shared_buffers = 64MB",
     "max_wal_senders = 4",
@@ -128,6 +120,33 @@ export async function startPostgres(settings: readonly string[] = []): Promise<T
     "fsync = off",
     ...settings,
   ]);
+}
+
+/**
+ * Fills a folder with the files of a new server, and its password. Those that the first of a run of the tests made are
+ * there for the others to copy: making them takes ten times as long.
+ */
+async function initialize(binaries: string, folder: string): Promise<void> {
+  const as = { ...serverUser(), cwd: folder };
+  const made = process.env["KEYSTILE_INITIALIZED"];
+  if (made !== undefined && existsSync(made)) {
+    await shell("cp", ["-a", `${made}/.`, folder], as);
+    return;
+  }
+  const password = join(folder, "password");
+  writeFileSync(password, `pw-${Math.random().toString(36).slice(2)}`);
+  chmodSync(password, 0o644);
+  const options = `-U keystile -A scram-sha-256 -E UTF8 --no-sync --locale=C --pwfile ${password}`;
+  await shell(join(binaries, "initdb"), ["-D", join(folder, "data"), ...options.split(" ")], as);
+  if (made === undefined) return;
+  const copy = `${made}-${process.pid}`;
+  await shell("cp", ["-a", folder, copy], as);
+  try {
+    renameSync(copy, made);
+  } catch {
+    // Another one was first.
+    rmSync(copy, { recursive: true, force: true });
+  }
 }
 
 async function serve(
