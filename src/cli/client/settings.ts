@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { usage } from "../io/failures.js";
 import { parseJson, readSecret } from "../io/input.js";
 import type { Io } from "../io/io.js";
-import { note, paint } from "../io/text.js";
+import { warn } from "../io/text.js";
 import { isObject } from "../../lib/copy-json.js";
 
 /** Where `keystile serve` listens by default. */
@@ -45,10 +45,7 @@ export async function readSettings(io: Io, flags: GlobalFlags): Promise<Settings
   if (!/^[\x21-\x7e]{1,8192}$/.test(rootKey))
     throw usage("the root key must be 1 to 8192 printable ASCII characters without spaces");
   if (isOpenNetwork(apiUrl)) {
-    await note(
-      io,
-      paint(io, io.stderr, "yellow", "warning: the root key is sent over plain HTTP; give an https address"),
-    );
+    await warn(io, "the root key is sent over plain HTTP; give an https address");
   }
   return { apiUrl, rootKey };
 }
@@ -78,15 +75,7 @@ async function readConfig(io: Io, given: string | undefined): Promise<Config> {
   }
   const read = config as Config;
   if (read.rootKey !== undefined && ((await stat(path)).mode & 0o077) !== 0 && process.platform !== "win32") {
-    await note(
-      io,
-      paint(
-        io,
-        io.stderr,
-        "yellow",
-        `warning: ${path} holds a root key and others can read it; run: chmod 600 ${path}`,
-      ),
-    );
+    await warn(io, `${path} holds a root key and others can read it; run: chmod 600 ${path}`);
   }
   return read;
 }

@@ -36,7 +36,7 @@ import {
   toPath,
   toRequestLimit,
 } from "../io/parsers.js";
-import { note, paint } from "../io/text.js";
+import { note, warn } from "../io/text.js";
 import { connectRedis } from "../redis-client.js";
 
 const HELP = `
@@ -189,8 +189,8 @@ async function openLimiter(
   }
   const { client, unreachable, close } = await connectRedis(where);
   if (unreachable !== undefined) {
-    const text = `warning: the Redis of --limiter is out of reach (${unreachable}); until it is not, limits count here alone`;
-    await note(io, paint(io, io.stderr, "yellow", text));
+    const what = `the Redis of --limiter is out of reach (${unreachable})`;
+    await warn(io, `${what}; until it is not, limits count here alone`);
   }
   const limiter = redisLimiter(client);
   return {
@@ -228,15 +228,7 @@ async function run(io: Io, served: Served, server: Server, flags: ServeFlags): P
     );
   }
   if (!/^(localhost|127\..*|::1)$/.test(flags.host)) {
-    await note(
-      io,
-      paint(
-        io,
-        io.stderr,
-        "yellow",
-        "warning: root keys and keys come over plain HTTP; put a proxy that speaks TLS before it",
-      ),
-    );
+    await warn(io, "root keys and keys come over plain HTTP; put a proxy that speaks TLS before it");
   }
   await stopped;
   await note(io, "stopping: answering what is in flight");
@@ -286,8 +278,7 @@ async function startFirst(
 /** Digests, names and metadata are for the owner alone. */
 async function warnIfWide(io: Io, db: string): Promise<void> {
   if (db === ":memory:" || process.platform === "win32" || (statSync(db).mode & 0o077) === 0) return;
-  const text = `warning: others than its owner can use ${db}; run: chmod 600 ${db}`;
-  await note(io, paint(io, io.stderr, "yellow", text));
+  await warn(io, `others than its owner can use ${db}; run: chmod 600 ${db}`);
 }
 
 async function open(flags: ServeFlags): Promise<Served> {

@@ -40,6 +40,11 @@ export function count(value: number): string {
   return String(value).replace(/\B(?=(\d{3})+$)/g, ",");
 }
 
+/** Writes a warning to stderr, in yellow on a terminal. */
+export function warn(io: Io, text: string): Promise<void> {
+  return note(io, paint(io, io.stderr, "yellow", `warning: ${text}`));
+}
+
 /** Writes a line to stderr. */
 export function note(io: Io, text: string): Promise<void> {
   return io.stderr.write(`${text}\n`);
