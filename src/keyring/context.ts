@@ -5,9 +5,11 @@ import { isKeystileError, KeystileError } from "../contracts/errors.js";
 import type { StandardSchema } from "../contracts/standard-schema.js";
 import type { Store } from "../contracts/store.js";
 import { drop } from "../lib/callbacks.js";
+import { DEFAULT_WORKSPACE, guardClock } from "../lib/check-options.js";
 import type { EventQueue } from "../lib/event-queue.js";
+import { guardStore, type StoreGuardOptions } from "../lib/guards/guard-store.js";
 import { hasIdForm, newId } from "../lib/hash.js";
-import type { Algorithms } from "../lib/migration-hashes.js";
+import { type Algorithms, createAlgorithms, type MigrationAlgorithms } from "../lib/migration-hashes.js";
 import { nextTurn } from "../lib/after-input.js";
 import { setTimeout } from "../lib/timers.js";
 
@@ -34,6 +36,33 @@ export interface Context {
   readonly turns: Turns;
   /** Of this call. */
   readonly progress: Progress;
+}
+
+/** Options that all operations have; each is documented where a program gives it. */
+interface ContextOptions extends StoreGuardOptions {
+  readonly workspaceId?: string;
+  readonly clock?: () => number;
+  readonly newId?: Context["newId"];
+  readonly migrationAlgorithms?: MigrationAlgorithms;
+}
+
+/** @param options that were checked */
+export function createContext(given: Store, options: ContextOptions, audit: Audit): Context {
+  const store = guardStore(given, options.storeTimeout);
+  return {
+    store,
+    unaudited: store,
+    workspaceId: options.workspaceId ?? DEFAULT_WORKSPACE,
+    clock: guardClock(options.clock ?? Date.now),
+    newId: guardNewId(options.newId),
+    algorithms: createAlgorithms(options.migrationAlgorithms),
+    audit,
+    operation: "",
+    caller: undefined,
+    mutex: createKeyedMutex(),
+    turns: createTurns(),
+    progress: { hasWritten: false },
+  };
 }
 
 /** What a call has done so far: `write.ts` notes it, and `operation.ts` tells it with what fails afterwards. */

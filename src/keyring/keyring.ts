@@ -3,22 +3,13 @@ import { DEFAULT_SCHEME } from "../access/grants.js";
 import type { StandardSchema } from "../contracts/standard-schema.js";
 import type { Store } from "../contracts/store.js";
 import type { Identity, JsonObject } from "../contracts/types.js";
-import {
-  callable,
-  type Check,
-  checkOptions,
-  checkStore,
-  DEFAULT_WORKSPACE,
-  guardClock,
-  word,
-  workspace,
-} from "../lib/check-options.js";
-import { guardStore, STORE_GUARD_OPTIONS, type StoreGuardOptions } from "../lib/guards/guard-store.js";
+import { callable, type Check, checkOptions, checkStore, word, workspace } from "../lib/check-options.js";
+import { STORE_GUARD_OPTIONS, type StoreGuardOptions } from "../lib/guards/guard-store.js";
 import { standardSchema } from "../lib/meta-schema.js";
-import { createAlgorithms, type MigrationAlgorithms } from "../lib/migration-hashes.js";
+import type { MigrationAlgorithms } from "../lib/migration-hashes.js";
 import * as apis from "./apis.js";
 import { type Audited, type AuditOptions, PROGRAM_AUDIT_OPTIONS, programAudit } from "./audit.js";
-import { type Audit, createKeyedMutex, createTurns, guardNewId } from "./context.js";
+import { type Audit, createContext } from "./context.js";
 import * as identities from "./identities.js";
 import { updateIdentityCredits } from "./identity-credits.js";
 import { createMigration } from "./import/create-migration.js";
@@ -337,24 +328,8 @@ export function keyringContext(
   options: Omit<KeyringOptions, "onAudit" | "audit" | "actor">,
   audit: Audit,
 ): RootKeyContext {
-  const { workspaceId = DEFAULT_WORKSPACE, migrationAlgorithms, scheme = DEFAULT_SCHEME } = options;
-  const store = guardStore(given, options.storeTimeout);
-  return {
-    store,
-    unaudited: store,
-    workspaceId,
-    clock: guardClock(options.clock ?? Date.now),
-    newId: guardNewId(options.newId),
-    algorithms: createAlgorithms(migrationAlgorithms),
-    meta: options.meta,
-    audit,
-    operation: "",
-    caller: undefined,
-    mutex: createKeyedMutex(),
-    turns: createTurns(),
-    progress: { hasWritten: false },
-    scheme,
-  };
+  const { meta, scheme = DEFAULT_SCHEME } = options;
+  return { ...createContext(given, options, audit), meta, scheme };
 }
 
 function methodsOf(context: RootKeyContext): Keyring {

@@ -9,19 +9,16 @@ import {
   checkOptions,
   checkStore,
   contextError,
-  DEFAULT_WORKSPACE,
-  guardClock,
   isPlainObject,
   narrowing,
   workspace,
 } from "../../lib/check-options.js";
-import { guardStore, STORE_GUARD_OPTIONS, type StoreGuardOptions } from "../../lib/guards/guard-store.js";
-import { createAlgorithms } from "../../lib/migration-hashes.js";
+import { STORE_GUARD_OPTIONS, type StoreGuardOptions } from "../../lib/guards/guard-store.js";
 import { LIMITER_OPTIONS, withFallback } from "../../ratelimit/fallback.js";
 import { memoryLimiter } from "../../ratelimit/memory/limiter.js";
 import { limiterOfStore } from "../../ratelimit/memory/limiter-of-store.js";
 import { type Audited, type AuditOptions, PROGRAM_AUDIT_OPTIONS, programAudit } from "../audit.js";
-import { type Audit, createKeyedMutex, createTurns, guardNewId } from "../context.js";
+import { type Audit, createContext } from "../context.js";
 import { type Operation, runCall, withContext } from "../operation.js";
 import { parse, type Schema } from "../schemas/parse.js";
 import type { SearchRequestBody } from "../schemas/requests.js";
@@ -162,22 +159,9 @@ export function ratelimitsContext(
   audit: Audit,
   local: Limiter = memoryLimiter(),
 ): LimitContext {
-  const { workspaceId = DEFAULT_WORKSPACE, clock = Date.now, limiter = local } = options;
-  const { onLimiterFailure = "local", nodes = 1, limiterTimeout } = options;
-  const store = guardStore(given, options.storeTimeout);
+  const { limiter = local, onLimiterFailure = "local", nodes = 1, limiterTimeout } = options;
   return {
-    store,
-    unaudited: store,
-    workspaceId,
-    clock: guardClock(clock),
-    newId: guardNewId(options.newId),
-    algorithms: createAlgorithms(undefined),
-    audit,
-    operation: "",
-    caller: undefined,
-    mutex: createKeyedMutex(),
-    turns: createTurns(),
-    progress: { hasWritten: false },
+    ...createContext(given, options, audit),
     limiter: withFallback(limiter, { onFailure: onLimiterFailure, nodes, local, timeout: limiterTimeout }),
   };
 }
