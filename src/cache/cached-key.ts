@@ -204,7 +204,6 @@ function isUsual(value: unknown, usual: unknown): boolean {
   return Array.isArray(usual) && Array.isArray(value) && usual.length + value.length === 0;
 }
 
-/** Parses the lists at the first call. */
 function lazyAllowlist(lists: KeyRecord["ipAllowlists"]): (address: string | undefined) => boolean {
   let allows: ((address: string | undefined) => boolean) | undefined;
   return (address) => (allows ??= createAllowlist(lists))(address);

@@ -202,7 +202,6 @@ function isSame(a: unknown, b: unknown): boolean {
   );
 }
 
-/** Whether a value is an object or an array. */
 const isComposite = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === "object" && value !== null;
 

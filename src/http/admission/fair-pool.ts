@@ -28,7 +28,6 @@ interface Wish {
   readonly part: number;
 }
 
-/** Options of a {@link FairPool}. */
 interface FairPoolOptions {
   /** False: the first account may take everything (for tests of what fairness prevents). Default true. */
   readonly isFair?: boolean;

@@ -44,7 +44,6 @@ interface Slot extends ArrivedRequest {
   isAnswered: boolean;
 }
 
-/** State of one connection. */
 interface ConnectionState {
   /** The request being served, or answered but not yet read by the client. */
   served: Slot | undefined;

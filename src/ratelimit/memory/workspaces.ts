@@ -61,7 +61,6 @@ export interface Workspace {
 export class Workspaces {
   readonly #rows: RowRings;
   readonly #workspaces = new Map<string, Workspace>();
-  /** By number. */
   readonly #byNumber: (Workspace | undefined)[] = [];
   readonly #free: number[] = [];
   /** By buckets of either kind. */

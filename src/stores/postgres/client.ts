@@ -246,7 +246,6 @@ export function createSession(client: PostgresClient, { timeout, prepared, maxWr
   };
 }
 
-/** The statement did not settle in time. */
 class Timeout extends Error {}
 
 function readFailure(error: unknown): Failure {
