@@ -66,11 +66,14 @@ import type { ReserveContext } from "../src/verify/reserve.js";
  */
 type Narrows<T> = Readonly<Record<{ [K in keyof T]-?: object extends Pick<T, K> ? K : never }[keyof T], boolean>>;
 
-const REQUIREMENT: Narrows<KeyRequirement<never>> = { permissions: true, ratelimits: true, cost: false, tags: false };
+const REQUIREMENT: Narrows<KeyRequirement<never>> = {
+  ...{ permissions: true, ratelimits: true, cost: false, reserve: false, tags: false },
+};
 const GUARD: Narrows<ApiKeyOptions<never>> = {
   ...REQUIREMENT,
   ...{ apiId: true, keyFrom: false, skipJwt: false, clientAddress: false, migrationId: false },
   ...{ reveal: false, scope: false, usageExceeded: false, legacyHeaders: false, render: false, onError: false },
+  unsettled: false,
 };
 const VERIFIER: Narrows<VerifierOptions> = {
   ...{ workspaceId: true, storeTimeout: false, cache: false, limiter: false, limiterTimeout: false },

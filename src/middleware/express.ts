@@ -11,6 +11,7 @@ import {
   setHeaders,
   type VerifiedKey,
 } from "./guard.js";
+import { endWith } from "./reserved.js";
 
 export type { HeaderMap } from "./guard.js";
 export { verifiedKey } from "./guard.js";
@@ -47,6 +48,10 @@ export interface ExpressResponse {
   setHeader(name: string, value: string): unknown;
   /** Sends the body. */
   end(body: string): unknown;
+  /** Whether they were. Used where a guard reserves, like the next. */
+  readonly headersSent: boolean;
+  /** Its end. */
+  once(event: "finish" | "close", listener: () => void): unknown;
 }
 
 /**
@@ -75,7 +80,10 @@ export function apiKey<Request extends ExpressRequest>(
       (name) => res.getHeader(name),
       (name, value) => res.setHeader(name, value),
     );
-    if (decision.outcome === "pass") return ((req.apiKey = decision.apiKey), true);
+    if (decision.outcome === "pass") {
+      if (decision.end !== undefined) endWith(res, decision.end);
+      return ((req.apiKey = decision.apiKey), true);
+    }
     res.statusCode = decision.refusal.status;
     res.setHeader("Content-Type", decision.rendered.type);
     return (res.end(decision.rendered.body), false);

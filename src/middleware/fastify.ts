@@ -13,6 +13,7 @@ import {
   type VerifiedKey,
 } from "./guard.js";
 import { checkRequirement, type KeyRequirement } from "./requirement.js";
+import { endWith, type NodeResponse } from "./reserved.js";
 
 export type { HeaderMap } from "./guard.js";
 export { verifiedKey } from "./guard.js";
@@ -53,6 +54,8 @@ export interface FastifyReplyLike {
   header(name: string, value: string): unknown;
   /** Sends the body. */
   send(body: string): unknown;
+  /** Node's response, for its end. */
+  readonly raw: NodeResponse;
 }
 
 /** What is used of an application. */
@@ -110,7 +113,10 @@ export function apiKey<Request extends FastifyRequestLike>(
         (name) => reply.getHeader(name),
         (name, value) => reply.header(name, value),
       );
-      if (decision.outcome === "pass") return void (request.apiKey = decision.apiKey);
+      if (decision.outcome === "pass") {
+        if (decision.end !== undefined) endWith(reply.raw, decision.end);
+        return void (request.apiKey = decision.apiKey);
+      }
       reply.code(decision.refusal.status);
       reply.header("Content-Type", decision.rendered.type);
       return reply.send(decision.rendered.body);

@@ -12,7 +12,7 @@ import type {
   VerifiedKey as ValidResult,
 } from "../contracts/types.js";
 import { drop, fireAndForget, settled } from "../lib/callbacks.js";
-import { callable, type Check, checkOptions, flag, methods, narrowing, text } from "../lib/check-options.js";
+import { callable, type Check, checkOptions, flag, methods, narrowing, oneOf, text } from "../lib/check-options.js";
 import {
   createPermissionCheck,
   type PermissionCheck,
@@ -20,6 +20,7 @@ import {
   type TellingContext,
 } from "../verify/permission-check.js";
 import type { VerifyContext } from "../verify/call.js";
+import type { Reservation, ReservationSettlement } from "../verify/reserve.js";
 import { DEFAULT_HEADERS, type Presented, readHeaders, toKey } from "../verify/credential.js";
 import type { Verifier } from "../verify/verifier.js";
 import { type HeaderFields, ratelimitFields } from "./ratelimit-fields.js";
@@ -35,7 +36,8 @@ import {
   resolveRequirements,
   type ResolvedRequirement,
 } from "./requirement.js";
-import { remainingRequest, remember, withoutRemovedLimits } from "./session.js";
+import { createReserved, type Reserved, type Unsettled } from "./reserved.js";
+import { remainingRequest, remember, reservedBefore, withoutRemovedLimits } from "./session.js";
 
 declare global {
   /** Types of your program that keystile's middleware shows where a framework declares its request once. */
@@ -53,7 +55,7 @@ declare global {
 export type RegisteredMeta = Keystile.Register extends { meta: infer Meta } ? Meta : JsonObject;
 
 /** What a guard needs of a verifier: `createVerifier(store)` has it. */
-export type KeyVerifier<Meta = unknown> = Pick<Verifier<Meta>, "verify">;
+export type KeyVerifier<Meta = unknown> = Pick<Verifier<Meta>, "verify"> & Partial<Pick<Verifier<Meta>, "reserve">>;
 
 /** The result of a verification that passed. */
 export interface VerifiedKey<Meta = RegisteredMeta> extends ValidResult<Meta> {
@@ -67,6 +69,15 @@ export interface VerifiedKey<Meta = RegisteredMeta> extends ValidResult<Meta> {
    * if (!verifiedKey(req).can("documents.write OR admin")) return res.sendStatus(403);
    */
   readonly can: (query: string) => boolean;
+  /**
+   * Keeps so many of the credits that the guard reserved ({@link ApiKeyOptions} `reserve`) as spent, and returns the
+   * others. Once; what is not settled when the response ends, `unsettled` decides about. Not enumerable.
+   * @param spent an integer from 0 to what was reserved
+   * @throws (rejects) as `commit` of `verifier.reserve`; TypeError: the guard reserves nothing
+   * @example
+   * await verifiedKey(req).commit(usage.total_tokens);
+   */
+  readonly commit: (spent: number) => Promise<ReservationSettlement>;
 }
 
 /**
@@ -102,6 +113,12 @@ export interface ApiKeyOptions<Request> extends KeyRequirement<Request>, Refusal
   readonly apiId?: string;
   /** Migration under which an unknown key may have been imported, at most 256 code points. */
   readonly migrationId?: string | undefined;
+  /**
+   * What becomes of reserved credits that the handler has not settled when its response ends: `status` keeps them all
+   * after a 2xx or 3xx and returns them after anything else, `commit` keeps and `release` returns them always. Default
+   * `status`.
+   */
+  readonly unsettled?: Unsettled | undefined;
   /** Renders the bodies of refusals. Not async: a promise is a 500. Default: problem+json with `code`. */
   readonly render?: ((refusal: Refusal) => RefusalBody) | undefined;
   /**
@@ -136,7 +153,16 @@ export interface IncomingRequest<Request> {
  * - `refuse`: respond as {@link Refused} says.
  */
 export type Decision =
-  | { readonly outcome: "pass"; readonly apiKey: VerifiedKey; readonly headers: HeaderFields }
+  | {
+      readonly outcome: "pass";
+      readonly apiKey: VerifiedKey;
+      readonly headers: HeaderFields;
+      /**
+       * Where the guard reserved credits: call it with the status once the response has ended, also where the handler
+       * failed. It settles what the handler has not, and never rejects. Absent: there is nothing to settle.
+       */
+      readonly end?: (status: number) => Promise<void>;
+    }
   | { readonly outcome: "skip" }
   | Refused;
 
@@ -176,6 +202,7 @@ export const GUARD_OPTIONS = {
   clientAddress: callable,
   apiId: narrowing(text),
   migrationId: partOfRequest("migrationId"),
+  unsettled: oneOf("status", "commit", "release"),
   reveal: flag,
   scope: flag,
   usageExceeded: usageStatus,
@@ -207,7 +234,8 @@ export const GUARD_OPTIONS = {
 export function createGuard<Request>(verifier: KeyVerifier, given: ApiKeyOptions<Request> = {}): Guard<Request> {
   methods("verify")(verifier, "verifier");
   const options = Object.freeze(checkOptions(given, GUARD_OPTIONS));
-  const { keyFrom = DEFAULT_HEADERS, render = renderProblem, onError = logError } = options;
+  if (options.reserve !== undefined) methods("reserve")(verifier, "verifier");
+  const { keyFrom = DEFAULT_HEADERS, render = renderProblem, onError = logError, unsettled = "status" } = options;
   const { apiId, migrationId } = options;
   const scopeOf = (clientAddress: string | undefined) =>
     apiId === undefined ? { clientAddress } : { clientAddress, apiId };
@@ -265,12 +293,14 @@ export function createGuard<Request>(verifier: KeyVerifier, given: ApiKeyOptions
     const { request, memory } = incoming;
     let result: VerificationResult<unknown>;
     const known: { can?: PermissionCheck } = {};
+    const before = reservedBefore(memory, verifier, body.key);
+    const reserves = requirement.reserves && before === undefined;
     try {
       const context: VerifyContext & TellingContext = {
         ...scope,
         [TELL_PERMISSIONS]: (check) => void (known.can = check),
       };
-      result = await verifier.verify(body, context);
+      result = await (reserves ? verifier.reserve!(body, context) : verifier.verify(body, context));
     } catch (error) {
       // Each time with fewer limits.
       const less = withoutRemovedLimits(body, requirement, error);
@@ -282,10 +312,16 @@ export function createGuard<Request>(verifier: KeyVerifier, given: ApiKeyOptions
     }
     if (!isVerified(result))
       return refuse(createRefusal(result.code, options, result, requirement.permissions), request);
-    remember(memory, verifier, body, result);
+    const reserved = reserves
+      ? createReserved({ ...(result as ValidResult & Reservation) }, body.credits?.cost ?? 0, unsettled, (error) =>
+          report(error, request),
+        )
+      : undefined;
+    remember(memory, verifier, body, result, reserved);
     const limits = ratelimitFields(result.ratelimits, options.legacyHeaders === true, Date.now);
-    const apiKey = withCheck(result, known.can ?? checkOfList(result));
-    return { outcome: "pass", apiKey, headers: { ...varying, "Cache-Control": PRIVATE, ...limits } };
+    const apiKey = withMethods(result, known.can ?? checkOfList(result), reserved ?? before);
+    const headers = { ...varying, "Cache-Control": PRIVATE, ...limits };
+    return { outcome: "pass", apiKey, headers, ...(reserved !== undefined && { end: reserved.end }) };
   };
 
   return Object.freeze({
@@ -332,9 +368,17 @@ function isVerified(result: VerificationResult<unknown>): result is ValidResult 
 }
 
 /** A copy, since the result is the verifier's. */
-function withCheck(result: ValidResult, can: PermissionCheck): VerifiedKey {
-  return Object.defineProperty({ ...result, can }, "can", { enumerable: false });
+function withMethods(result: ValidResult, can: PermissionCheck, reserved: Reserved | undefined): VerifiedKey {
+  const commit = reserved?.commit ?? nothingReserved;
+  const { id: _, release: __, commit: ___, ...key } = result as ValidResult & Partial<Reservation>;
+  return Object.defineProperties({ ...key, can, commit }, { can: HIDDEN, commit: HIDDEN });
 }
+
+const HIDDEN = { enumerable: false } as const;
+
+// eslint-disable-next-line @typescript-eslint/promise-function-async -- as `commit`, it rejects
+const nothingReserved = (): Promise<never> =>
+  Promise.reject(new TypeError("the guard reserves no credits: give it the option reserve"));
 
 /** For results of a verifier that did not tell the key's permissions. */
 function checkOfList({ permissions }: ValidResult<unknown>): PermissionCheck {

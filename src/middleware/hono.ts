@@ -5,6 +5,7 @@
 import type { Context } from "hono";
 import { type ApiKeyOptions, createGuard, type KeyVerifier, setHeaders, type VerifiedKey } from "./guard.js";
 import { toResponse } from "./refusal-response.js";
+import { endingWith } from "./reserved.js";
 
 export { verifiedKey } from "./guard.js";
 export type * from "./public-types.js";
@@ -24,7 +25,7 @@ export interface HonoContext {
   /** Sets `c.var.apiKey`. */
   set(name: "apiKey", value: VerifiedKey): void;
   /** The response, once a handler has made it. */
-  readonly res: { readonly status: number; readonly headers: { get(name: string): string | null } };
+  res: Response;
   /** Sets a header of the response. */
   header(name: string, value: string): void;
 }
@@ -53,9 +54,15 @@ export function apiKey<C extends HonoContext = Context>(
       return undefined;
     }
     c.set("apiKey", decision.apiKey);
-    await next();
+    try {
+      await next();
+    } catch (error) {
+      await decision.end?.(500);
+      throw error;
+    }
     // Of an upgrade there is no copy, so it takes no header.
     if (c.res.status < 200) return undefined;
+    if (decision.end !== undefined) c.res = await endingWith(c.res, decision.end);
     const { headers } = c.res;
     setHeaders(
       decision.headers,

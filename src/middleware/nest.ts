@@ -13,6 +13,7 @@ import {
 } from "./guard.js";
 import { type RefusalBody, type Refusal } from "./refusal.js";
 import { checkRequirement, type KeyRequirement } from "./requirement.js";
+import { endWith, type NodeResponse } from "./reserved.js";
 
 export type { HeaderMap } from "./guard.js";
 export { verifiedKey } from "./guard.js";
@@ -42,6 +43,8 @@ export interface NestResponse {
   status(code: number): unknown;
   /** Sends the body. */
   send(body: string): unknown;
+  /** Node's response, of Fastify. */
+  readonly raw?: NodeResponse;
 }
 
 /** What is used of Nest's ExecutionContext and ArgumentsHost. */
@@ -128,6 +131,12 @@ export function createApiKeyGuard(
           (name, value) => response.header(name, value),
         );
       if (decision.outcome === "refuse") throw new ApiKeyRefused(decision.refusal, decision.rendered);
+      if (decision.end !== undefined) {
+        if (response === undefined)
+          throw new TypeError("a guard that reserves needs the response: put it into the context of GraphQL as res");
+        // Express' response is Node's.
+        endWith(response.raw ?? (response as unknown as NodeResponse), decision.end);
+      }
       request.apiKey = decision.apiKey;
       return true;
     },

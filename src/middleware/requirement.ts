@@ -23,6 +23,11 @@ export interface KeyRequirement<Request> {
   readonly permissions?: PerRequest<Request, string>;
   /** Credits to take, 0…1_000_000_000_000, default 1; without effect on keys with unlimited credits. */
   readonly cost?: PerRequest<Request, number | undefined>;
+  /**
+   * Credits to reserve in place of `cost`, for a call whose price is known afterwards, 1…1_000_000_000_000: the handler
+   * settles them by `commit` of the verified key. Needs a verifier with `reserve`.
+   */
+  readonly reserve?: PerRequest<Request, number | undefined>;
   /** At most 20 labels for analytics, each 1–512 code points. */
   readonly tags?: PerRequest<Request, readonly string[] | undefined>;
   /**
@@ -37,7 +42,10 @@ type Name = keyof KeyRequirement<never>;
 type Fixed<N extends Name> = Exclude<KeyRequirement<never>[N], (request: never) => unknown>;
 
 /** The requirements of one request, after functions were called: valid parts of a verification request. */
-export type ResolvedRequirement = Pick<VerificationRequest, Name>;
+export interface ResolvedRequirement extends Pick<VerificationRequest, Exclude<Name, "reserve">> {
+  /** Whether the cost is reserved. */
+  readonly reserves: boolean;
+}
 
 /** A requirement whose values are no functions. */
 type FixedRequirement = { readonly [N in keyof KeyRequirement<never>]: Fixed<N> };
@@ -68,6 +76,7 @@ export const partOfRequest =
 export const REQUIREMENT_OPTIONS = {
   permissions: narrowing(perRequest(partOfRequest("permissions"))),
   cost: perRequest(integer(0, 1_000_000_000_000)),
+  reserve: perRequest(integer(1, 1_000_000_000_000)),
   tags: perRequest(partOfRequest("tags")),
   ratelimits: narrowing(perRequest(partOfRequest("ratelimits"))),
 } as const satisfies Record<Name, Check>;
@@ -78,6 +87,7 @@ const NAMES = Object.keys(REQUIREMENT_OPTIONS) as readonly Name[];
 const MERGES: { readonly [N in Name]-?: (values: readonly NonNullable<Fixed<N>>[]) => Fixed<N> } = {
   permissions: joinQueries,
   cost: (costs) => costs.at(-1),
+  reserve: (costs) => costs.at(-1),
   tags: (lists) => lists.reduce((earlier, tags) => [...earlier, ...tags]),
   ratelimits: (lists) =>
     lists.reduce((earlier, limits) => [
@@ -98,8 +108,8 @@ export function checkRequirement<Request>(given: KeyRequirement<Request>, path: 
 }
 
 /**
- * Calls the functions and merges: all queries must be satisfied, the last `cost` counts, tags add up, and a limit takes
- * the place of one of the same name in an earlier requirement.
+ * Calls the functions and merges: all queries must be satisfied, the last `reserve` counts, or else the last `cost`,
+ * tags add up, and a limit takes the place of one of the same name in an earlier requirement.
  * @throws whatever a function throws; KeystileError BAD_REQUEST for values that are not valid, and
  *   PERMISSIONS_QUERY_SYNTAX if one of several queries does not parse
  */
@@ -133,8 +143,10 @@ export function mergeRequirements(requirements: readonly FixedRequirement[]): Re
     return values.length === 0 ? undefined : (MERGES[name] as (values: readonly unknown[]) => unknown)(values);
   };
   const merged = NAMES.map((name) => [name, merge(name)] as const).filter(([, value]) => value !== undefined);
-  const { cost, ...parts } = Object.fromEntries(merged) as FixedRequirement;
-  return readRequest({ key: "-", ...parts, ...(cost !== undefined && { credits: { cost } }) });
+  const { reserve, cost = 1, ...parts } = Object.fromEntries(merged) as FixedRequirement;
+  if (reserve !== undefined && !(reserve > 0)) throw new RangeError("reserve must be an integer of at least 1");
+  const request = readRequest({ key: "-", ...parts, credits: { cost: reserve ?? cost } });
+  return { ...request, reserves: reserve !== undefined };
 }
 
 function valueOf<Request, T>(value: PerRequest<Request, T> | undefined, request: Request): MaybePromise<T | undefined> {

@@ -10,6 +10,7 @@ import type {
   V2KeysVerifyKeyResponseData,
 } from "../contracts/types.js";
 import type { ResolvedRequirement } from "./requirement.js";
+import type { Reserved } from "./reserved.js";
 
 const NONE: readonly never[] = Object.freeze([]);
 
@@ -18,6 +19,8 @@ interface Taking {
   readonly verifier: object;
   readonly request: V2KeysVerifyKeyRequestBody;
   readonly result: V2KeysVerifyKeyResponseData<unknown>;
+  /** What it reserved; undefined: it took its cost. */
+  readonly reserved: Reserved | undefined;
 }
 
 // eslint-disable-next-line @typescript-eslint/no-extraneous-class -- the base that makes `this` of a subclass any object
@@ -120,7 +123,9 @@ export function withoutRemovedLimits(
 /** Names every part of a requirement, so that the compiler misses one that is left out. */
 type WholeRequirement = Omit<V2KeysVerifyKeyRequestBody, "permissions" | "ratelimits"> &
   Required<Pick<V2KeysVerifyKeyRequestBody, "ratelimits">> &
-  Readonly<Record<"credits" | "migrationId" | Exclude<keyof ResolvedRequirement, "cost" | "permissions">, unknown>>;
+  Readonly<
+    Record<"credits" | "migrationId" | Exclude<keyof ResolvedRequirement, "cost" | "permissions" | "reserves">, unknown>
+  >;
 
 /** Tokens by {@link limitKey}: of the limits that requests named, and one of each automatic limit that they did not. */
 function tokensTaken(earlier: readonly Taking[]): Map<string, number> {
@@ -142,8 +147,16 @@ export function remember(
   verifier: object,
   request: V2KeysVerifyKeyRequestBody,
   result: V2KeysVerifyKeyResponseData<unknown>,
+  reserved: Reserved | undefined,
 ): void {
-  Takings.set(memory, [...Takings.of(memory), { verifier, request, result }]);
+  Takings.set(memory, [...Takings.of(memory), { verifier, request, result, reserved }]);
+}
+
+/** What an earlier guard of a request has reserved of a key. */
+export function reservedBefore(memory: object, verifier: object, key: string): Reserved | undefined {
+  return Takings.of(memory).find(
+    (taking) => taking.reserved && taking.verifier === verifier && taking.request.key === key,
+  )?.reserved;
 }
 
 /** Whether something was remembered of a request. */

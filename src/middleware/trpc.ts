@@ -115,7 +115,12 @@ export function apiKey<Context extends TrpcContext = TrpcContext>(
       },
     );
     if (decision.outcome === "refuse") throw new ApiKeyRefused(decision.refusal);
-    return opts.next({ ctx: { apiKey: decision.apiKey, [CALL]: memory } });
+    const { apiKey, end } = decision;
+    const passing = opts.next({ ctx: { apiKey, [CALL]: memory } });
+    if (end === undefined) return passing;
+    const result = await passing;
+    await end(result.ok ? 200 : 500);
+    return result;
   };
 }
 

@@ -7,6 +7,7 @@ import type { JsonObject } from "../contracts/types.js";
 import { type ApiKeyOptions, createGuard, type KeyVerifier, setHeaders, type VerifiedKey } from "./guard.js";
 import type { HeaderFields } from "./ratelimit-fields.js";
 import { toResponse } from "./refusal-response.js";
+import { endingWith } from "./reserved.js";
 import { forget, isRemembered } from "./session.js";
 
 export { createGuard, headersOf, setHeaders } from "./guard.js";
@@ -63,7 +64,11 @@ export function apiKey<Rest extends readonly unknown[]>(
     if (decision.outcome === "skip") return handle(request, undefined, ...rest);
     if (decision.outcome === "refuse") return toResponse(decision);
     try {
-      return withHeaders(await handle(request, decision.apiKey, ...rest), decision.headers);
+      const response = withHeaders(await handle(request, decision.apiKey, ...rest), decision.headers);
+      return decision.end === undefined ? response : await endingWith(response, decision.end);
+    } catch (error) {
+      await decision.end?.(500);
+      throw error;
     } finally {
       if (isOutermost) forget(request);
     }

@@ -235,6 +235,7 @@ export const ROWS: Readonly<Record<string, Row>> = {
   },
   "KeyRequirement.permissions": { run: (permissions) => guarded({ permissions }) },
   "KeyRequirement.cost": { run: (cost) => guarded({ cost }) },
+  "KeyRequirement.reserve": { run: (reserve) => guarded({ reserve }) },
   "KeyRequirement.tags": { run: (tags) => guarded({ tags }) },
   "KeyRequirement.ratelimits": { run: (ratelimits) => guarded({ ratelimits }) },
 

@@ -26,8 +26,12 @@ import { apiKey as webGuard } from "../../src/middleware/web.js";
 /** Options that fit any framework: their functions don't look at the request. */
 export type AnyOptions = ApiKeyOptions<unknown>;
 
+/** What handlers do before they return, in tests that say so. */
+export const handling: { act: ((apiKey: VerifiedKey) => unknown) | undefined } = { act: undefined };
+
 /** What a handler returns. */
-function told(apiKey: VerifiedKey | undefined) {
+async function told(apiKey: VerifiedKey | undefined) {
+  if (handling.act !== undefined && apiKey !== undefined) await handling.act(apiKey);
   return { keyId: apiKey?.keyId ?? null, ...(apiKey?.can("documents.write OR admin") === true && { mayWrite: true }) };
 }
 
@@ -73,8 +77,8 @@ const withExpress = (name: string, make: typeof express): Bed => ({
   async start(verifier, outer, inner) {
     const app = make();
     if (inner !== undefined) app.use(expressGuard(verifier, outer));
-    app.get("/route", expressGuard(verifier, inner ?? outer), (req, res) => {
-      res.json(told(req.apiKey));
+    app.get("/route", expressGuard(verifier, inner ?? outer), (req, res, next) => {
+      told(req.apiKey).then((body) => res.json(body), next);
     });
     const { url, close } = await listen(app);
     return appAt(url, close);
@@ -98,7 +102,7 @@ export const BEDS: readonly Bed[] = [
     async start(verifier, outer, inner) {
       const app = new Hono();
       if (inner !== undefined) app.use(honoGuard(verifier, outer));
-      app.get("/route", honoGuard(verifier, inner ?? outer), (c) => c.json(told(c.var.apiKey)));
+      app.get("/route", honoGuard(verifier, inner ?? outer), async (c) => c.json(await told(c.var.apiKey)));
       return inMemory((request) => app.fetch(request));
     },
   },
@@ -120,8 +124,8 @@ export const BEDS: readonly Bed[] = [
     merges: false,
     hasBody: true,
     async start(verifier, outer, inner) {
-      const route = webGuard(verifier, inner ?? outer, (_request, key: VerifiedKey | undefined) =>
-        Response.json(told(key)),
+      const route = webGuard(verifier, inner ?? outer, async (_request, key: VerifiedKey | undefined) =>
+        Response.json(await told(key)),
       );
       return inMemory(inner === undefined ? route : webGuard(verifier, outer, (request) => route(request)));
     },

@@ -1,0 +1,156 @@
+/** Guards of calls whose price is known afterwards, on every framework: what is kept, and what comes back. */
+import { afterEach, describe, expect, it } from "vitest";
+import { createKeyring, createVerifier, memoryStore } from "../../src/index.js";
+import { createGuard, type VerifiedKey } from "../../src/middleware/guard.js";
+import { endingWith } from "../../src/middleware/reserved.js";
+import { apiKey as webGuard } from "../../src/middleware/web.js";
+import { BEDS, handling } from "./beds.js";
+
+async function world() {
+  const store = memoryStore();
+  const keyring = createKeyring(store);
+  const { apiId } = await keyring.createApi({ name: "models" });
+  const ratelimits = [{ name: "requests", limit: 10, duration: 60_000, autoApply: true }];
+  const { key, keyId } = await keyring.createKey({ apiId, credits: { remaining: 10_000 }, ratelimits });
+  const verifier = createVerifier(store);
+  const balance = async () => {
+    const { remaining, reserved = 0 } = (await keyring.getKey({ keyId })).credits!;
+    return [remaining, reserved];
+  };
+  const headers = { authorization: `Bearer ${key}` };
+  return { verifier, apiId, key, headers, balance };
+}
+
+/** The end of a response comes after the client has it. */
+const settledAs = async (balance: () => Promise<(number | null)[]>, remaining: number) =>
+  expect.poll(balance, { interval: 5, timeout: 5_000 }).toEqual([remaining, 0]);
+
+afterEach(() => {
+  handling.act = undefined;
+});
+
+describe.each(BEDS)("a guard that reserves: $name", ({ start, hasBody }) => {
+  it("the handler commits what the call did cost, once", async () => {
+    const { verifier, apiId, headers, balance } = await world();
+    const said: unknown[] = [];
+    handling.act = async ({ commit }) => {
+      said.push(await balance(), await commit(1_234), await commit(1_234));
+    };
+    const app = await start(verifier, { apiId, reserve: 4_000 });
+    const response = await app.call(headers);
+    expect(response.status).toBe(200);
+    await response.text();
+    expect(said).toEqual([[6_000, 4_000], { settled: true, spent: 1_234 }, { settled: false, reason: "settled" }]);
+    await settledAs(balance, 10_000 - 1_234);
+    await app.close();
+    await verifier.close();
+  });
+
+  it("not settled, all is kept after a 2xx and comes back after an error", async () => {
+    const { verifier, apiId, headers, balance } = await world();
+    const app = await start(verifier, { apiId, reserve: 4_000 });
+    await (await app.call(headers)).text();
+    await settledAs(balance, 6_000);
+    handling.act = () => {
+      throw Object.assign(new Error("the model is down"), { statusCode: 503 });
+    };
+    // Without a server the error rises.
+    const failed = await app.call(headers).catch(() => Response.error());
+    await failed.text();
+    if (hasBody) expect(failed.ok).toBe(false);
+    await settledAs(balance, 6_000);
+    await app.close();
+    await verifier.close();
+  });
+
+  it("`unsettled` decides otherwise", async () => {
+    const { verifier, apiId, headers, balance } = await world();
+    const app = await start(verifier, { apiId, reserve: 4_000, unsettled: "release" });
+    await (await app.call(headers)).text();
+    await settledAs(balance, 10_000);
+    await app.close();
+    await verifier.close();
+  });
+
+  it("more than there is is refused, and takes nothing; limits are taken once", async () => {
+    const { verifier, apiId, key, headers, balance } = await world();
+    const app = await start(verifier, { apiId, reserve: 10_001 });
+    expect((await app.call(headers)).status).toBe(429);
+    expect(await balance()).toEqual([10_000, 0]);
+    await app.close();
+    const two = await start(verifier, { apiId, reserve: 100 }, { cost: 30 });
+    handling.act = ({ commit }) => commit(7);
+    await (await two.call(headers)).text();
+    await settledAs(balance, 10_000 - 7);
+    const { ratelimits } = await verifier.verify({ key, credits: { cost: 0 } });
+    // One of the call that was refused for its credits, one of the next, and one of this.
+    expect(ratelimits![0]!.remaining).toBe(7);
+    await two.close();
+    await verifier.close();
+  });
+});
+
+describe("a guard that reserves", () => {
+  it("a body that streams is settled at its end, also where the client goes away", async () => {
+    const { verifier, apiId, headers, balance } = await world();
+    let use: (key: VerifiedKey) => void = () => undefined;
+    const route = webGuard(verifier, { apiId, reserve: 1_000 }, (_request, key) => {
+      const body = new ReadableStream({
+        async pull(controller) {
+          controller.enqueue(new TextEncoder().encode("token "));
+          await use(key as VerifiedKey);
+        },
+      });
+      return new Response(body);
+    });
+    const request = () => new Request("http://localhost/", { headers });
+    const reader = (await route(request())).body!.getReader();
+    await reader.read();
+    expect(await balance()).toEqual([9_000, 1_000]);
+    await reader.cancel();
+    await settledAs(balance, 9_000);
+    // Settled by the handler while it streams.
+    use = (key) => void key.commit(3);
+    const second = (await route(request())).body!.getReader();
+    await second.read();
+    await second.read();
+    await second.cancel();
+    await settledAs(balance, 8_997);
+    await verifier.close();
+  });
+
+  it("an upgrade goes on: it is settled by its handler or by the time-out", async () => {
+    const ended: number[] = [];
+    const upgraded = { status: 101, body: null } as Response;
+    expect(await endingWith(upgraded, async (status) => void ended.push(status))).toBe(upgraded);
+    expect(ended).toEqual([]);
+  });
+
+  it("a commit that fails leaves it to the end of the response", async () => {
+    const { verifier, apiId, headers, balance } = await world();
+    const guard = createGuard<object>(verifier, { apiId, reserve: 100 });
+    const request = {};
+    const decision = await guard.check({ request, memory: request, header: (name) => (headers as never)[name] });
+    if (decision.outcome !== "pass") throw new Error(decision.outcome);
+    await expect(decision.apiKey.commit(101)).rejects.toThrow(RangeError);
+    await decision.end!(200);
+    expect(await balance()).toEqual([9_900, 0]);
+    expect(Object.keys(decision.apiKey)).not.toContain("commit");
+    await verifier.close();
+  });
+
+  it("of a guard that reserves nothing there is nothing to commit; a verifier that cannot reserve is told at once", async () => {
+    const { verifier, apiId, headers } = await world();
+    const guard = createGuard<object>(verifier, { apiId });
+    const request = {};
+    const decision = await guard.check({ request, memory: request, header: (name) => (headers as never)[name] });
+    if (decision.outcome !== "pass") throw new Error(decision.outcome);
+    expect(decision.end).toBeUndefined();
+    await expect(decision.apiKey.commit(1)).rejects.toThrow("the guard reserves no credits");
+    expect(() => createGuard({ verify: verifier.verify }, { reserve: 1 })).toThrow(
+      "verifier lacks the method reserve()",
+    );
+    expect(() => createGuard(verifier, { reserve: 0 })).toThrow("options.reserve");
+    await verifier.close();
+  });
+});
