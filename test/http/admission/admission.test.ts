@@ -177,6 +177,33 @@ describe("createAdmission: what is held ends with its request", () => {
     await Promise.all(beginning);
   });
 
+  it("requests that are refused at once are told in turns, not all in one tick", async () => {
+    const all = createAdmission({ ...ADMISSION_BOUNDS, budget: MIB, wait: 100, turnMs: 0 });
+    await greedy(all);
+    let tick = 0;
+    const ticking = setInterval(() => tick++, 0);
+    const refused = async (_: unknown, n: number) => {
+      const hold = all.arrive(`Bearer ${n}`);
+      hold.belongsTo("one");
+      await expect(hold.growValues(400_000)).rejects.toMatchObject({ code: "OVERLOADED" });
+      for (const began = performance.now(); performance.now() - began < 1;);
+      return tick;
+    };
+    const ticks = await Promise.all(Array.from({ length: 64 }, refused));
+    clearInterval(ticking);
+    expect(new Set(ticks).size).toBeGreaterThan(3);
+  });
+
+  it("10,000 credentials are remembered, and the oldest is forgotten for another", () => {
+    const all = createAdmission(ADMISSION_BOUNDS);
+    for (let n = 0; n <= 10_000; n++) {
+      const hold = all.arrive(`Bearer ${n}`);
+      hold.belongsTo("one");
+      hold.release();
+    }
+    expect([0, 1, 10_000].map((n) => all.arrive(`Bearer ${n}`).account)).toEqual([UNPROVEN, "one", "one"]);
+  });
+
   it("bodies that arrive leave space for the values of those that have come", () => {
     const all = admission();
     const holdOfOne = () => {
