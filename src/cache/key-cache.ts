@@ -18,10 +18,16 @@ import { isMadeOf, type MadeOfRows } from "../contracts/row-changes.js";
 import { type CacheBackend, digestBackend, type Expiring, withTtl } from "./cache-backend.js";
 import { type CachedKey, createPreparer } from "./cached-key.js";
 import { FingerprintCache } from "./fingerprint-cache.js";
+import { Heavy, HeavyValues, LIGHT_BYTES } from "./heavy-values.js";
+import { jsonBytes } from "../lib/json-bytes.js";
 
 /** How many keys are cached, for how long, and how they are found. */
 export interface CacheOptions {
-  /** Records kept, 1…10_000_000; default 100_000. */
+  /**
+   * Records kept, 1…10_000_000; default 100_000. Records with more than 1 KiB of metadata (theirs and their identity's)
+   * and allow-lists are bounded by bytes as well: at most `size` KiB of it as JSON, which takes up to four times as much
+   * in memory.
+   */
   readonly size?: number;
   /** Milliseconds for which a record is used unless the store notifies a change, 1…2^53 − 1; default `Infinity`. */
   readonly ttl?: number;
@@ -73,7 +79,13 @@ export interface KeyCache extends RecordCache<CachedKey> {
  */
 export function createKeyCache(store: Store, options: CacheOptions = {}): KeyCache {
   const prepare = createPreparer();
-  return { ...createRecordCache(store, prepare, options, (key) => key), prepare };
+  return { ...createRecordCache(store, prepare, options, (key) => key, bytesOf), prepare };
+}
+
+/** Of what a key may have much of, as JSON. */
+function bytesOf({ rare: { meta, identity, ipAllowlists } }: CachedKey): number {
+  const isShort = meta === undefined && identity === undefined && ipAllowlists.length === 0;
+  return isShort ? 0 : jsonBytes([meta, identity, ipAllowlists]);
 }
 
 /**
@@ -81,17 +93,22 @@ export function createKeyCache(store: Store, options: CacheOptions = {}): KeyCac
  * @param prepare creates the value that `find` returns; called once per fill, and must depend only on the record
  * @param options validated by the caller, with {@link CACHE_OPTIONS}
  * @param madeOf the rows that a value was made of; `undefined`: unknown, so a change of any row drops the value
+ * @param weigh how many bytes a value takes, about
  */
 export function createRecordCache<T extends object>(
   store: Store,
   prepare: (record: KeyRecord) => T,
   options: CacheOptions = {},
   madeOf: (value: T) => MadeOfRows | undefined = () => undefined,
+  weigh: (value: T) => number = () => 0,
 ): RecordCache<T> {
   const { size = 100_000, ttl = Infinity, missTtl = 1_000, by = "tag" } = options;
   const backendOf = <V extends object>(): CacheBackend<V> =>
     by === "tag" ? new FingerprintCache(size) : digestBackend(size);
-  const found: CacheBackend<T> = ttl === Infinity ? backendOf() : withTtl(backendOf<Expiring<T>>(), ttl);
+  const found: CacheBackend<T | Heavy<T>> =
+    ttl === Infinity ? backendOf() : withTtl(backendOf<Expiring<T | Heavy<T>>>(), ttl);
+  const heavy = new HeavyValues<T>(size * LIGHT_BYTES);
+  const open = (value: T | Heavy<T> | undefined): T | undefined => (value instanceof Heavy ? heavy.use(value) : value);
   let examined = 0;
   let windowEnd = -Infinity;
   const dropMadeOf = (change: RowChange): boolean => {
@@ -101,24 +118,34 @@ export function createRecordCache<T extends object>(
       examined = 0;
     }
     if (examined >= MAX_EXAMINED) return false;
-    examined += found.deleteWhere((value) => {
-      const rows = madeOf(value);
+    examined += found.deleteWhere((kept) => {
+      const value = kept instanceof Heavy ? kept.value : kept;
+      const rows = value && madeOf(value);
       return rows === undefined || isMadeOf(rows, change);
     });
     return true;
   };
   const reads = createGuardedReads(store, {
-    found,
+    found: {
+      set: (text, digest, value) => found.set(text, digest, heavy.hold(value, weigh(value))),
+      delete: (digest) => found.delete(digest),
+      clear() {
+        found.clear();
+        heavy.clear();
+      },
+    },
     dropMadeOf,
     read: (digest) => store.findKey(digest),
     prepare,
     missTtl,
   });
   const fill = (text: string, digest: string): MaybePromise<T | undefined> =>
-    found.getByDigest?.(digest) ?? reads.read(text, digest);
+    open(found.getByDigest?.(digest)) ?? reads.read(text, digest);
   const lookUp = (text: string, digestOf: (text: string) => MaybePromise<string>): MaybePromise<T | undefined> => {
     const hit = found.get(text);
-    if (hit !== undefined) return hit;
+    if (hit !== undefined && !(hit instanceof Heavy)) return hit;
+    const value = open(hit);
+    if (value !== undefined) return value;
     return fillBy(text, digestOf(text));
   };
   // Separate functions, since a function that contains a closure allocates for it at every call.
