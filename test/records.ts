@@ -62,6 +62,15 @@ const MADE = {
   refill: SHAPES.refill as fc.Arbitrary<Refill>,
   generation: SHAPES.count as fc.Arbitrary<number>,
   account: fc.record({ ref: fc.nat(), id: id("key") }),
+  wallets: fc.constant([
+    {
+      owner: "identity",
+      accounts: [
+        { ref: 7, priority: 100, createdAt: 0, refill: { interval: "daily", amount: 5 } },
+        { ref: "grant_1", grantId: "bonus", priority: 0, createdAt: 5, expires: 9 },
+      ],
+    },
+  ] as const),
   parentDisabled: fc.boolean(),
   unadopted: fc.boolean(),
   startUnknown: fc.constant(true as const),
@@ -90,7 +99,11 @@ export function rowFields<Name extends keyof KeyRow>(without: readonly Name[]): 
   const names = (Object.keys(KEY_FIELDS) as (keyof KeyRow)[]).filter(
     (name) => (KEY_FIELDS[name] as KeyField).row !== undefined && !(without as readonly string[]).includes(name),
   );
-  const values = names.map((name) => [name, valuesOf((KEY_FIELDS[name] as KeyField).row as Shape)] as const);
+  // A flag that may be absent is true where it is there.
+  const values = names.map((name) => {
+    const { row, absent } = KEY_FIELDS[name] as KeyField;
+    return [name, row === "flag" && absent === true ? fc.constant(true) : valuesOf(row as Shape)] as const;
+  });
   const requiredKeys = names.filter((name) => (KEY_FIELDS[name] as KeyField).absent !== true);
   return fc.record(Object.fromEntries(values), { requiredKeys: requiredKeys as never[] }) as unknown as fc.Arbitrary<
     Omit<KeyRow, Name>

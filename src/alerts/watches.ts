@@ -62,9 +62,11 @@ export interface CreditsShare {
 }
 
 /** Credits of an account that nothing has spent yet; Infinity: unlimited. */
-function leftOf({ balance }: ReadAccount): number {
-  if (balance === "invalid") return 0;
-  return balance === undefined || balance.remaining === null ? Infinity : balance.remaining + balance.reserved;
+function leftOf({ balance, granted = 0 }: ReadAccount): number {
+  if (balance === "invalid") return granted;
+  return balance === undefined || balance.remaining === null
+    ? Infinity
+    : balance.remaining + balance.reserved + granted;
 }
 
 /** The bound of an account; of a share of nothing 0, which no balance is below. */

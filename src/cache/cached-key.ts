@@ -103,6 +103,11 @@ export class CachedKey implements SpendTarget, LimitedKey {
     return this.policy.hasCredits ? this.ref : undefined;
   }
 
+  /** The wallets that cover a call, if there are several accounts. */
+  get wallets(): KeyRecord["wallets"] {
+    return this.rare.wallets;
+  }
+
   get identity(): Identity | undefined {
     return this.rare.identity;
   }

@@ -127,6 +127,7 @@ export const KEY_FIELDS = {
   accountId: { row: "text", absent: true },
   rerolledFrom: { row: "text", absent: true, shown: "unusual" },
   rerolledTo: { row: "text", absent: true, shown: "unusual" },
+  hasGrants: { row: "flag", absent: true, shared: true, audit: "never" },
   // Last in a body: taking the tables back to a version without them cuts them off its end.
   deletedAt: { row: "time", absent: true, shown: "unusual", audit: "never" },
   deletedBy: { row: "text", absent: true, shown: "unusual", audit: "never" },
@@ -137,6 +138,7 @@ export const KEY_FIELDS = {
   ownerDisabled: { absent: true, record: "policy", from: "made" },
   ownerExpires: { absent: true, record: "rare", from: "made" },
   account: { absent: true, record: "rare", from: "made" },
+  wallets: { absent: true, record: "rare", from: "made" },
   grantIds: { absent: true, record: "policy", from: "made" },
   parentDisabled: { record: "policy", from: "made" },
   unadopted: { record: "find", from: "made" },

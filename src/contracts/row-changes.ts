@@ -1,9 +1,9 @@
 /** Which records and balances a change of a row concerns. Store clauses 13 and 15. */
 import type { AuditEntry } from "./audit.js";
-import type { CreditChange, KeyRecord, RowChange, Write } from "./store.js";
+import type { AccountTable, CreditChange, KeyRecord, RowChange, Write } from "./store.js";
 
 /** A write that changes a balance. */
-export type CreditWrite = Extract<Write, { readonly table: "keys" | "identities"; readonly row: unknown }> & {
+export type CreditWrite = Extract<Write, { readonly table: AccountTable; readonly row: unknown }> & {
   readonly credits: CreditChange;
 };
 

@@ -115,6 +115,11 @@
  *     the parts in the order given, and the rest returns to the accounts that it came from. Parts that have ended by
  *     then are passed over; if all have, the outcome is how the first of them ended. keystile passes at most two
  *     wallets of at most 17 accounts, and no account twice. Power `wallets`.
+ * 32. A grant has an account, which ends with its row. All that clauses 5 to 7, 13, 14, 23, 27 and 31 say of a balance
+ *     holds of it; read at its `expires` or later, what is left counts as forfeited. A key that draws on an owner with
+ *     `hasGrants` (the identity, or the keys of an account) has `wallets` in its record, if any grant of that owner has
+ *     no `endedAt`: one wallet, of the main account and these. keystile writes a grant together with its owner, of
+ *     which clause 15 notifies, and removes the grants of an owner with it. Power `wallets`.
  */
 import type { AuditEntry, AuditQuery, AuditSlice } from "./audit.js";
 import type { AlertChange, AlertQuery, AlertRow, AlertSettlement, AlertTake } from "./alerts.js";
@@ -182,6 +187,31 @@ export interface KeyRecord {
    * its identity. Absent: its own.
    */
   readonly account?: SharedAccount;
+  /**
+   * The wallets that cover a call, where there are several accounts: `hasCredits` is true, and `spendWallets` takes the
+   * credits (clause 31). `refill`, `generation` and `account` are then of the main account of the first. Absent: one
+   * account.
+   */
+  readonly wallets?: readonly OwnedWallet[];
+}
+/** The accounts that one owner has. */
+export interface OwnedWallet {
+  readonly owner: "key" | "identity";
+  /** In any order. */
+  readonly accounts: readonly DrawnAccount[];
+}
+/** An account of a wallet, with what its place in the draw-down order depends on. */
+export interface DrawnAccount {
+  readonly ref: KeyRef;
+  /** Absent: the main account. */
+  readonly grantId?: string;
+  /** 0…255, the lowest first. */
+  readonly priority: number;
+  /** Unix time, milliseconds. */
+  readonly createdAt: number;
+  /** Unix time, milliseconds, from which on nothing can be taken from it. Absent: never. */
+  readonly expires?: number;
+  readonly refill?: Refill;
 }
 /** Where the credits of a key are that shares them with others. */
 export interface SharedAccount {
@@ -238,12 +268,38 @@ export interface CreditRow {
  */
 export interface IdentityRow extends OwnedRow, Partial<CreditRow> {
   readonly externalId: string;
+  /** Whether there may be grants of it that are open (clause 32). Absent: there are none. */
+  readonly hasGrants?: true;
   readonly meta?: JsonObject;
   /** False: its keys are FORBIDDEN. Absent: it is enabled. */
   readonly enabled?: boolean;
   /** Last instant at which its keys are valid, Unix time in milliseconds; absent: never expires. */
   readonly expires?: number;
   readonly ratelimits: readonly RatelimitResponse[];
+}
+/**
+ * A grant: credits of a key or an identity beside those of its main account, in an account of their own that ends with
+ * the row (clause 32). Its name within the workspace is the id of its owner, a space and `grantId`.
+ */
+export interface GrantRow extends OwnedRow, CreditRow {
+  /** Whose it is. Absent: a key's. */
+  readonly identityId?: string;
+  /** Of a key: {@link KeyRow.accountId}, or its own id. Absent: an identity's. */
+  readonly accountId?: string;
+  /** Chosen by the caller, or else the id: at most 255 code points. */
+  readonly grantId: string;
+  /** Credits that were granted. */
+  readonly amount: number;
+  /** Its place in the draw-down order, 0…255, the lowest first. */
+  readonly priority: number;
+  /** Unix time, milliseconds: from then on nothing can be taken from it, and what is left expires. Absent: never. */
+  readonly expires?: number;
+  /** For people, 1–255 code points. */
+  readonly reason?: string;
+  /** Unix time, milliseconds. */
+  readonly createdAt: number;
+  /** When it was ended, Unix time in milliseconds: no key draws on it any more. Absent: it is open. */
+  readonly endedAt?: number;
 }
 /** A role. Its name within the workspace is `name`; `description` is for people. */
 export interface RoleRow extends OwnedRow {
@@ -358,6 +414,8 @@ export interface KeyRow extends OwnedRow, CreditRow {
   readonly ipAllowlist: readonly string[];
   /** `none`: its credits are unlimited, whatever its identity has. Absent: it draws on those, without a balance. */
   readonly creditsFrom?: "none";
+  /** As of an identity; of all keys that share its account. */
+  readonly hasGrants?: true;
   /** Whether it is deleted: neither found nor listed, though its digests stay taken (clauses 16, 18). */
   readonly deleted: boolean;
   /** When it was deleted, Unix time in milliseconds. Absent: it is not, or was before this was recorded. */
@@ -394,10 +452,13 @@ export interface Rows {
   rootKeys: RootKeyRow;
   namespaces: NamespaceRow;
   overrides: OverrideRow;
+  grants: GrantRow;
   keys: KeyRow;
 }
 /** The tables, by name. */
 export type Table = keyof Rows;
+/** Tables whose rows may have an account. */
+export type AccountTable = "keys" | "identities" | "grants";
 /** Tables whose rows have a name that is unique in their workspace. */
 export type NamedTable = Exclude<Table, "workspaces" | "apis" | "keys">;
 /** A new key, with `version` 0, and its initial balance. */
@@ -441,7 +502,7 @@ export interface CreditChange {
   readonly refill?: { readonly amount: number; readonly period?: number };
 }
 /**
- * One row to store (`version` 0: it must be new; `credits` for keys and identities only), or to remove (it must be
+ * One row to store (`version` 0: it must be new; `credits` for keys, identities and grants only), or to remove (it must be
  * unchanged since it was read).
  */
 export type Write = {
@@ -449,7 +510,7 @@ export type Write = {
     | {
         readonly table: T;
         readonly row: Rows[T];
-        readonly credits?: T extends "keys" | "identities" ? CreditChange : never;
+        readonly credits?: T extends AccountTable ? CreditChange : never;
       }
     | { readonly table: T; readonly remove: string; readonly version: number };
 }[Table];
@@ -462,6 +523,8 @@ export interface ListQuery {
   readonly identityId?: string;
   /** Overrides only. */
   readonly namespaceId?: string;
+  /** Grants only: the id of the identity, or of the key's account, whose they are. */
+  readonly ownerId?: string;
   /** Only rows with a greater id. */
   readonly after?: string;
   /**
@@ -472,9 +535,18 @@ export interface ListQuery {
   /** At most this many rows, ≥ 1. */
   readonly limit: number;
 }
-/** Which balance to read: a key's own, or an identity's. */
+/** Which balance to read: a key's own, an identity's, or a grant's. */
 export type BalanceQuery = (
-  { readonly keyId: string; readonly identityId?: never } | { readonly identityId: string; readonly keyId?: never }
+  | { readonly keyId: string; readonly identityId?: never; readonly grantId?: never }
+  | { readonly identityId: string; readonly keyId?: never; readonly grantId?: never }
+  | {
+      /** The id of its row. */
+      readonly grantId: string;
+      /** When it expires, as its row says. */
+      readonly expires?: number;
+      readonly keyId?: never;
+      readonly identityId?: never;
+    }
 ) & {
   /** `periodOf` the refill of the row at `now`; 0 without refill. */
   readonly period: number;

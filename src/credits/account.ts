@@ -44,6 +44,7 @@ const RESERVATION_ID = /^res_[a-zA-Z0-9_-]{1,60}$/;
 export const ABANDONED = 33_000_000_000;
 
 const NO_CHANGES: readonly never[] = [];
+const NO_LEASES: ReadonlyMap<string, Lease> = new Map();
 const STALE: Spend = Object.freeze({ ok: false, remaining: 0, stale: true });
 
 /** Credits by where they came from and where they went, since the account was opened or carried forward. */
@@ -307,17 +308,20 @@ function unchanged<T>(account: Account, result: T): Applied<T> {
  * The account as administration reads it at `period`.
  * @param account `undefined`: the key never had one
  * @param leases of this account; reserves expired at `now` count as remaining
+ * @param expires of a grant: from then on what is left counts as forfeited
  */
 export function countedBalance(
   account: Account | undefined,
   period: number,
   leases: ReadonlyMap<string, Lease>,
   now: number,
+  expires = Infinity,
 ): CountedBalance {
   if (account === undefined) return { remaining: null, period, reserved: 0 };
   const settled = countRefills(account, period);
   if (settled.unlimited) return { remaining: null, period: settled.period, reserved: 0 };
-  const { account: swept } = sweep(settled, leases, undefined, now);
+  const { account: known } = sweep(settled, leases, undefined, now);
+  const swept = expires > now ? known : expire(known, NO_LEASES, now).account;
   const { credited, refilled, adjusted, spent, forfeited } = swept;
   return {
     remaining: swept.remaining,

@@ -71,18 +71,30 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
   const exact = exactSpender(store);
   const leases = new LeaseManager(store, exact, { size, step, firstStep, ttl, keys, closeTimeout });
 
-  /** Spends once what this node has leased of the key, which may be what the balance lacks, was returned. */
-  const withdraw = <T>({ ref }: SpendTarget, work: () => MaybePromise<T>): MaybePromise<T> => {
-    const lease = leases.find(ref);
-    return lease === undefined || lease.state === "empty" ? work() : lease.withdraw(work);
+  /** What this node has leased of the accounts that a key draws on. */
+  const leasesOf = ({ ref, wallets }: SpendTarget): NodeLease[] => {
+    const refs = wallets === undefined ? [ref] : wallets.flatMap(({ accounts }) => accounts.map((one) => one.ref));
+    return refs.flatMap((one) => leases.find(one) ?? []).filter(({ state }) => state !== "empty");
   };
+  /** Spends once what this node has leased of the key, which may be what the balance lacks, was returned. */
+  const withdraw = <T>(target: SpendTarget, work: () => MaybePromise<T>): MaybePromise<T> =>
+    leasesOf(target).reduce((next, lease) => () => lease.withdraw(next), work)();
   /** What was refused, again, once what this node has leased of the key was returned, if it is anything. */
-  const spendAgain = <T>({ ref }: SpendTarget, refused: T, work: () => MaybePromise<T>): MaybePromise<T> => {
-    const lease = leases.find(ref);
-    return lease === undefined || lease.state === "empty" ? refused : lease.withdraw(work);
+  const spendAgain = <T>(target: SpendTarget, refused: T, work: () => MaybePromise<T>): MaybePromise<T> =>
+    leasesOf(target).length === 0 ? refused : withdraw(target, work);
+  /** A lease is of one account: of several, credits are taken exactly. */
+  const spendSeveral = async (target: SpendTarget, cost: number, now: number): Promise<Spend | undefined> => {
+    const spend = () => exact.spend(target, cost, now);
+    const spent = await spend();
+    return isShort(spent) ? spendAgain(target, spent, spend) : spent;
   };
   /** A spend that the lease which the target remembers did not cover. */
   const spendElsewhere = (target: SpendTarget, cost: number, now: number): MaybePromise<Spend | undefined> => {
+    if (target.wallets !== undefined) {
+      const spending = spendSeveral(target, cost, now);
+      leases.track(spending);
+      return spending;
+    }
     const spent = leases.find(target.ref)?.spend(target, cost, now);
     if (spent !== undefined) return spent;
     const spendExactly = () => exact.spend(target, cost, now);

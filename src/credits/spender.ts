@@ -5,6 +5,8 @@ import type { MaybePromise, Refill } from "../contracts/types.js";
 /** A key to spend from, in which the spender remembers its lease. */
 export interface SpendTarget extends Pick<KeyRecord, "ref" | "generation"> {
   readonly refill: Refill | undefined;
+  /** Where it draws on several accounts; then `ref` is the first of them. */
+  readonly wallets?: KeyRecord["wallets"];
   /** Set and read by the spender, to save a look-up; `undefined` at first. */
   lease: { readonly available: number } | undefined;
 }

@@ -6,7 +6,9 @@
  * the parts. So each account keeps the one equation of `account.ts`, whatever is taken from others with it.
  */
 import type {
+  DrawnAccount,
   KeyRef,
+  OwnedWallet,
   ReservationRequest,
   Settlement,
   SettleRequest,
@@ -15,7 +17,6 @@ import type {
   WalletAccount,
   WalletSpend,
 } from "../contracts/store.js";
-import type { Refill } from "../contracts/types.js";
 import {
   type Account,
   type Applied,
@@ -29,6 +30,7 @@ import {
   settle,
   spend,
 } from "./account.js";
+import { periodOf } from "./refill-calendar.js";
 
 /** The priority of a main account, and of a grant without one. */
 export const DEFAULT_PRIORITY = 100;
@@ -36,24 +38,11 @@ export const DEFAULT_PRIORITY = 100;
 const MAX_WALLETS = 2;
 const MAX_ACCOUNTS = 17;
 
-/** What the draw-down order of an account depends on. */
-export interface Ordered {
-  /** Absent: the main account. */
-  readonly grantId?: string;
-  /** 0…255, the lowest first. */
-  readonly priority: number;
-  /** Unix time, milliseconds. */
-  readonly createdAt: number;
-  /** Unix time, milliseconds; absent: never. */
-  readonly expires?: number;
-  readonly refill?: Refill;
-}
-
 /**
  * The accounts of a wallet in the order in which they are drawn down: by priority, then what expires soonest, what
  * never expires last, then the main account, then the older grant.
  */
-export function inDrawOrder<A extends Ordered>(accounts: readonly A[]): A[] {
+export function inDrawOrder<A extends Omit<DrawnAccount, "ref">>(accounts: readonly A[]): A[] {
   return [...accounts].sort(
     (a, b) =>
       a.priority - b.priority ||
@@ -62,6 +51,21 @@ export function inDrawOrder<A extends Ordered>(accounts: readonly A[]): A[] {
       a.createdAt - b.createdAt ||
       compare(a.grantId ?? "", b.grantId ?? ""),
   );
+}
+
+/** Wallets as a store is given them, at `now`. */
+export function toWallets(wallets: readonly OwnedWallet[], now: number): Wallet[] {
+  return wallets.map(({ accounts }) =>
+    inDrawOrder(accounts).map(({ ref, refill, expires }) => {
+      const account = { ref, period: periodOf(refill, now) };
+      return expires === undefined ? account : { ...account, expires };
+    }),
+  );
+}
+
+/** The accounts of wallets, by their refs. */
+export function refsOf(wallets: readonly Wallet[]): KeyRef[][] {
+  return wallets.map((wallet) => wallet.map(({ ref }) => ref));
 }
 
 // Not by subtraction: of Infinity from itself that is NaN.
@@ -239,7 +243,7 @@ const EXCEEDS: Settlement = Object.freeze({ settled: false, reason: "exceeds" })
 export function assertWalletSpend(wallets: readonly Wallet[], { cost, now, reservation, once }: WalletSpend): void {
   assertSpend(cost, 0, now);
   for (const { period, expires = 0 } of wallets.flat()) assertSpend(0, period, expires);
-  assertRefs(wallets.map((wallet) => wallet.map(({ ref }) => ref)));
+  assertRefs(refsOf(wallets));
   for (const one of [reservation, once?.record.reservation]) if (one !== undefined) assertReservation(one);
 }
 

@@ -5,6 +5,7 @@
 import type { IdentityRow } from "../contracts/store.js";
 import type { Mutable } from "../lib/mutable.js";
 import { updateWithRetry } from "./context.js";
+import { removalsOf } from "./credit-grants.js";
 import { changeIdentityCredits, disableKeys, identityWrite, requireUndrawn } from "./identity-credits.js";
 import { expiryOf } from "./keys/create-key.js";
 import { readCredits, toIdentityData } from "./keys/key-response.js";
@@ -128,6 +129,7 @@ export const deleteIdentity = operation(
       } else if (row.hasCredits === true) await requireUndrawn(context, row);
       // Refused by the store if a key has begun to draw meanwhile.
       const removal = { table: "identities", remove: row.id, version: row.version } as const;
-      return (await writeRows(context, [removal])) ? {} : undefined;
+      const grants = row.hasGrants === true ? await removalsOf(context, row.id) : [];
+      return (await writeRows(context, [removal, ...grants])) ? {} : undefined;
     }),
 );

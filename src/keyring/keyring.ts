@@ -10,6 +10,7 @@ import type { MigrationAlgorithms } from "../lib/migration-hashes.js";
 import * as apis from "./apis.js";
 import { type Audited, type AuditOptions, PROGRAM_AUDIT_OPTIONS, programAudit } from "./audit.js";
 import { type Audit, createContext } from "./context.js";
+import { grantCredits, listGrants } from "./credit-grants.js";
 import * as identities from "./identities.js";
 import { updateIdentityCredits } from "./identity-credits.js";
 import { createMigration } from "./import/create-migration.js";
@@ -235,6 +236,20 @@ export interface Keyring<Meta = JsonObject> {
    */
   updateIdentityCredits(body: R.UpdateIdentityCreditsRequestBody): Promise<A.KeyCredits>;
   /**
+   * Gives an identity or a key credits beside its balance, perhaps with an expiry, a refill and a place in the order in
+   * which credits are spent. The same `grantId` again returns that grant and adds nothing, until 400 days after it
+   * ended.
+   * @throws KeystileError BAD_REQUEST at `body.identity` or `body.keyId` also for an owner without credits of its own,
+   *   and at `body.expires` for a time that is not later than now · NOT_FOUND · CONFLICT: the owner has 16 open grants ·
+   *   STORE_POWER_MISSING: the store cannot take credits from several accounts
+   */
+  grantCredits(body: R.GrantCreditsRequestBody): Promise<A.GrantCreditsData>;
+  /**
+   * The open grants of an identity or a key, and on demand those that have ended.
+   * @throws KeystileError NOT_FOUND · STORE_POWER_MISSING
+   */
+  listGrants(body: R.ListGrantsRequestBody): Promise<A.ListGrantsData>;
+  /**
    * Its keys remain, without an identity and without its shared limits. No key becomes unlimited by it: with
    * `keys: "disable"` all its keys are disabled first, those with credits of their own too.
    * @throws KeystileError NOT_FOUND · CONFLICT: so many keys draw on its credits, and `keys` is not `disable`
@@ -372,6 +387,8 @@ function methodsOf(context: RootKeyContext): Keyring {
     listIdentities: method(identities.listIdentities),
     updateIdentity: method(identities.updateIdentity),
     updateIdentityCredits: method(updateIdentityCredits),
+    grantCredits: method(grantCredits),
+    listGrants: method(listGrants),
     deleteIdentity: method(identities.deleteIdentity),
     createMigration: method(createMigration),
     migrateKeys: (body, options) =>

@@ -54,6 +54,7 @@ const NOUNS: Readonly<Record<NamedTable, string>> = {
   rootKeys: "The root key",
   namespaces: "The namespace",
   overrides: "The override",
+  grants: "The grant",
 };
 
 /** The row with this id, else the one with this name. @throws KeystileError NOT_FOUND */

@@ -11,4 +11,5 @@ export const NAME_OF: { readonly [T in NamedTable]: (row: Rows[T]) => string } =
   rootKeys: ({ digest }) => digest,
   namespaces: ({ name }) => name,
   overrides: overrideName,
+  grants: ({ identityId, accountId, grantId }) => `${identityId ?? accountId} ${grantId}`,
 };

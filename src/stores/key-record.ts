@@ -1,6 +1,19 @@
 /** Builds the record that a find returns from a key's row and the rows it refers to. */
 import { fieldsThat } from "../contracts/key-fields.js";
-import type { ApiRow, CreditRow, IdentityRow, KeyRecord, KeyRef, KeyRow, RoleRow } from "../contracts/store.js";
+import type {
+  ApiRow,
+  CreditRow,
+  DrawnAccount,
+  GrantRow,
+  IdentityRow,
+  KeyRecord,
+  KeyRef,
+  KeyRow,
+  OwnedWallet,
+  RoleRow,
+} from "../contracts/store.js";
+import type { Refill } from "../contracts/types.js";
+import { DEFAULT_PRIORITY } from "../credits/wallet.js";
 import { ownProperty } from "../lib/check-options.js";
 import { creditsSource } from "../lib/credits-source.js";
 import { isUnknownStart } from "../lib/hash.js";
@@ -14,9 +27,24 @@ export interface Related {
   readonly identity: IdentityRow | undefined;
   /** The ref of the identity's account, if it has one. */
   readonly identityRef: KeyRef | undefined;
+  /** The open grants of an owner that has some, by its id, and the refs of their accounts. Absent: nobody has any. */
+  creditGrants?(ownerId: string): readonly Granted[];
   role(id: string): RoleRow | undefined;
   /** The permission's slug. */
   permission(id: string): string | undefined;
+}
+
+/** A grant, and the ref of its account. */
+export interface Granted {
+  readonly row: GrantRow;
+  readonly ref: KeyRef;
+}
+
+/** The owner whose grants a record needs, if it has any: the identity's id, or that of the key's account. */
+export function ownerWithGrants(row: KeyRow, identity: IdentityRow | undefined): string | undefined {
+  const source = creditsSource(row, identity);
+  if (source === "identity") return ownProperty(identity as IdentityRow, "hasGrants") ? identity?.id : undefined;
+  return source === "key" && ownProperty(row, "hasGrants") ? (ownProperty(row, "accountId") ?? row.id) : undefined;
 }
 
 /** Names of a key's roles, and of its permissions (direct and through roles); sorted, without duplicates. */
@@ -57,7 +85,8 @@ export function toRecordWith(
     identity,
     identityRef,
     workspaceEnabled,
-  }: Pick<Related, "api" | "identity" | "identityRef" | "workspaceEnabled">,
+    creditGrants,
+  }: Pick<Related, "api" | "identity" | "identityRef" | "workspaceEnabled" | "creditGrants">,
   grantsOf: () => GrantedNames,
   accountRef: KeyRef = ref,
 ): KeyRecord | undefined {
@@ -84,20 +113,37 @@ export function toRecordWith(
   if (isOfIdentity && identityRef === undefined)
     throw new TypeError("an identity that has credits must have an account");
   const accountId = ownProperty(row, "accountId") ?? (isOfIdentity ? row.id : undefined);
+  const owner = ownerWithGrants(row, identity);
+  const granted = owner === undefined ? [] : (creditGrants?.(owner) ?? []);
+  const main = { ref: isOfIdentity ? (identityRef as KeyRef) : accountRef, refill: ownProperty(credits, "refill") };
   const optional: OptionalValues = {
     // Of keys that were made here it is known.
     startUnknown: (row.migrationId !== undefined && isUnknownStart(row.start)) || undefined,
     identity: identity && toIdentity(identity),
     ownerDisabled: (identity && ownProperty(identity, "enabled") === false) || undefined,
     ownerExpires: identity && ownProperty(identity, "expires"),
-    refill: ownProperty(credits, "refill"),
+    refill: main.refill,
     creditsFrom: isOfIdentity ? source : undefined,
-    account:
-      accountId === undefined ? undefined : { ref: isOfIdentity ? (identityRef as KeyRef) : accountRef, id: accountId },
+    wallets: granted.length === 0 ? undefined : [walletOf(isOfIdentity ? "identity" : "key", main, granted)],
+    account: accountId === undefined ? undefined : { ref: main.ref, id: accountId },
   };
   for (const name of MADE) copyField(optional, record, name);
   for (const name of COPIED) copyField(row, record, name);
   return record;
+}
+
+function walletOf(
+  owner: OwnedWallet["owner"],
+  { ref, refill }: Pick<DrawnAccount, "ref"> & { readonly refill: Refill | undefined },
+  granted: readonly Granted[],
+): OwnedWallet {
+  const main = { ref, priority: DEFAULT_PRIORITY, createdAt: 0, ...(refill && { refill }) };
+  const grants = granted.map(({ ref, row }): DrawnAccount => {
+    const { grantId, priority, createdAt } = row;
+    const [expires, refill] = [ownProperty(row, "expires"), ownProperty(row, "refill")];
+    return { ref, grantId, priority, createdAt, ...(expires !== undefined && { expires }), ...(refill && { refill }) };
+  });
+  return { owner, accounts: [main, ...grants] };
 }
 
 /** Fields that may be absent. The compiler ensures that the two literals above have all the others. */

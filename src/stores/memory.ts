@@ -1,7 +1,9 @@
 /** In-memory store on plain maps. Also the reference implementation that tests compare other stores with. */
 import { KeystileError } from "../contracts/errors.js";
 import type {
+  BalanceQuery,
   Change,
+  GrantRow,
   KeyRecord,
   KeyRef,
   KeyRow,
@@ -97,6 +99,8 @@ interface State {
   /** By ref of the account. */
   readonly leases: Map<KeyRef, Leases>;
   readonly endings: Endings;
+  /** Ids of open grants, by the id of their owner. */
+  readonly openGrants: Map<string, Set<string>>;
   /** Identity id → ref of its account: a number, which is no key's. Never used again. */
   readonly identityRefs: Map<string, number>;
   /** The same the other way round. */
@@ -122,6 +126,7 @@ export function memoryStore(): Store {
       rootKeys: new Map(),
       namespaces: new Map(),
       overrides: new Map(),
+      grants: new Map(),
       keys: new Map(),
     },
     sorted: new Map(),
@@ -129,6 +134,7 @@ export function memoryStore(): Store {
     accounts: new Map(),
     leases: new Map(),
     endings: createEndings(),
+    openGrants: new Map(),
     identityRefs: new Map(),
     identityIds: new Map(),
     lastRef: 0,
@@ -226,10 +232,12 @@ export function memoryStore(): Store {
       return keepStep(state, settleParts(walletAccounts, wallets, request, ended));
     },
     readBalances: (queries, now) =>
-      queries.map(({ keyId, identityId, period }) => {
-        const row = keyId === undefined ? undefined : rows.keys.get(keyId);
-        const ref = row === undefined ? state.identityRefs.get(identityId ?? "") : accountOf(row);
-        return ref === undefined ? undefined : countedBalance(accounts.get(ref), period, leasesOf(state, ref), now);
+      queries.map((query) => {
+        const { period } = query;
+        const ref = refOfQuery(state, query);
+        const expires = query.grantId === undefined ? undefined : query.expires;
+        if (ref === undefined) return undefined;
+        return countedBalance(accounts.get(ref), period, leasesOf(state, ref), now, expires);
       }),
 
     readMany: (table, ids) => ids.map((id) => rows[table].get(id)),
@@ -308,7 +316,7 @@ function keyIdsOf({ sorted }: State, { workspaceId }: { readonly workspaceId: st
   return sorted.get(`keys ${workspaceId}`) ?? NO_IDS;
 }
 
-function recordOf({ rows, identityRefs }: State, row: KeyRow | undefined): KeyRecord | undefined {
+function recordOf({ rows, identityRefs, openGrants }: State, row: KeyRow | undefined): KeyRecord | undefined {
   if (row === undefined) return undefined;
   return toRecord(
     row.id,
@@ -320,6 +328,9 @@ function recordOf({ rows, identityRefs }: State, row: KeyRow | undefined): KeyRe
       identityRef: identityRefs.get(row.identityId ?? ""),
       role: (id) => rows.roles.get(id),
       permission: (id) => rows.permissions.get(id)?.slug,
+      // The ref of a grant's account is its id.
+      creditGrants: (ownerId) =>
+        [...(openGrants.get(ownerId) ?? [])].map((ref) => ({ ref, row: rows.grants.get(ref) as GrantRow })),
     },
     accountOf(row),
   );
@@ -331,7 +342,15 @@ function accountOf({ id, accountId }: KeyRow): string {
 
 /** The ref of the account that belongs to a row. */
 function refOf({ identityRefs }: State, { table, row }: CreditWrite): KeyRef {
-  return table === "keys" ? accountOf(row) : (identityRefs.get(row.id) as number);
+  if (table === "keys") return accountOf(row);
+  return table === "grants" ? row.id : (identityRefs.get(row.id) as number);
+}
+
+function refOfQuery({ rows, identityRefs }: State, { keyId, identityId, grantId }: BalanceQuery): KeyRef | undefined {
+  if (grantId !== undefined) return rows.grants.has(grantId) ? grantId : undefined;
+  if (identityId !== undefined) return identityRefs.get(identityId);
+  const row = rows.keys.get(keyId);
+  return row && accountOf(row);
 }
 
 /** The account of a key or an identity that a write is about. */
@@ -474,7 +493,15 @@ function put<T extends Table>(state: State, table: T, row: Rows[T]): void {
     state.identityRefs.set(row.id, ++state.lastRef);
     state.identityIds.set(state.lastRef, row.id);
   }
+  if (table === "grants") setOpen(state, stored as GrantRow, (stored as GrantRow).endedAt === undefined);
   for (const text of uniqueOf(table, stored)) state.unique.set(text, row.id);
+}
+
+function setOpen({ openGrants }: State, { id, identityId, accountId = "" }: GrantRow, isOpen: boolean): void {
+  const owner = identityId ?? accountId;
+  const ids = openGrants.get(owner) ?? new Set();
+  if (isOpen) openGrants.set(owner, ids.add(id));
+  else if (ids.delete(id) && ids.size === 0) openGrants.delete(owner);
 }
 
 function sortedOf({ sorted }: State, table: Table, row: Rows[Table]): SortedIds {
@@ -492,6 +519,10 @@ function remove(state: State, table: Table, id: string, replaced = false): void 
   sortedOf(state, table, old).delete(id);
   if (replaced) return;
   let ref: KeyRef | undefined;
+  if (table === "grants") {
+    setOpen(state, old as GrantRow, false);
+    ref = id;
+  }
   if (table === "keys") {
     ref = accountOf(old as KeyRow);
     for (const other of state.rows.keys.values()) if (accountOf(other) === ref) return;

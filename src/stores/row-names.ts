@@ -1,5 +1,14 @@
 /** Unique names of rows, and the filter of a list. */
-import type { KeyRow, ListQuery, NamedTable, OverrideRow, RootKeyRow, Rows, Table } from "../contracts/store.js";
+import type {
+  GrantRow,
+  KeyRow,
+  ListQuery,
+  NamedTable,
+  OverrideRow,
+  RootKeyRow,
+  Rows,
+  Table,
+} from "../contracts/store.js";
 import { NAME_OF } from "../lib/row-name.js";
 
 /** A name that is unique in its workspace, as a string that is unique in the whole store. */
@@ -27,9 +36,12 @@ export function listed(row: Rows[Table], query: ListQuery): boolean {
   if ((row as Rows["apis"]).workspaceId !== query.workspaceId) return false;
   const { apiId, identityId } = row as Partial<KeyRow>;
   if (query.namespaceId !== undefined && (row as Partial<OverrideRow>).namespaceId !== query.namespaceId) return false;
+  if (query.ownerId !== undefined && ownerOf(row as Partial<GrantRow>) !== query.ownerId) return false;
   if (query.apiId !== undefined && apiId !== query.apiId) return false;
   return query.identityId === undefined || identityId === query.identityId;
 }
+
+const ownerOf = ({ identityId, accountId }: Partial<GrantRow>) => identityId ?? accountId;
 
 function fullName<T extends NamedTable>(table: T, row: Rows[T]): string {
   return nameOf(table, row.workspaceId, NAME_OF[table](row));

@@ -57,6 +57,8 @@ export interface Reserved {
   readonly workspaceId: string;
   /** The account that pays; `undefined`: nothing is to be taken. */
   readonly ref: KeyRef | undefined;
+  /** Where it is of several accounts: those, in the order in which they are taken from. */
+  readonly wallets?: readonly (readonly KeyRef[])[];
 }
 
 /** A context after reading. Few calls have any of these values: most share one object. */

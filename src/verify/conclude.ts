@@ -43,9 +43,10 @@ export function notFound({ deps, tags, key, context, now, began }: Verification)
   return { valid: false, code: "NOT_FOUND" };
 }
 
-/** Milliseconds until the refill that would cover the call; undefined: there is none. */
-function untilRefill({ cost, now, spend }: Verification, { refill }: CachedKey): number | undefined {
+/** Milliseconds until the refill that would cover the call; undefined: there is none, or several accounts have some. */
+function untilRefill({ cost, now, spend }: Verification, { refill, wallets }: CachedKey): number | undefined {
   const remaining = spend?.remaining;
+  if (wallets !== undefined) return undefined;
   return typeof remaining === "number" ? untilRefilled(refill, cost - remaining, now) : undefined;
 }
 

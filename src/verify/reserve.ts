@@ -7,8 +7,14 @@
  * signature made with the store's secret: otherwise a truncated or invented id would report success without settling
  * anything, and a verifier of one workspace could settle a reservation of another.
  */
-import type { KeyRef } from "../contracts/store.js";
-import type { RefusedKey, UnknownKey, V2KeysVerifyKeyRequestBody, VerifiedKey } from "../contracts/types.js";
+import type { KeyRef, Settlement, SettleRequest, Store } from "../contracts/store.js";
+import type {
+  MaybePromise,
+  RefusedKey,
+  UnknownKey,
+  V2KeysVerifyKeyRequestBody,
+  VerifiedKey,
+} from "../contracts/types.js";
 import { integer, isPlainObject, ownProperty } from "../lib/check-options.js";
 import { requirePower } from "../lib/guards/powers.js";
 import { beginCall, type VerifyContext, type VerifyDeps } from "./call.js";
@@ -57,12 +63,13 @@ export type ReservationResult<Meta> = (VerifiedKey<Meta> & Reservation) | Refuse
 
 /**
  * The id that a program gets: the reservation's id in the store, its workspace, its account unless it took nothing, and
- * a signature.
+ * a signature. Of several accounts, `w` and in base64url what was reserved and their lists.
  */
-const HANDLE = /^((res_[\w-]{1,60})\.([\w-]{1,255})(?:\.(?:n(-?\d{1,15})|s(.+)))?)\.([\w-]{22})$/s;
+const HANDLE = /^((res_[\w-]{1,60})\.([\w-]{1,255})(?:\.(?:n(-?\d{1,15})|w([\w-]+)|s(.+)))?)\.([\w-]{22})$/s;
 const TIMEOUT = 300_000;
 const timeoutCheck = integer(1_000, 86_400_000);
-const MAX_HANDLE = 1_024;
+/** Of 34 accounts of a store that names them with 64 characters. */
+const MAX_HANDLE = 4_096;
 /**
  * Prefix of signed texts. No other text digested with the secret has it: they begin with a workspace or 22 characters,
  * then a space.
@@ -88,8 +95,9 @@ export async function reserveKey(
   const result = await answer(call);
   if (!result.valid) return result;
   // A VALID call has passed the check that reserves.
-  const { ref, id: stored, workspaceId } = call.reservation!;
-  const account = ref === undefined || result.credits === undefined ? "" : `.${textOf(ref)}`;
+  const { ref, id: stored, workspaceId, wallets } = call.reservation!;
+  const text = wallets === undefined ? textOf(ref ?? "") : `w${encode({ cost: call.cost, wallets })}`;
+  const account = ref === undefined || result.credits === undefined ? "" : `.${text}`;
   const signed = `${stored}.${workspaceId}${account}`;
   const id = `${signed}.${await sign(SIGNED + signed)}`;
   const commit = (spent: number) => settle(id, spent);
@@ -113,17 +121,47 @@ export async function settleReservation(
   requirePower(store, "reservations", "verifier.settle");
   const parts = handle.length > MAX_HANDLE ? null : HANDLE.exec(handle);
   if (parts === null) return UNKNOWN;
-  const [, signed = "", id = "", of, number, text, signature] = parts;
+  const [, signed = "", id = "", of, number, several, text, signature] = parts;
   if (workspaceId !== undefined && of !== workspaceId) return UNKNOWN;
   // Need not take constant time: the signed id is random, and unknown to an attacker.
   if ((await (await idempotency.signer())(SIGNED + signed)) !== signature) return UNKNOWN;
   const ref = number === undefined ? text : Number(number);
-  if (ref === undefined) return { settled: true, spent: 0 };
-  const outcome = await store.settleCredits(ref, { id, spent, now: clock() });
+  if (ref === undefined && several === undefined) return { settled: true, spent: 0 };
+  const request = { id, spent, now: clock() };
+  const outcome = await (several === undefined
+    ? store.settleCredits(ref as KeyRef, request)
+    : settleSeveral(store, decode(several), request));
   if (outcome.settled) return { settled: true, spent };
   const { reason } = outcome;
   if (reason === "exceeds") throw new RangeError("spent must be at most what was reserved; the reservation stays open");
   return { settled: false, reason };
+}
+
+/** What a handle says of several accounts. */
+interface Parts {
+  /** What was reserved of each wallet: what the parts have is not known of those that ended. */
+  readonly cost: number;
+  readonly wallets: readonly (readonly KeyRef[])[];
+}
+
+function settleSeveral(store: Store, { cost, wallets }: Parts, request: SettleRequest): MaybePromise<Settlement> {
+  if (request.spent > cost) return { settled: false, reason: "exceeds" };
+  requirePower(store, "wallets", "verifier.settle");
+  return store.settleWallets!(wallets, request);
+}
+
+function encode(parts: Parts): string {
+  const bytes = new TextEncoder().encode(JSON.stringify(parts));
+  return btoa(String.fromCharCode(...bytes))
+    .replaceAll("+", "-")
+    .replaceAll("/", "_")
+    .replaceAll("=", "");
+}
+
+/** Of a handle whose signature was compared. */
+function decode(text: string): Parts {
+  const bytes = Uint8Array.from(atob(text.replaceAll("-", "+").replaceAll("_", "/")), (one) => one.charCodeAt(0));
+  return JSON.parse(new TextDecoder().decode(bytes)) as Parts;
 }
 
 function textOf(ref: KeyRef): string {

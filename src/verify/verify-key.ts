@@ -14,6 +14,7 @@ import type { CachedKey } from "../cache/cached-key.js";
 import { KeystileError } from "../contracts/errors.js";
 import type { Spend } from "../contracts/store.js";
 import type { MaybePromise, VerificationCode, VerificationResult } from "../contracts/types.js";
+import { refsOf, toWallets } from "../credits/wallet.js";
 import { newId } from "../lib/hash.js";
 import { isThenable } from "../lib/thenable.js";
 import {
@@ -258,8 +259,9 @@ function reserveCredits(call: Verification, key: CachedKey, timeout: number): Ma
 }
 
 /** A cost of 0 reserves nothing, and so does a key without credits. */
-function reserved({ cost }: Verification, { policy, ref }: CachedKey, id: string): Reserved {
-  return { id, workspaceId: policy.workspaceId, ref: cost > 0 && policy.hasCredits ? ref : undefined };
+function reserved({ cost, now }: Verification, { policy, ref, wallets }: CachedKey, id: string): Reserved {
+  const one = { id, workspaceId: policy.workspaceId, ref: cost > 0 && policy.hasCredits ? ref : undefined };
+  return wallets === undefined ? one : { ...one, wallets: refsOf(toWallets(wallets, now)) };
 }
 
 function spendCredits(call: Verification, key: CachedKey, cost: number): MaybePromise<boolean> {

@@ -49,6 +49,12 @@ const steps: readonly [name: string, body: (w: Made) => unknown, data: unknown][
   ],
   ["identities.updateCredits", () => ({ identity: "user_1", operation: "set", value: 5 }), { remaining: 5 }],
   [
+    "identities.grantCredits",
+    () => ({ identity: "user_1", grantId: "order 1", amount: 7, reason: "bonus" }),
+    { grantId: "order 1", amount: 7, remaining: 7, created: true },
+  ],
+  ["identities.listGrants", () => ({ identity: "user_1" }), { grants: [{ grantId: "order 1", reason: "bonus" }] }],
+  [
     "keys.createKey",
     ({ apiId }) => ({
       apiId,
@@ -73,6 +79,8 @@ const steps: readonly [name: string, body: (w: Made) => unknown, data: unknown][
   ["keys.removeRoles", ({ keyId }) => ({ keyId, roles: ["editor"] }), []],
   ["keys.updateKey", ({ keyId }) => ({ keyId, name: "renamed", ratelimits: [limit] }), {}],
   ["keys.updateCredits", ({ keyId }) => ({ keyId, operation: "set", value: 5 }), { remaining: 5 }],
+  ["keys.grantCredits", ({ keyId }) => ({ keyId, amount: 6 }), { amount: 6, remaining: 6, created: true }],
+  ["keys.listGrants", ({ keyId }) => ({ keyId, ended: true }), { grants: [{ amount: 6, priority: 100 }] }],
   [
     "keys.rerollKey",
     ({ keyId }) => ({ keyId, expiration: 1_000 }),

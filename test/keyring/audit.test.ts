@@ -154,6 +154,11 @@ const KEYRING: Cases<Keyring> = {
     () => ({ identity: "user_1", operation: "set", value: 5 }),
     ({ ids }) => ({ ...made(ids.identityId), fields: ["credits"] }),
   ],
+  grantCredits: [
+    ({ ids }) => ({ keyId: ids.keyId, grantId: "bonus", amount: 5 }),
+    ({ ids }) => ({ ids: [ids.keyId, expect.stringMatching(/^grant_/)], fields: [], count: 2 }),
+  ],
+  listGrants: [({ ids }) => ({ keyId: ids.keyId })],
   deleteIdentity: [() => ({ identity: "user_1" }), ({ ids }) => made(ids.identityId)],
   createMigration: [() => ({ id: "other", algorithm: "sha256" }), made("other")],
   migrateKeys: [

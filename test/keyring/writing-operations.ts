@@ -81,6 +81,7 @@ export const OPERATIONS: Readonly<Record<string, Act>> = {
   createIdentity: keyring((k) => k.createIdentity({ externalId: "bob", credits: { remaining: 1 } })),
   updateIdentity: keyring((k) => k.updateIdentity({ identity: "ann", meta: { a: 1 } })),
   updateIdentityCredits: keyring((k) => k.updateIdentityCredits({ identity: "ann", operation: "increment", value: 5 })),
+  grantCredits: keyring((k) => k.grantCredits({ identity: "ann", amount: 5 })),
   deleteIdentity: keyring((k) => k.deleteIdentity({ identity: "ann", keys: "disable" })),
   createMigration: keyring((k) => k.createMigration({ id: "new", algorithm: "sha512" })),
   migrateKeys: keyring((k) => k.migrateKeys({ migrationId: "old", ...APIS, keys: hashes }, { batchSize: 1 })),

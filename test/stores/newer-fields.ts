@@ -30,6 +30,7 @@ type FirstOfIdentities =
 const OF_IDENTITIES = {
   enabled: false,
   expires: 5,
+  hasGrants: true,
 } satisfies Required<Omit<IdentityRow, FirstOfIdentities>>;
 
 /** The same of an identity. */

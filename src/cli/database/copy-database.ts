@@ -1,5 +1,5 @@
 /** Copies a database file to PostgreSQL, and proves the copy by reading all of it back. */
-import type { Store } from "../../contracts/store.js";
+import type { AccountTable, Store } from "../../contracts/store.js";
 import { countedBalance } from "../../credits/account.js";
 import { digestText } from "../../lib/hash.js";
 import type { ExportedPage } from "../../stores/codec/exported-rows.js";
@@ -110,15 +110,16 @@ async function readBack(target: Store, load: PostgresLoad, page: ExportedPage): 
   const ids = page.rows.map(({ row }) => row.id);
   const rows: readonly unknown[] = await target.readMany(page.kind, ids);
   const queries = page.rows.map(({ row: { id }, account }) => ({
-    ...(page.kind === "keys" ? { keyId: id } : { identityId: id }),
+    ...(page.kind === "keys" ? { keyId: id } : page.kind === "grants" ? { grantId: id } : { identityId: id }),
     period: account?.period ?? 0,
   }));
   const balances = await target.readBalances(queries, 0);
   return rows.map((row, i) => ({ row, balance: balances[i] }));
 }
 
-type AccountPage = Extract<ExportedPage, { readonly kind: "keys" | "identities" }>;
-const hasAccounts = (page: ExportedPage): page is AccountPage => page.kind === "keys" || page.kind === "identities";
+type AccountPage = Extract<ExportedPage, { readonly kind: AccountTable }>;
+const hasAccounts = (page: ExportedPage): page is AccountPage =>
+  page.kind === "keys" || page.kind === "identities" || page.kind === "grants";
 
 /** The digest of everything before and these rows, whatever the order of their properties. */
 async function chain(before: string, rows: readonly unknown[]): Promise<string> {

@@ -1,10 +1,12 @@
 /** Operations `identities.*`. */
+import { grantCredits, listGrants } from "../../keyring/credit-grants.js";
 import * as identities from "../../keyring/identities.js";
 import { updateIdentityCredits } from "../../keyring/identity-credits.js";
+import { grantOf, grantsOf } from "../../keyring/schemas/grants.js";
 import type { V2IdentitiesCreateIdentityResponseData } from "../../keyring/schemas/responses.js";
 import { onAll, onNamed } from "./access.js";
 import { byExternalIds, group } from "./operation.js";
-import { credits, empty, identity, object, text } from "./responses.js";
+import { credits, empty, grantList, identity, newGrant, object, text } from "./responses.js";
 import { toWireCredits, toWireIdentity } from "./wire-key.js";
 
 const define = group("identities", ({ keyring }) => keyring);
@@ -58,6 +60,23 @@ export const identityOperations = [
     access: onIdentity("update_identity"),
     show: toWireCredits,
   }),
+  define(
+    { ...grantCredits, schema: grantOf.identity },
+    {
+      summary: "Gives an identity credits beside its balance, once for each grantId.",
+      answer: newGrant,
+      access: onIdentity("update_identity"),
+      statuses: [404, 409],
+    },
+  ),
+  define(
+    { ...listGrants, schema: grantsOf.identity },
+    {
+      summary: "Lists the grants of an identity.",
+      answer: grantList,
+      access: onIdentity("read_identity"),
+    },
+  ),
   define(identities.deleteIdentity, {
     summary: "Deletes an identity; its keys stay, without one.",
     answer: empty,

@@ -1,17 +1,19 @@
 /** Operations `keys.*` except verification, imports and grants (contract 4.3). */
 import { countKeys } from "../../keyring/keys/count-keys.js";
 import { createKey, createSpecifiedKey, specifiedKey } from "../../keyring/keys/create-key.js";
+import { grantCredits, listGrants } from "../../keyring/credit-grants.js";
 import { getKey, getKeys, listKeys, whoami } from "../../keyring/keys/read-keys.js";
 import { replaceKey, rerollKey, specifiedRotation } from "../../keyring/keys/reroll-key.js";
 import { searchKeys } from "../../keyring/keys/search-keys.js";
 import { updateCredits } from "../../keyring/keys/update-credits.js";
 import { deleteKey, specifiedChange, updateKey } from "../../keyring/keys/update-key.js";
 import type { GetKeysResponseData, V2KeysCreateKeyResponseData } from "../../keyring/schemas/responses.js";
+import { grantOf, grantsOf } from "../../keyring/schemas/grants.js";
 import { onKey, onKeyspace, onKeyText } from "./access.js";
 import { naming, onReplacedKey, requireGivable } from "./delegation.js";
 import { countedKeys, foundKeys, keysOfApi } from "./list-keys.js";
 import { byExternalIds, group } from "./operation.js";
-import { arrayOf, credits, empty, object, text, texts } from "./responses.js";
+import { arrayOf, credits, empty, grantList, newGrant, object, text, texts } from "./responses.js";
 import { key, toWireCredits, toWireKey, wholeKey } from "./wire-key.js";
 
 const define = group("keys", ({ keyring }) => keyring);
@@ -59,6 +61,19 @@ export const keyOperations = [
     access: onKey("update_key"),
     show: toWireCredits,
   }),
+  define(
+    { ...grantCredits, schema: grantOf.keyId },
+    {
+      summary: "Gives a key credits beside its balance, once for each grantId.",
+      answer: newGrant,
+      access: onKey("update_key"),
+      statuses: [404, 409],
+    },
+  ),
+  define(
+    { ...listGrants, schema: grantsOf.keyId },
+    { summary: "Lists the grants of a key.", answer: grantList, access: onKey("read_key") },
+  ),
   define(deleteKey, { summary: "Hides a key, or removes it for good.", answer: empty, access: onKey("delete_key") }),
   defineStrictly(
     {

@@ -86,6 +86,24 @@ export const credits = object<A.WireCredits>(
   },
 );
 
+/** A new grant, or the one under the same id. */
+export const newGrant = object<A.GrantCreditsData>(
+  { grantId: text, id, amount: integer(1), remaining: integer(0), created: { type: "boolean" } },
+  { expires: integer(0) },
+);
+/** Grants of an owner. */
+export const grantList = object<A.ListGrantsData>({
+  grants: arrayOf(
+    object<A.GrantData>(
+      {
+        ...{ grantId: text, id, amount: integer(1), remaining: integer(0) },
+        ...{ priority: integer(0, 255), createdAt: integer(0) },
+      },
+      { ...{ expires: integer(0), endedAt: integer(0), reserved: integer(1) }, refill, reason: text },
+    ),
+  ),
+});
+
 /** A permission of the workspace. */
 export const permission = object<A.Permission>(
   { id, name: { ...text, minLength: 1, maxLength: 512 }, slug: { ...text, minLength: 1, maxLength: 512 } },

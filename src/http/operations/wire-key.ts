@@ -51,7 +51,7 @@ const optionalOfKey = {
 /** A key as administration sees it. */
 export const key = object<WireKey>(requiredOfKey, optionalOfKey);
 
-const reservable = { ...credits, properties: { ...credits.properties, reserved: integer(0) } };
+const reservable = { ...credits, properties: { ...credits.properties, reserved: integer(0), granted: integer(0) } };
 
 /** A key as operations show it that the specification does not have. */
 export const wholeKey = object<KeyResponseData>(
@@ -73,7 +73,7 @@ export function toWireIdentity({ credits: _, ...identity }: IdentityData): Omit<
   return identity;
 }
 
-export function toWireCredits({ reserved, ...credits }: KeyCredits): WireCredits {
+export function toWireCredits({ reserved, granted, ...credits }: KeyCredits): WireCredits {
   return credits;
 }
 

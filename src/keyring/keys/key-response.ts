@@ -19,6 +19,7 @@ import { toIdentity } from "../../lib/identity.js";
 import { type KeyState, keyState } from "../../lib/key-state.js";
 import type { Mutable } from "../../lib/mutable.js";
 import type { Context, Reading } from "../context.js";
+import { readGranted } from "../granted.js";
 import { MAX_BATCH, readRows, setField } from "../rows.js";
 import { ALWAYS_SHOWN, SHOWN_UNLESS_USUAL } from "../schemas/key-names.js";
 import type { IdentityData, KeyCredits, KeyResponseData } from "../schemas/responses.js";
@@ -79,7 +80,7 @@ export async function toKeyResponses(
   const responses: KeyResponseData[] = [];
   let shown = 0;
   for (const [i, row] of keys.entries()) {
-    const data = showFields(row, stateOf(row, known, drawn[i]?.remaining, now));
+    const data = showFields(row, stateOf(row, known, availableOf(drawn[i]), now));
     const slugs = namesOf(row.permissions, permissions, ({ slug }) => slug);
     if (slugs.length > 0) data.permissions = slugs;
     const names = namesOf(row.roles, roles, ({ name }) => name);
@@ -181,11 +182,13 @@ export async function readCredits<T extends "keys" | "identities">(
   now: number,
 ): Promise<KeyCredits[]> {
   const accounts = await readAccounts(context, table, rows, now);
-  return accounts.map(({ refill, balance }) =>
-    balance === "invalid"
-      ? { ...toCredits(0, refill), invalid: true }
-      : toCredits(balance?.remaining ?? null, refill, balance?.reserved),
-  );
+  return accounts.map(({ refill, balance, granted = 0 }) => {
+    const credits =
+      balance === "invalid"
+        ? { ...toCredits(0, refill), invalid: true as const }
+        : toCredits(balance?.remaining ?? null, refill, balance?.reserved);
+    return granted === 0 || credits.remaining === null ? credits : { ...credits, granted };
+  });
 }
 
 /** A balance, and the refill that its row had when it was read. */
@@ -193,6 +196,8 @@ export interface ReadAccount {
   readonly refill: Refill | undefined;
   /** `undefined`: it has none, so that its credits are unlimited. */
   readonly balance: CountedBalance | "invalid" | undefined;
+  /** What can be spent of its open grants. Absent: nothing. */
+  readonly granted?: number;
 }
 
 /**
@@ -236,7 +241,28 @@ export async function readAccounts<T extends "keys" | "identities">(
       if (row.hasCredits === true) pending.push([i, row]);
     }
   }
-  return accounts;
+  return withGranted(context, table, rows, accounts, now);
+}
+
+/** Adds what can be spent of the grants of those rows that have credits and grants. */
+async function withGranted<T extends "keys" | "identities">(
+  context: Reading,
+  table: T,
+  rows: readonly Rows[T][],
+  accounts: ReadAccount[],
+  now: number,
+): Promise<ReadAccount[]> {
+  const ownerOf = (row: Rows[T]) => (table === "keys" && (row as KeyRow).accountId) || row.id;
+  const owners = rows.filter(({ hasCredits, hasGrants }) => hasCredits === true && hasGrants === true);
+  if (owners.length === 0) return accounts;
+  const granted = await readGranted(context, owners, ownerOf, now);
+  return accounts.map((one, i) => ({ ...one, granted: granted.get(ownerOf(rows[i] as Rows[T])) ?? 0 }));
+}
+
+/** What can be spent, of the balance and of grants; null or absent: unlimited. */
+export function availableOf(credits: KeyCredits | undefined): number | null | undefined {
+  const { remaining, granted = 0 } = credits ?? {};
+  return typeof remaining === "number" ? Math.min(remaining + granted, Number.MAX_SAFE_INTEGER) : remaining;
 }
 
 /** Most attempts while an administrator keeps changing a row: then the balance is returned without the refills due. */

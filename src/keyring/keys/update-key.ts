@@ -24,6 +24,7 @@ import { ratelimits } from "../schemas/ratelimits.js";
 import type { V2KeysDeleteKeyRequestBody, V2KeysUpdateKeyRequestBody } from "../schemas/requests.js";
 import type { EmptyResponse } from "../schemas/responses.js";
 import { writeRows } from "../write.js";
+import { removalsOf } from "../credit-grants.js";
 import { othersOfAccount, unlink } from "./account-keys.js";
 import { changeCredits, type CreditPatch, refillCursorOf } from "./credit-change.js";
 import { requireOneSource, toLimitRows } from "./new-key.js";
@@ -126,8 +127,11 @@ export const deleteKey = operation(
     if (!permanent) return writeKey(context, keyId, now, (row) => (hide(context, row, now), undefined));
     return updateWithRetry(context, keyId, async () => {
       const row = await requireKeyIncludingDeleted(context, keyId);
-      const removal: Write = { table: "keys", remove: keyId, version: row.version };
-      return (await writeRows(context, [removal, ...(await unlink(context, row))])) ? {} : undefined;
+      const writes: Write[] = [{ table: "keys", remove: keyId, version: row.version }, ...(await unlink(context, row))];
+      // They end with the last key of the account.
+      if (row.hasGrants === true && (await othersOfAccount(context, row)).length === 0)
+        writes.push(...(await removalsOf(context, row.accountId ?? row.id)));
+      return (await writeRows(context, writes)) ? {} : undefined;
     });
   },
 );

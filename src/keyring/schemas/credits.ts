@@ -9,7 +9,7 @@ import type * as R from "./requests.js";
 const { optional, nullable, integer, strict, body } = atom;
 
 /** `refillDay` is required with monthly, accepted with daily. */
-const refill = described(
+export const refill = described(
   v.pipe(
     strict({
       interval: v.picklist(["daily", "monthly"], 'must be "daily" or "monthly"'),

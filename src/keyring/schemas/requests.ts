@@ -280,6 +280,31 @@ export interface DeleteIdentityRequestBody extends V2IdentitiesGetIdentityReques
    */
   readonly keys?: "disable";
 }
+/** Whose grants: those of an identity, by its id or externalId, or of a key. */
+export type GrantOwner =
+  { readonly identity: string; readonly keyId?: never } | { readonly keyId: string; readonly identity?: never };
+/** Body of `grantCredits`. */
+export type GrantCreditsRequestBody = GrantOwner & {
+  /** 1–255 code points, unique among the grants of the owner: the same again adds nothing. Absent: its own id. */
+  readonly grantId?: string;
+  /** Integer from 1 to 2^53 − 1. */
+  readonly amount: number;
+  /** Unix time, milliseconds, later than now: from then on it cannot be spent, and what is left expires. */
+  readonly expires?: number;
+  /** Milliseconds from now until it expires, 1_000…4_102_444_800_000, in place of `expires`. */
+  readonly expiresIn?: number;
+  /** Its place in the draw-down order, 0–255, the lowest first; default 100, as the main account has. */
+  readonly priority?: number;
+  /** Credits that are added to the grant at each boundary. */
+  readonly refill?: Refill;
+  /** For people, 1–255 code points. */
+  readonly reason?: string;
+};
+/** Body of `listGrants`. */
+export type ListGrantsRequestBody = GrantOwner & {
+  /** Also those that have expired or were ended, for 400 days. Absent: false. */
+  readonly ended?: boolean;
+};
 /** Body of `updateIdentityCredits`. A decrement stops at 0, an increment at 2^53 − 1. */
 export type UpdateIdentityCreditsRequestBody = V2IdentitiesGetIdentityRequestBody &
   (

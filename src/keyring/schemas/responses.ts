@@ -4,7 +4,7 @@
  */
 import type { AuditEntry } from "../../contracts/audit.js";
 import type { KeyRow } from "../../contracts/store.js";
-import type { Identity, KeyCreditsData, RatelimitResponse } from "../../contracts/types.js";
+import type { Identity, KeyCreditsData, RatelimitResponse, Refill } from "../../contracts/types.js";
 import type { CreditsSource } from "../../lib/credits-source.js";
 import type { KeyState } from "../../lib/key-state.js";
 import type { ALWAYS_SHOWN, SHOWN_UNLESS_USUAL } from "./key-names.js";
@@ -103,11 +103,13 @@ export interface KeyCredits extends WireCredits {
    * closes, or `ttl` after it crashed. What a node has drawn into its memory is in neither number. Absent: none.
    */
   readonly reserved?: number;
+  /** What can be spent of open grants, besides `remaining`. Absent: nothing. */
+  readonly granted?: number;
 }
 
 /**
  * A key as the library shows it; a property that does not apply is not there. HTTP shows all but `apiId`, `state`,
- * `creditsFrom`, `ownerCredits`, `rerolledFrom`, `rerolledTo` and `credits.reserved`.
+ * `creditsFrom`, `ownerCredits`, `rerolledFrom`, `rerolledTo`, `credits.reserved` and `credits.granted`.
  */
 export interface KeyResponseData extends ShownKeyFields {
   /** `key_` and 22 characters of `[a-zA-Z0-9]`. */
@@ -140,6 +142,40 @@ export interface IdentityData extends Identity {
   readonly expires?: number;
   /** What its keys draw on that have no credits of their own. Absent: it has none. */
   readonly credits?: KeyCredits;
+}
+
+/** What `grantCredits` resolves to. */
+export interface GrantCreditsData {
+  /** As given, or its own id. */
+  readonly grantId: string;
+  /** `grant_` and 22 characters of `[a-zA-Z0-9]`. */
+  readonly id: string;
+  /** Credits that were granted. */
+  readonly amount: number;
+  /** What is left of it now. */
+  readonly remaining: number;
+  /** Unix time, milliseconds: from then on it cannot be spent. Absent: it never expires. */
+  readonly expires?: number;
+  /** Whether this call made it: false where the owner had a grant under this id. */
+  readonly created: boolean;
+}
+/** A grant as `listGrants` shows it. */
+export interface GrantData extends Omit<GrantCreditsData, "created"> {
+  /** Credits of reservations that are open, besides `remaining`. Absent: none. */
+  readonly reserved?: number;
+  /** 0–255, the lowest is spent first. */
+  readonly priority: number;
+  readonly refill?: Refill;
+  /** As given. */
+  readonly reason?: string;
+  /** Unix time, milliseconds. */
+  readonly createdAt: number;
+  /** When it was ended, because it had expired or was used up, Unix time in milliseconds. Absent: it was not. */
+  readonly endedAt?: number;
+}
+/** What `listGrants` resolves to: the oldest first, the latest 1,000 at most. */
+export interface ListGrantsData {
+  readonly grants: readonly GrantData[];
 }
 
 /** An entry of the audit trail: who changed what, and when. It has no values. */

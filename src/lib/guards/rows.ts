@@ -10,7 +10,9 @@ import type {
   ApiRow,
   CountedBalance,
   CreditTotals,
+  DrawnAccount,
   Draw,
+  GrantRow,
   IdentityRow,
   KeyCounts,
   KeyPosition,
@@ -21,6 +23,7 @@ import type {
   MigrationRow,
   NamespaceRow,
   OnceSpend,
+  OwnedWallet,
   OverrideRow,
   PermissionRow,
   RoleRow,
@@ -124,6 +127,18 @@ const SHAPED = Object.fromEntries(
 ) as Fields<KeyRow>;
 const { workspaceId: _, ...ofRow } = SHAPED;
 
+const wallets = list(
+  object<OwnedWallet>({
+    owner: oneOf("key", "identity"),
+    accounts: list(
+      object<DrawnAccount>({
+        ...{ ref, grantId: optional(name), priority: integer(0, 255), createdAt: time },
+        ...{ expires: optional(time), refill: optional(refill) },
+      } satisfies Fields<DrawnAccount>),
+    ),
+  } satisfies Fields<OwnedWallet>),
+);
+
 /** Result of a find. */
 export const keyRecord = object<KeyRecord>({
   ...(Object.fromEntries(fieldsThat({ from: "row" }).map((field) => [field, SHAPED[field]])) as Pick<
@@ -150,6 +165,7 @@ export const keyRecord = object<KeyRecord>({
   startUnknown: optional(trueOnly),
   ipAllowlists: list(names),
   account: optional(object<SharedAccount>({ ref, id: name } satisfies Fields<SharedAccount>)),
+  wallets: optional(wallets),
 } satisfies Fields<KeyRecord>);
 
 /** Result of a spend. */
@@ -266,6 +282,7 @@ export const rows: { readonly [T in Table]: Reader<Rows[T]> } = {
     refill: optional(refill),
     refillCursor: optional(integer(Number.MIN_SAFE_INTEGER)),
     generation: optional(SHAPED.generation),
+    hasGrants: optional(trueOnly),
   } satisfies Fields<IdentityRow>),
   roles: object<RoleRow>({
     ...owned,
@@ -304,6 +321,22 @@ export const rows: { readonly [T in Table]: Reader<Rows[T]> } = {
     limit: count,
     duration: count,
   } satisfies Fields<OverrideRow>),
+  grants: object<GrantRow>({
+    ...owned,
+    identityId: optional(name),
+    accountId: optional(name),
+    grantId: name,
+    amount: count,
+    priority: integer(0, 255),
+    expires: optional(time),
+    reason: optional(anyText),
+    createdAt: time,
+    endedAt: optional(time),
+    hasCredits: flag,
+    refill: optional(refill),
+    refillCursor: optional(integer(Number.MIN_SAFE_INTEGER)),
+    generation: SHAPED.generation,
+  } satisfies Fields<GrantRow>),
   keys: object<KeyRow>({
     ...ofRow,
     ...owned,
@@ -312,6 +345,7 @@ export const rows: { readonly [T in Table]: Reader<Rows[T]> } = {
     foreignDigest: optional(name),
     identityId: optional(name),
     creditsFrom: optional(oneOf("none")),
+    hasGrants: optional(trueOnly),
     permissions: names,
     roles: names,
     ratelimits: limits,

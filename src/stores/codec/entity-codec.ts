@@ -1,6 +1,6 @@
-/** Converts rows of the nine tables other than keys between what an SQL store keeps and the contract. */
-import type { OverrideRow, Rows, Table } from "../../contracts/store.js";
-import { overrideName } from "../../lib/override-name.js";
+/** Converts rows of the tables other than keys between what an SQL store keeps and the contract. */
+import type { Rows, Table } from "../../contracts/store.js";
+import { NAME_OF } from "../../lib/row-name.js";
 import { readEntityBody, readName } from "./read-body.js";
 
 export type EntityTable = Exclude<Table, "keys">;
@@ -29,6 +29,7 @@ const NAMES: Readonly<Record<EntityTable, string | undefined>> = {
   rootKeys: "digest",
   namespaces: "name",
   overrides: undefined,
+  grants: undefined,
 };
 export const ENTITY_TABLES = Object.keys(NAMES) as EntityTable[];
 
@@ -58,5 +59,5 @@ export function encodeEntity<T extends EntityTable>(
 function nameOf<T extends EntityTable>(table: T, row: Rows[T]): string | null {
   const field = NAMES[table];
   if (field !== undefined) return (row as unknown as Record<string, string>)[field] as string;
-  return table === "overrides" ? overrideName(row as OverrideRow) : null;
+  return table === "overrides" || table === "grants" ? NAME_OF[table as "overrides"](row as never) : null;
 }

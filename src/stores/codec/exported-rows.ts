@@ -1,5 +1,5 @@
 /** The contents of a whole store, page by page, as one SQL store hands them to another. */
-import type { IdentityRow, KeyRow, Rows } from "../../contracts/store.js";
+import type { AccountTable, KeyRow, Rows } from "../../contracts/store.js";
 import type { Account } from "../../credits/account.js";
 import type { EntityTable } from "./entity-codec.js";
 
@@ -14,11 +14,11 @@ export interface ExportedKey {
   readonly account: Account | undefined;
 }
 
-/** An identity, likewise. */
-export interface ExportedIdentity {
+/** An identity or a grant, likewise. */
+export interface ExportedOwner {
   /** Number of its account. */
   readonly number: number;
-  readonly row: IdentityRow;
+  readonly row: Rows[OwningTable];
   /** Its account, without leases; `undefined`: it never had one. */
   readonly account: Account | undefined;
 }
@@ -44,12 +44,14 @@ export type SharedRow = Readonly<Record<string, string | number | null | readonl
 /** Up to 1,000 rows of a table. */
 export type SharedPage = { readonly kind: SharedTable; readonly rows: readonly SharedRow[] };
 
+/** Tables beside keys whose rows have an account. */
+export type OwningTable = Exclude<AccountTable, "keys">;
 /** Tables whose rows have no account. */
-export type PlainTable = Exclude<EntityTable, "identities">;
+export type PlainTable = Exclude<EntityTable, OwningTable>;
 
 /** Up to 1,000 rows of one kind. */
 export type ExportedPage =
   | { readonly kind: PlainTable; readonly rows: readonly Rows[PlainTable][] }
-  | { readonly kind: "identities"; readonly rows: readonly ExportedIdentity[] }
+  | { readonly kind: OwningTable; readonly rows: readonly ExportedOwner[] }
   | { readonly kind: "keys"; readonly rows: readonly ExportedKey[] }
   | SharedPage;

@@ -36,6 +36,7 @@ const BODY_CHECKS: Readonly<Record<Exclude<Table, "keys">, ((body: Fields) => bo
     isTexts(permissions) && isBoolean(enabled) && (expires === undefined || isTime(expires)),
   namespaces: ({ wildcards }) => wildcards === undefined || areWildcards(wildcards),
   overrides: (body) => isOverride(body),
+  grants: (body) => isGrant(body) && Object.entries(GRANT).every(([name, is]) => is(body[name])),
 };
 
 /** @throws KeystileError STORE_INVALID, or SyntaxError */
@@ -114,6 +115,14 @@ const IDENTITY: Readonly<Record<Exclude<keyof IdentityBody, "ratelimits">, Check
   refill: unlessAbsent(isRefill),
   refillCursor: unlessAbsent(isInteger),
   generation: unlessAbsent(CHECKS.count),
+  hasGrants: unlessAbsent((value) => value === true),
+};
+
+/** What a grant may lack: without `expires` it never expires. */
+const GRANT: Readonly<Record<string, Check>> = {
+  expires: unlessAbsent(isTime),
+  endedAt: unlessAbsent(isTime),
+  refill: unlessAbsent(isRefill),
 };
 
 function unlessAbsent(is: Check): Check {
@@ -124,6 +133,16 @@ const isList = (shape: Exclude<Shape, string>): shape is readonly [Shape] => Arr
 const isTexts = checkOf(["text"]);
 const isLimits = checkOf(KEY_FIELDS.ratelimits.row);
 const areWildcards = checkOf([{ id: "text", identifier: "text" }]);
+const isGrant = checkOf({
+  ...{
+    grantId: "text",
+    amount: "count",
+    priority: "count",
+    createdAt: "time",
+    hasCredits: "flag",
+    generation: "count",
+  },
+});
 /** An override whose fields are not there would leave the limit of the request in its place. */
 const isOverride = checkOf({ namespaceId: "text", identifier: "text", limit: "count", duration: "count" });
 

@@ -179,6 +179,7 @@ export function createCredits(session: Session, { schema, durability, timeout }:
       FROM (
         SELECT 'key' AS kind, k.id, coalesce(k.account, k.number) AS number FROM ${schema}.keys k WHERE k.id IN ${idsIn(1)}
         UNION ALL SELECT 'identity', e.id, e.account FROM ${schema}.entities e WHERE e.kind = 'identities' AND e.id IN ${idsIn(2)}
+        UNION ALL SELECT 'grant', e.id, e.account FROM ${schema}.entities e WHERE e.kind = 'grants' AND e.id IN ${idsIn(3)}
       ) o LEFT JOIN ${schema}.accounts a ON a.number = o.number`,
   };
 
@@ -244,15 +245,23 @@ export function createCredits(session: Session, { schema, durability, timeout }:
       return settlesOfWallets({ wallets: numbers, ...{ id, spent, now } });
     },
     async readBalances(queries: readonly BalanceQuery[], now: number): Promise<(CountedBalance | undefined)[]> {
-      const idsOf = (of: "keyId" | "identityId") =>
+      const idsOf = (of: "keyId" | "identityId" | "grantId") =>
         [...new Set(queries.flatMap(({ [of]: id = [] }) => id))].filter(isStorable);
-      const given = [idsOf("keyId"), idsOf("identityId")];
+      const given = [idsOf("keyId"), idsOf("identityId"), idsOf("grantId")];
       if (given.every(({ length }) => length === 0)) return queries.map(() => undefined);
       const rows = await session.run(balances, ...given.map((ids) => JSON.stringify(ids)));
       const found = new Map(rows.map((row) => [`${row["kind"] as string} ${row["id"] as string}`, row]));
-      return queries.map(({ keyId, identityId = "", period }) => {
-        const row = found.get(keyId === undefined ? `identity ${identityId}` : `key ${keyId}`);
-        return row && countedBalance(accountOf(row), period, leasesOf(row), now);
+      return queries.map((query) => {
+        const { keyId, identityId, grantId, period } = query;
+        const expires = grantId === undefined ? undefined : query.expires;
+        const owner =
+          keyId === undefined
+            ? identityId === undefined
+              ? `grant ${grantId}`
+              : `identity ${identityId}`
+            : `key ${keyId}`;
+        const row = found.get(owner);
+        return row && countedBalance(accountOf(row), period, leasesOf(row), now, expires);
       });
     },
   };

@@ -1,4 +1,4 @@
-/** Reads the rows of the nine tables other than keys, which share one table of the database. */
+/** Reads the rows of the tables other than keys, which share one table of the database. */
 import type { ListQuery, NamedTable, RootKeyRow, Rows, Write } from "../../contracts/store.js";
 import { decodeEntity, encodeEntity, type EntityRaw, type EntityTable } from "../codec/entity-codec.js";
 import { plainPartOf, TABLES_WITH_TEXTS } from "../codec/search-part.js";
@@ -59,10 +59,13 @@ export function createEntities(session: Session, schema: string): Entities {
   });
   const sliceByNames = slice(NAMES);
   const sliceByTexts = slice(`${NAMES} || ' ' || e.body`);
-  const pageOfParent = read(
-    `WHERE e.kind = $1 AND e.workspace_id = $2 AND NOT e.deleted AND e.id > $3 AND e.parent = $5
+  const pageOf = (parents: string) =>
+    read(
+      `WHERE e.kind = $1 AND e.workspace_id = $2 AND NOT e.deleted AND e.id > $3 AND e.parent ${parents}
      ORDER BY e.id LIMIT $4::text::bigint`,
-  );
+    );
+  const pageOfParent = pageOf("= $5");
+  const pageOfOwner = pageOf(`IN ($5, '${ENDED}' || $5::text)`);
   const decode = <T extends EntityTable>(table: T, rows: readonly object[]) =>
     rows.map((row) => decodeEntity(table, toEntityRaw(row)));
 
@@ -91,8 +94,8 @@ export function createEntities(session: Session, schema: string): Entities {
       if (!isStorable(digest)) return undefined;
       return decode("rootKeys", await session.run(byDigest, digest))[0];
     },
-    async list(table, { workspaceId, namespaceId, after = "", limit, mayHold }) {
-      if (![workspaceId, after, namespaceId ?? ""].every(isStorable)) return [];
+    async list(table, { workspaceId, namespaceId, ownerId, after = "", limit, mayHold }) {
+      if (![workspaceId, after, namespaceId ?? "", ownerId ?? ""].every(isStorable)) return [];
       if (mayHold !== undefined && namespaceId === undefined) {
         const { text, among } = mayHold;
         const [statement, most] = TABLES_WITH_TEXTS.includes(table)
@@ -102,6 +105,8 @@ export function createEntities(session: Session, schema: string): Entities {
         return decode(table, await session.run(statement, ...values));
       }
       const given = [table, workspaceId, after, String(limit)] as const;
+      if (table === "grants" && ownerId !== undefined)
+        return decode(table, await session.run(pageOfOwner, ...given, ownerId));
       return decode(
         table,
         await (namespaceId === undefined || table !== "overrides"
@@ -125,13 +130,25 @@ export function encodeEntityWrite(write: Exclude<Write, { readonly table: "keys"
       id: storable(row.id),
       ws: storable(workspaceId),
       name: name === null ? null : storable(name),
-      parent: "namespaceId" in row ? storable(row.namespaceId) : null,
+      parent: parentOf(row),
       version: row.version,
       deleted: "deleted" in row && row.deleted,
       body,
     },
   };
 }
+
+/** The row that it is one of many of: of an open grant its owner, so that a find reads no others. */
+export function parentOf(row: object): string | null {
+  const { namespaceId, identityId, accountId, grantId, endedAt } = row as Partial<Rows["overrides"] & Rows["grants"]>;
+  if (namespaceId !== undefined) return storable(namespaceId);
+  const owner = identityId ?? accountId;
+  if (grantId === undefined || owner === undefined) return null;
+  return storable(endedAt === undefined ? owner : `${ENDED}${owner}`);
+}
+
+/** What the parent of a grant begins with that was ended. */
+const ENDED = "ended ";
 
 function storable(text: string): string {
   assertStorable(text, "an id or a name");

@@ -5,8 +5,10 @@ import { ownProperty } from "../../lib/check-options.js";
 import { encodeKey } from "../codec/encoded-keys.js";
 import { idsByDigests } from "../codec/ids-by-digests.js";
 import { decodeFullKey, decodeIdentity, type FullKeyRaw } from "../codec/key-codec.js";
-import { toRecordWith } from "../key-record.js";
+import { type Granted, ownerWithGrants, toRecordWith } from "../key-record.js";
 import type { Session, Statement } from "./client.js";
+import { decodeEntity } from "../codec/entity-codec.js";
+import { ENTITY_COLUMNS, toEntityRaw } from "./entities.js";
 import { createGroups } from "./groups.js";
 import type { Loaded, References } from "./references.js";
 import { assertStorable, forPeople, isStorable } from "./texts.js";
@@ -75,18 +77,40 @@ export function createKeys(session: Session, references: References, schema: str
     workspace: read("WHERE k.workspace_id = $1 AND k.id > $2 AND NOT k.deleted ORDER BY k.id LIMIT $3::text::bigint"),
   };
 
+  const grants: Statement = {
+    isRead: true,
+    text: `SELECT ${ENTITY_COLUMNS}, e.parent, e.account::text AS account FROM ${schema}.entities e
+      WHERE e.kind = 'grants' AND e.parent IN (SELECT pg_catalog.jsonb_array_elements_text($1::text::jsonb))`,
+  };
+
   const referencesOf = ({ workspaceId, api, grants }: KeyText) => ({ workspaceId, apiId: api, grants });
   const toRow = (text: KeyText, loaded: Loaded): KeyRow => decodeFullKey(text, apiOf(text, loaded));
+  /** Open grants by their owner. */
+  const grantsOf = async (owners: readonly string[]): Promise<ReadonlyMap<string, Granted[]>> => {
+    const found = new Map<string, Granted[]>();
+    if (owners.length === 0) return found;
+    const texts = await session.run(grants, JSON.stringify([...new Set(owners)]));
+    for (const text of texts) {
+      const owner = text["parent"] as string;
+      const one = { ref: Number(text["account"]), row: decodeEntity("grants", toEntityRaw(text)) };
+      found.set(owner, [...(found.get(owner) ?? []), one]);
+    }
+    return found;
+  };
   const records = async (texts: readonly KeyText[]): Promise<{ row: KeyRow; record: KeyRecord | undefined }[]> => {
     if (texts.length === 0) return [];
     const loaded = await references.load(texts.map(referencesOf));
-    return texts.map((text) => {
+    const rows = texts.map((text) => {
       const api = apiOf(text, loaded);
-      const row = toRow(text, loaded);
+      return { text, api, row: toRow(text, loaded), identity: decodeIdentity(text, api) };
+    });
+    const granted = await grantsOf(rows.flatMap(({ row, identity }) => ownerWithGrants(row, identity) ?? []));
+    return rows.map(({ text, api, row, identity }) => {
       const related = {
         api,
         workspaceEnabled: loaded.workspaceEnabled(api.workspaceId),
-        identity: decodeIdentity(text, api),
+        identity,
+        creditGrants: (ownerId: string) => granted.get(ownerId) ?? [],
         identityRef: text.identityAccount === null ? undefined : Number(text.identityAccount),
       };
       const grants = loaded.grants(text.grants);

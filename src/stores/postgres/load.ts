@@ -8,9 +8,10 @@
 import { KeystileError } from "../../contracts/errors.js";
 import { encodeEntity, type EntityTable } from "../codec/entity-codec.js";
 import {
-  type ExportedIdentity,
+  type ExportedOwner,
   type ExportedKey,
   type ExportedPage,
+  type OwningTable,
   SHARED_TABLES,
   type SharedPage,
   type SharedRow,
@@ -18,6 +19,7 @@ import {
 } from "../codec/exported-rows.js";
 import { createSession, type PostgresClient, type Session } from "./client.js";
 import { COUNTS } from "./credits.js";
+import { parentOf } from "./entities.js";
 import { isLockTimeout } from "./errors.js";
 import { encodeKeyRow } from "./keys.js";
 import { type PostgresStoreOptions, readOptions } from "./options.js";
@@ -94,7 +96,7 @@ export async function beginLoad(
   const accounts = `INSERT INTO ${s}.accounts (number, unlimited, ${COUNTS.join(", ")})
     SELECT (r ->> 'number'::text)::bigint, (r ->> 'unlimited'::text)::boolean, ${COUNTS.map((name) => `(r ->> '${name}'::text)::bigint`).join(", ")}
     FROM ${given} ON CONFLICT (number) DO NOTHING`;
-  const writeAccounts = async (owners: readonly Pick<ExportedIdentity, "number" | "account">[]): Promise<void> => {
+  const writeAccounts = async (owners: readonly Pick<ExportedOwner, "number" | "account">[]): Promise<void> => {
     const found = owners.flatMap(({ number, account }) => (account === undefined ? [] : [{ ...account, number }]));
     if (found.length > 0) await run(accounts, JSON.stringify(found));
   };
@@ -110,8 +112,8 @@ export async function beginLoad(
   return {
     async write(page) {
       if (isShared(page)) await run(writeShared(page.kind), toKept(page));
-      else if (page.kind === "identities") {
-        await run(entities, JSON.stringify(page.rows.map(encodeExportedIdentity)));
+      else if (page.kind === "identities" || page.kind === "grants") {
+        await run(entities, JSON.stringify(page.rows.map((row) => encodeExportedOwner(page.kind, row))));
         await writeAccounts(page.rows);
       } else if (page.kind !== "keys")
         await run(entities, JSON.stringify(page.rows.map((row) => encodeExportedEntity(page.kind, row))));
@@ -203,14 +205,14 @@ function comparable(kind: SharedTable, json: string): readonly unknown[] {
 }
 
 function encodeExportedEntity(kind: EntityTable, row: object): object {
-  const { id, version, namespaceId = null, deleted = false } = row as Record<string, unknown>;
+  const { id, version, deleted = false } = row as Record<string, unknown>;
   const { workspaceId, name, body } = encodeEntity(kind, row as never);
-  return { kind, id, ws: workspaceId, name, parent: namespaceId, version, deleted, body };
+  return { kind, id, ws: workspaceId, name, parent: parentOf(row), version, deleted, body };
 }
 
-/** An identity without an account gets a number from this database when it is given credits. */
-function encodeExportedIdentity({ row, number, account }: ExportedIdentity): object {
-  return { ...encodeExportedEntity("identities", row), account: account === undefined ? null : number };
+/** A row without an account gets a number from this database when it is given credits. */
+function encodeExportedOwner(kind: OwningTable, { row, number, account }: ExportedOwner): object {
+  return { ...encodeExportedEntity(kind, row), account: account === undefined ? null : number };
 }
 
 function encodeExportedKey({ number, sharedAccount, row }: ExportedKey): object {

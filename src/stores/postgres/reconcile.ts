@@ -7,6 +7,7 @@
  * since their number and the count change together; its share bounds them.
  */
 import { ABANDONED, MAX_BALANCE } from "../../credits/account.js";
+import type { OwningTable } from "../codec/exported-rows.js";
 import { createFindings, type Findings, type Reconciliation } from "../reconciliation.js";
 import { createSession, type PostgresClient, type PostgresRow } from "./client.js";
 import { quoted } from "./schema.js";
@@ -31,7 +32,7 @@ const AMOUNTS = [...WENT, "amount", "credited", "refilled"].map((name) => `a.${n
 const problems = (s: string): readonly (readonly [condition: string, words: string])[] => [
   [
     `k.id IS NULL AND i.id IS NULL AND (SELECT true FROM ${s}.keys o WHERE o.account = a.number LIMIT 1) IS NULL`,
-    "'an account without a key or an identity'",
+    "'an account without a key, an identity or a grant'",
   ],
   [
     `${exact(...GAINED)} <> ${exact(...WENT)}`,
@@ -70,11 +71,11 @@ const keys = (s: string): string => `
     CASE WHEN (SELECT true FROM ${s}.accounts a WHERE a.number = coalesce(k.account, k.number)) IS NULL AND ${LIMITED}
       THEN 'it has credits, and no account' END AS problem
   FROM ${s}.keys k WHERE k.number > $1::text::bigint ORDER BY k.number LIMIT ${BATCH}`;
-const identities = (s: string): string => `
+const owners = (s: string, kind: OwningTable): string => `
   SELECT i.id AS at1, i.id,
     CASE WHEN (SELECT true FROM ${s}.accounts a WHERE a.number = i.account) IS NULL AND ${HAS_CREDITS}
       THEN 'it has credits, and no account' END AS problem
-  FROM ${s}.entities i WHERE i.kind = 'identities' AND i.id > $1::text ORDER BY i.id LIMIT ${BATCH}`;
+  FROM ${s}.entities i WHERE i.kind = '${kind}' AND i.id > $1::text ORDER BY i.id LIMIT ${BATCH}`;
 const leases = (s: string): string => `
   SELECT l.account::text AS at1, l.holder AS at2, NULL AS id,
     CASE WHEN (SELECT true FROM ${s}.accounts a WHERE a.number = l.account) IS NULL
@@ -122,7 +123,7 @@ export async function reconcile(
     onProgress(credits.result.accounts);
   });
   await walk(keys(s), [FIRST_NUMBER], credits);
-  await walk(identities(s), [FIRST_TEXT], credits);
+  for (const kind of ["identities", "grants"] as const) await walk(owners(s, kind), [FIRST_TEXT], credits);
   await walk(leases(s), [FIRST_NUMBER, FIRST_TEXT], credits);
   await walk(workspaces(s), [FIRST_TEXT], idempotency, idempotency.read);
   return { credits: credits.result, idempotency: idempotency.result };

@@ -8,6 +8,7 @@ import { alertTables } from "./alerts.js";
 import { LIST_DELETED, OWNER_STATES } from "./search.js";
 import { SHARES } from "./shares-sql.js";
 import { fieldOf } from "./texts.js";
+import { GRANTS } from "./grants-step.js";
 import { WALLETS } from "./wallets-sql.js";
 
 /** The version of the first schema that was released. */
@@ -241,6 +242,7 @@ export const STEPS: readonly (((s: string) => string) | Step)[] = [
   LIST_DELETED,
   WALLETS,
   OWNER_STATES,
+  GRANTS,
 ];
 
 /** What {@link setUpScript} makes. A store works with this version alone. */

@@ -182,7 +182,7 @@ function wire(connection: Connection, settings: SqliteSettings): WriterStore {
   const spends = losses.ofSpends({ ...session, compareAndSpend: committing(session.compareAndSpend) });
   const group = createGroupCommit(short, spends, log, writes.queue, settings.busyTimeout);
   const rows = createEntityTables(handle);
-  const reader = createKeyReader(handle, references);
+  const reader = createKeyReader(handle, references, rows.openGrants);
   const search = createKeySearch(handle, reader);
   const writer = createKeyWriter(handle, references, accounts);
   const recordUses = createKeyUses(handle);

@@ -22,7 +22,7 @@ import { roundTripsClauses } from "./round-trips.js";
 import { searchingClauses } from "./searching.js";
 import { spendingClauses } from "./spending.js";
 import { usageClauses } from "./usage.js";
-import { walletsClauses } from "./wallets.js";
+import { grantsClauses, walletsClauses } from "./wallets.js";
 import { writingClauses } from "./writing.js";
 
 const PARTS = [
@@ -45,6 +45,7 @@ const PARTS = [
   auditClauses,
   alertsClauses,
   walletsClauses,
+  grantsClauses,
 ];
 
 /**

@@ -1,10 +1,20 @@
-/** Credits of several accounts in one step: clause 31. */
-import type { KeyRef, OnceSpend, Settlement, Store, WalletAccount, WalletSpend } from "../../contracts/store.js";
+/** Credits of several accounts in one step, and grants: clauses 31 and 32. */
+import type {
+  Change,
+  GrantRow,
+  KeyRef,
+  OnceSpend,
+  Settlement,
+  Store,
+  WalletAccount,
+  WalletSpend,
+  Write,
+} from "../../contracts/store.js";
 import { expect, faultOf } from "../expect.js";
 import type { Clause } from "./bed.js";
 import { withPower } from "./powers.js";
-import { balance, insert, keyRow, readRow, refOf } from "./rows.js";
-import type { SharedClause, SharedStore } from "./shared-steps.js";
+import { balance, identity, insert, keyRow, NOW, readRow, refOf, WS } from "./rows.js";
+import { drops, type SharedClause, type SharedStore } from "./shared-steps.js";
 
 const UNTIL = 1_000;
 const DAYS = 32_000_000_000;
@@ -241,6 +251,145 @@ export function walletsClauses(all: Clause): void {
     ];
     for (const call of wrong) expect((await faultOf(call)) instanceof RangeError, "a RangeError").toBe(true);
     expect(await left()).toEqual([5, 5]);
+  });
+}
+
+const OWNER = "id_user";
+const grant = (n: number, over: Partial<GrantRow> = {}): GrantRow => ({
+  id: `grant_${n}`,
+  workspaceId: WS,
+  version: 0,
+  identityId: OWNER,
+  grantId: `order ${n}`,
+  amount: 5,
+  priority: 100,
+  createdAt: NOW + n,
+  hasCredits: true,
+  generation: 1,
+  ...over,
+});
+
+/** Writes grants of the identity, with 5 credits each, in one step with their owner. */
+async function give(store: Store, ...grants: readonly GrantRow[]): Promise<unknown> {
+  const row = (await readRow(store, "identities", OWNER))!;
+  return store.write([
+    { table: "identities", row: { ...row, hasGrants: true } },
+    ...grants.map((one): Write => ({ table: "grants", row: one, credits: { period: 0, remaining: 5 } })),
+  ]);
+}
+
+/** An identity with 10 credits, and key 1, which draws on them. */
+async function withPlan(store: Store): Promise<void> {
+  const row = identity("user", { hasCredits: true, generation: 1 });
+  await store.write([{ table: "identities", row, credits: { period: 0, remaining: 10 } }]);
+  await insert(store, keyRow(1, { identityId: OWNER }));
+}
+
+async function walletsOf(store: Store, n: number): Promise<Wallets> {
+  const { wallets = [] } = (await store.findKey(`digest-${n}`))!;
+  return wallets.map(({ accounts }) =>
+    [...accounts]
+      .sort((a, b) => a.createdAt - b.createdAt)
+      .map(({ ref, expires }) => ({ ref, period: 0, ...(expires !== undefined && { expires }) })),
+  );
+}
+
+export function grantsClauses(all: Clause): void {
+  const clause = withPower(all, "wallets", (store: Store) => store);
+
+  clause("clause 32: a key draws on the open grants of its identity, beside the main account", async (open) => {
+    const store = await open();
+    await withPlan(store);
+    expect((await store.findKey("digest-1"))!.wallets).toBe(undefined);
+    const bonus = grant(1, { priority: 7, expires: NOW + 50, reason: "bonus" });
+    expect(await give(store, bonus, grant(2, { endedAt: NOW }))).toEqual([
+      { remaining: 5, reserved: 0 },
+      { remaining: 5, reserved: 0 },
+    ]);
+    const { wallets, hasCredits, creditsFrom } = (await store.findKey("digest-1"))!;
+    expect([hasCredits, creditsFrom, wallets?.length, wallets?.[0]?.owner]).toEqual([true, "identity", 1, "identity"]);
+    const [main, one, ...more] = [...wallets![0]!.accounts].sort((a, b) => a.createdAt - b.createdAt);
+    expect([main!.grantId, main!.priority, more]).toEqual([undefined, 100, []]);
+    expect(one).toEqual({ ref: one!.ref, grantId: "order 1", priority: 7, createdAt: NOW + 1, expires: NOW + 50 });
+    const spend = async (cost: number, now: number) =>
+      (await store.spendWallets!(await walletsOf(store, 1), { cost, now })).spend;
+    expect(await spend(12, NOW)).toEqual({ ok: true, remaining: 3 });
+    const read = async (now: number, expires?: number) =>
+      (await store.readBalances([{ grantId: bonus.id, period: 0, ...(expires !== undefined && { expires }) }], now))[0];
+    expect((await read(NOW))?.remaining).toBe(3);
+    expect(await read(NOW + 50, NOW + 50)).toMatchObject({ remaining: 0, reserved: 0 });
+    expect(await spend(0, NOW + 50)).toEqual({ ok: true, remaining: 0 });
+    expect((await store.readBalances([{ grantId: "grant_9", period: 0 }], 0))[0]).toBeUndefined();
+  });
+
+  clause(
+    "clause 32: a key with credits of its own draws on the grants of its account, and on no other's",
+    async (open) => {
+      const store = await open();
+      await withPlan(store);
+      const id = keyRow(2).id;
+      await insert(store, keyRow(2, { hasCredits: true, hasGrants: true, identityId: OWNER }), balance(4));
+      await insert(store, keyRow(3, { hasCredits: true }), balance(4));
+      const { identityId: _, ...own } = grant(1, { accountId: id, refill: { interval: "daily", amount: 2 } });
+      await store.write([{ table: "grants", row: own, credits: { period: 0, remaining: 5 } }]);
+      const { wallets, creditsFrom } = (await store.findKey("digest-2"))!;
+      expect([creditsFrom, wallets!.map(({ owner, accounts }) => [owner, accounts.length])]).toEqual([
+        undefined,
+        [["key", 2]],
+      ]);
+      expect(wallets![0]!.accounts.find(({ grantId }) => grantId !== undefined)?.refill).toEqual(own.refill);
+      for (const n of [1, 3]) expect((await store.findKey(`digest-${n}`))!.wallets).toBe(undefined);
+    },
+  );
+
+  clause(
+    "clause 32: a grant that is ended, or removed, is drawn on no more; its account ends with its row",
+    async (open) => {
+      const store = await open();
+      await withPlan(store);
+      await give(store, grant(1), grant(2));
+      const before = await walletsOf(store, 1);
+      expect(before[0]).toHaveLength(3);
+      const row = (await readRow(store, "grants", "grant_1"))!;
+      const owner = (await readRow(store, "identities", OWNER))!;
+      const told: Change[] = [];
+      store.subscribe((change) => told.push(change));
+      await store.write([
+        { table: "identities", row: owner },
+        { table: "grants", row: { ...row, endedAt: NOW } },
+      ]);
+      expect(drops(told, "digest-1", await store.findKey("digest-1")), "the key's record is dropped").toBe(true);
+      expect((await walletsOf(store, 1))[0]).toHaveLength(2);
+      expect(await readRow(store, "grants", "grant_1")).toEqual({ ...row, endedAt: NOW, version: 2 });
+      const removals = [
+        { table: "grants", remove: "grant_1", version: 2 },
+        { table: "grants", remove: "grant_2", version: 1 },
+      ] as const;
+      const again = (await readRow(store, "identities", OWNER))!;
+      expect(await store.write([{ table: "identities", row: again }, ...removals])).toBe("written");
+      expect((await store.findKey("digest-1"))!.wallets).toBe(undefined);
+      const stale = { ok: false, remaining: 0, stale: true };
+      expect((await store.spendWallets!(before, { cost: 1, now: 0 })).spend).toEqual(stale);
+    },
+  );
+
+  clause("clause 32: grants have names of their owner, and are listed by it", async (open) => {
+    const store = await open();
+    await withPlan(store);
+    await store.write([{ table: "identities", row: identity("other") }]);
+    await give(store, grant(1), grant(2, { endedAt: NOW }), grant(3));
+    const other = grant(4, { identityId: "id_other", grantId: "order 1" });
+    expect(await store.write([{ table: "grants", row: other, credits: { period: 0, remaining: 1 } }])).toHaveLength(1);
+    const again = { ...grant(5), grantId: "order 2" };
+    expect(await store.write([{ table: "grants", row: again }])).toBe("taken");
+    const named = await store.readNames("grants", WS, [`${OWNER} order 2`, "id_other order 1", `${OWNER} order 9`]);
+    expect(named.map(({ id }) => id)).toEqual(["grant_2", "grant_4"]);
+    const list = async (ownerId: string, over = {}) =>
+      (await store.list("grants", { workspaceId: WS, ownerId, limit: 10, ...over })).map(({ id }) => id);
+    expect(await list(OWNER)).toEqual(["grant_1", "grant_2", "grant_3"]);
+    expect(await list(OWNER, { after: "grant_1", limit: 1 })).toEqual(["grant_2"]);
+    expect(await list("id_other")).toEqual(["grant_4"]);
+    expect(await list("id_none")).toEqual([]);
   });
 }
 

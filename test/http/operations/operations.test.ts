@@ -48,6 +48,13 @@ const TABLE: Readonly<Record<string, readonly [permissions: readonly string[], b
   "identities.deleteIdentity": [ofOne("identity", "identity_id", "delete_identity"), () => ({ identity: "user_1" })],
   "identities.getIdentity": [ofOne("identity", "identity_id", "read_identity"), () => ({ identity: "user_1" })],
   "identities.listIdentities": [["identity.*.read_identity"], () => ({})],
+  "identities.grantCredits": [
+    ofOne("identity", "identity_id", "update_identity"),
+    () => ({ identity: "user_1", amount: 5 }),
+  ],
+  "identities.listGrants": [ofOne("identity", "identity_id", "read_identity"), () => ({ identity: "user_1" })],
+  "keys.grantCredits": [ofKey("update_key"), keyed({ amount: 5 })],
+  "keys.listGrants": [ofKey("read_key"), keyed()],
   "identities.updateCredits": [
     ofOne("identity", "identity_id", "update_identity"),
     () => ({ identity: "user_1", operation: "set", value: 5 }),
@@ -213,11 +220,11 @@ async function world(): Promise<{ services: Services; ids: Ids }> {
   const keyring = createKeyring(store);
   const ratelimits = createRatelimits(store);
   const { apiId } = await keyring.createApi({ name: "documents" });
-  const { key, keyId } = await keyring.createKey({ apiId });
-  const { identityId } = await keyring.createIdentity({ externalId: "user_1" });
+  const { key, keyId } = await keyring.createKey({ apiId, credits: { remaining: 100 } });
+  const { identityId } = await keyring.createIdentity({ externalId: "user_1", credits: { remaining: 100 } });
   const { roleId } = await keyring.createRole({ name: "editor", permissions: ["a.b"] });
   const { id: permissionId } = await keyring.getPermission({ permission: "a.b" });
-  const given = { permissions: ["a.b"], roles: ["editor"], externalId: "user_1" };
+  const given = { permissions: ["a.b"], roles: ["editor"], externalId: "user_1", creditsFrom: "none" } as const;
   const { keyId: fullKeyId } = await keyring.createKey({ apiId, ...given });
   const { namespaceId } = await ratelimits.createNamespace({ name: "mail" });
   await ratelimits.setOverride({ namespace: "mail", identifier: "u", limit: 5, duration: 1_000 });
@@ -268,10 +275,14 @@ const OURS = [
   "apis.updateApi",
   "audit.listAudit",
   "callers.whoami",
+  "identities.grantCredits",
+  "identities.listGrants",
   "identities.updateCredits",
   "keys.countKeys",
   "keys.explainKey",
   "keys.getKeys",
+  "keys.grantCredits",
+  "keys.listGrants",
   "keys.listKeys",
   "keys.searchKeys",
   "ratelimit.listNamespaces",

@@ -470,7 +470,10 @@ describe("guardStore: a foreign store that does not answer", () => {
     const given: Record<string, readonly unknown[]> = Object.fromEntries(
       (await calls()).map(([name, args]) => [name, args]),
     );
-    const others = ["returnCredits", "reserveCredits", "settleCredits", "recordUses", "pollChanges", "settleAlert"];
+    const others = [
+      ...["returnCredits", "reserveCredits", "settleCredits", "recordUses", "pollChanges", "settleAlert"],
+      ...["spendWallets", "settleWallets"],
+    ];
     const methods = [...Object.keys(given), ...others];
     const writes = [
       "adoptDigest",
@@ -486,6 +489,8 @@ describe("guardStore: a foreign store that does not answer", () => {
       "changeAlerts",
       "takeAlerts",
       "settleAlert",
+      "spendWallets",
+      "settleWallets",
       "insertKeys",
       "write",
     ];

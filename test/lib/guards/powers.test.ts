@@ -80,6 +80,7 @@ describe("powers of the stores of this package", () => {
     reservations: true,
     search: true,
     alerts: true,
+    wallets: true,
   } as const;
   const inMemory = { leases: true, reserves: true, ...counting, changes: "own", durability: "none" };
 
@@ -103,6 +104,7 @@ describe("powers of the stores of this package", () => {
           reservations: true,
           search: true,
           alerts: true,
+          wallets: true,
           durability,
         });
         expect(cachedStore(store).powers).toBe(store.powers);

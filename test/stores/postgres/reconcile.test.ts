@@ -122,7 +122,7 @@ describe.skipIf(noPostgres !== undefined)("postgres: reconcile", () => {
     [
       "an account without a key",
       "INSERT INTO keystile.accounts VALUES (900, true, 0, 0, 0, 0)",
-      of(() => "number 900", "an account without a key or an identity"),
+      of(() => "number 900", "an account without a key, an identity or a grant"),
     ],
     [
       "an identity that its account takes for unlimited",
@@ -198,7 +198,7 @@ describe.skipIf(noPostgres !== undefined)("postgres: reconcile", () => {
       },
     };
     await reconcile(client, "keystile", () => undefined);
-    expect(sent).toHaveLength(9);
+    expect(sent).toHaveLength(10);
     for (const text of sent) expect(text).toMatch(/LIMIT (1|2000)\b/);
     expect(sent.join()).not.toMatch(/\bFOR (UPDATE|SHARE|NO KEY|KEY)\b|INSERT|UPDATE|DELETE/);
   });

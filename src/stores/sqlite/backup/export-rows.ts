@@ -4,12 +4,13 @@
  * Why leases end as if all had expired: nobody else may use the file meanwhile, so no node is left that could spend
  * what it reserved. What nodes held is forfeited: whether they spent it is unknown.
  */
-import type { IdentityRow, Rows } from "../../../contracts/store.js";
+import type { AccountTable, Rows } from "../../../contracts/store.js";
 import { type Account, type Lease, sweep } from "../../../credits/account.js";
 import { ENTITY_TABLES, type EntityTable } from "../../codec/entity-codec.js";
 import {
   type ExportedKey,
   type ExportedPage,
+  type OwningTable,
   type PlainTable,
   SHARED_TABLES,
   type SharedRow,
@@ -18,7 +19,7 @@ import {
 import { loadDriver, openFile } from "../connection/driver.js";
 import { type Handle, select } from "../connection/handle.js";
 import { SCHEMA_VERSION, schemaVersion } from "../connection/schema.js";
-import { accountOfIdentity, createAccounts } from "../credits/account-table.js";
+import { accountOfGrant, accountOfIdentity, createAccounts } from "../credits/account-table.js";
 import { createOnceTable } from "../credits/once-table.js";
 import { createKeyReader } from "../keys/find-keys.js";
 import { createEntityTables, TABLES } from "../tables/entity-tables.js";
@@ -67,13 +68,13 @@ export function openExport(path: string): Export {
 
 function read(handle: Handle): Omit<Export, "close"> {
   const entities = createEntityTables(handle);
-  const keys = createKeyReader(handle, createReferenceCache(handle));
+  const keys = createKeyReader(handle, createReferenceCache(handle), entities.openGrants);
   const accounts = createAccounts(handle);
   const countOf = (table: string) =>
     Number(select<{ n: number | bigint }>(handle, `SELECT count(*) AS n FROM ${table}`).get()?.n);
 
   type IdentityNumber = { readonly id: string; readonly number: number | bigint };
-  const accountsOf = (table: "keys" | "identities", ids: readonly string[]) => {
+  const accountsOf = (table: AccountTable, ids: readonly string[]) => {
     const found = accounts.readMany(table, ids);
     return (id: string): Account | undefined => {
       const { account, leases } = found.get(id) ?? { account: undefined, leases: new Map<string, Lease>() };
@@ -88,16 +89,21 @@ function read(handle: Handle): Omit<Export, "close"> {
     for (let page = numbers.all(""); page.length > 0; page = numbers.all((page.at(-1) as IdentityNumber).id)) {
       const ids = page.map(({ id }) => id);
       const rows = entities.readMany(table, ids).filter((row) => row !== undefined);
-      yield table === "identities"
-        ? identityPage(page, rows as IdentityRow[])
+      yield table === "identities" || table === "grants"
+        ? ownerPage(table, page, rows as Rows[OwningTable][])
         : { kind: table, rows: rows as Rows[PlainTable][] };
     }
   }
-  function identityPage(page: readonly IdentityNumber[], rows: readonly IdentityRow[]): ExportedPage {
-    const numberOf = new Map(page.map(({ id, number }) => [id, accountOfIdentity(number)]));
-    const accountOf = accountsOf("identities", [...numberOf.keys()]);
+  function ownerPage(
+    table: OwningTable,
+    page: readonly IdentityNumber[],
+    rows: readonly Rows[OwningTable][],
+  ): ExportedPage {
+    const numberFrom = table === "grants" ? accountOfGrant : accountOfIdentity;
+    const numberOf = new Map(page.map(({ id, number }) => [id, numberFrom(number)]));
+    const accountOf = accountsOf(table, [...numberOf.keys()]);
     return {
-      kind: "identities",
+      kind: table,
       rows: rows.map((row) => ({ number: numberOf.get(row.id) as number, row, account: accountOf(row.id) })),
     };
   }

@@ -19,6 +19,7 @@ import { CREATE_ALERTS } from "../tables/alert-table.js";
 import { COUNT_AUDIT, CREATE_AUDIT } from "../tables/audit-table.js";
 import { CREATE_OUTCOMES, REMOVE_UNNAMED } from "../tables/outcome-tables.js";
 import { resultName } from "./errors.js";
+import { grantsStep } from "./grants-step.js";
 import { type Handle, select } from "./handle.js";
 import { CREATE_OVERVIEW, SHOW_SUCCESSORS } from "./overview.js";
 import type { Transact } from "./transaction.js";
@@ -148,6 +149,7 @@ export const STEPS: readonly (string | Step)[] = [
   REMOVE_UNNAMED,
   LIST_DELETED,
   OWNER_STATES,
+  grantsStep(entityTable),
 ];
 
 /** The schema version that this code reads and writes. */

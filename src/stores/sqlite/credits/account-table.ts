@@ -7,6 +7,7 @@
  * decide about refills and leases.
  */
 import { KeystileError } from "../../../contracts/errors.js";
+import type { AccountTable } from "../../../contracts/store.js";
 import {
   type Account,
   type Ending,
@@ -25,10 +26,10 @@ export interface Accounts {
   /** @throws KeystileError STORE_INVALID: the account in the file is damaged, or was changed by something else */
   read(n: number): Account | undefined;
   /**
-   * Accounts and leases by id, of those keys or identities that exist: read at one moment.
+   * Accounts and leases by id, of those keys, identities or grants that exist: read at one moment.
    * @throws as {@link Accounts.read}
    */
-  readMany(table: "keys" | "identities", ids: readonly string[]): ReadonlyMap<string, AccountWithLeases>;
+  readMany(table: AccountTable, ids: readonly string[]): ReadonlyMap<string, AccountWithLeases>;
   /** Leases of an account, by id. @throws KeystileError STORE_INVALID: a lease in the file is invalid */
   leases(n: number): Map<string, Lease>;
   /** Those that have expired by then, and one that has not. @throws as {@link Accounts.leases} */
@@ -67,10 +68,23 @@ export const CREATE_RESERVATIONS = `
   ) STRICT, WITHOUT ROWID;
   CREATE INDEX keystile_reservations_ended_until ON keystile_reservations_ended (until);`;
 
-/** The number of an identity's account: keys have those above 0. */
+/**
+ * The number of an identity's account, that of the identity below 0. Keys have those above 0, and grants those from
+ * −2^52 downwards.
+ */
 export function accountOfIdentity(identity: number | bigint): number {
   return -Number(identity);
 }
+
+const GRANTS = -(2 ** 52);
+
+/** The number of a grant's account. */
+export function accountOfGrant(grant: number | bigint): number {
+  return GRANTS - Number(grant);
+}
+
+/** {@link accountOfGrant} in SQL. */
+export const accountOfGrantSql = (number: string): string => `${GRANTS} - ${number}`;
 
 /** An account, `undefined` if there never was one, and its leases. */
 interface AccountWithLeases {
@@ -114,6 +128,7 @@ export function createAccounts(handle: Handle): Accounts {
   const owned = {
     keys: byIds("keystile_keys", "coalesce(o.account, o.number)"),
     identities: byIds("keystile_identities", "-o.number"),
+    grants: byIds("keystile_grants", accountOfGrantSql("o.number")),
   };
   const put = handle.prepare(
     // Not REPLACE, which would delete the row first, and with it the leases.

@@ -4,7 +4,7 @@
 import { ABANDONED } from "../../../credits/account.js";
 import { type Handle, select } from "../connection/handle.js";
 import { createFindings, type Reconciliation } from "../../reconciliation.js";
-import { SEAL_SQL } from "./account-table.js";
+import { accountOfGrantSql, SEAL_SQL } from "./account-table.js";
 
 /** Keys per query: some 50 ms. */
 const BATCH = 50_000;
@@ -14,8 +14,8 @@ const LEASED =
 /** Each as a condition that holds when something is wrong, and the words for it. */
 const PROBLEMS: readonly (readonly [condition: string, words: string])[] = [
   [
-    "k.id IS NULL AND i.id IS NULL AND NOT EXISTS (SELECT 1 FROM keystile_keys WHERE account = a.number)",
-    "'an account without a key or an identity'",
+    "k.id IS NULL AND i.id IS NULL AND g.id IS NULL AND NOT EXISTS (SELECT 1 FROM keystile_keys WHERE account = a.number)",
+    "'an account without a key, an identity or a grant'",
   ],
   [
     "a.credited + a.refilled + a.adjusted <> a.spent + a.remaining + a.reserved + a.forfeited",
@@ -50,8 +50,9 @@ export function reconcile(handle: Handle, onProgress: (accounts: number) => void
   const problem = `CASE ${PROBLEMS.map(([condition, words]) => `WHEN ${condition} THEN ${words}`).join(" ")} END`;
   const batch = select<{ n: number | bigint; id: string | null; problem: string | null }>(
     handle,
-    `SELECT a.number AS n, coalesce(k.id, i.id) AS id, ${problem} AS problem FROM keystile_accounts a
+    `SELECT a.number AS n, coalesce(k.id, i.id, g.id) AS id, ${problem} AS problem FROM keystile_accounts a
      LEFT JOIN keystile_keys k ON k.number = a.number LEFT JOIN keystile_identities i ON i.number = -a.number
+     LEFT JOIN keystile_grants g ON g.number = ${accountOfGrantSql("a.number")}
      WHERE a.number > ? ORDER BY a.number LIMIT ${BATCH}`,
   );
   // What has credits without an account verifies as unlimited or not at all.
@@ -60,7 +61,9 @@ export function reconcile(handle: Handle, onProgress: (accounts: number) => void
     `SELECT k.id FROM keystile_keys k WHERE json_extract(k.body, '$.limited') IS NOT NULL
        AND NOT EXISTS (SELECT 1 FROM keystile_accounts a WHERE a.number = coalesce(k.account, k.number))
      UNION ALL SELECT i.id FROM keystile_identities i WHERE json_extract(i.body, '$.hasCredits')
-       AND NOT EXISTS (SELECT 1 FROM keystile_accounts a WHERE a.number = -i.number)`,
+       AND NOT EXISTS (SELECT 1 FROM keystile_accounts a WHERE a.number = -i.number)
+     UNION ALL SELECT g.id FROM keystile_grants g
+     WHERE NOT EXISTS (SELECT 1 FROM keystile_accounts a WHERE a.number = ${accountOfGrantSql("g.number")})`,
   );
   const found = createFindings();
   for (let last = Number.NEGATIVE_INFINITY, rows = batch.all(Number.MIN_SAFE_INTEGER); rows.length > 0;) {

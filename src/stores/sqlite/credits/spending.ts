@@ -1,5 +1,5 @@
 /** Credit operations of the store: spend, draw and return through group commit; read balances and records directly. */
-import type { KeyRef, OnceSpend, Store } from "../../../contracts/store.js";
+import type { AccountTable, BalanceQuery, KeyRef, OnceSpend, Store } from "../../../contracts/store.js";
 import {
   assertDraw,
   assertReservation,
@@ -111,15 +111,20 @@ export function createSpending(accounts: Accounts, recorded: SqliteOnceTable, gr
     },
     readBalances(queries, now) {
       for (const { period } of queries) assertSpend(0, period, now);
-      const keys = accounts.readMany(
-        "keys",
-        queries.flatMap(({ keyId = [] }) => keyId),
-      );
-      const identities = accounts.readMany(
-        "identities",
-        queries.flatMap(({ identityId = [] }) => identityId),
-      );
-      return queries.map(({ keyId, identityId = "", period }) => {
+      const read = (table: AccountTable, idOf: (query: BalanceQuery) => string | undefined) =>
+        accounts.readMany(
+          table,
+          queries.flatMap((query) => idOf(query) ?? []),
+        );
+      const keys = read("keys", ({ keyId }) => keyId);
+      const identities = read("identities", ({ identityId }) => identityId);
+      const grants = read("grants", ({ grantId }) => grantId);
+      return queries.map((query) => {
+        const { keyId, identityId, grantId, period } = query;
+        if (grantId !== undefined) {
+          const one = grants.get(grantId);
+          return one && countedBalance(one.account, period, one.leases, now, query.expires);
+        }
         const one = keyId === undefined ? identities.get(identityId) : keys.get(keyId);
         return one && countedBalance(one.account, period, one.leases, now);
       });

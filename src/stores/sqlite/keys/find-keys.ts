@@ -9,6 +9,7 @@ import { idsByDigests } from "../../codec/ids-by-digests.js";
 import { findEach } from "../../find-each.js";
 import { type GrantedNames, toRecordWith } from "../../key-record.js";
 import { type Handle, type Select, select, type SqliteValue } from "../connection/handle.js";
+import type { EntityTables } from "../tables/entity-tables.js";
 import type { ReferenceCache } from "../tables/reference-cache.js";
 import { LAST_USED } from "./key-uses.js";
 import { createKeyedHash } from "./keyed-hash.js";
@@ -39,7 +40,12 @@ const FIND_MANY = `SELECT ${KEY_COLUMNS}, k.digest FROM json_each(?) j
   LEFT JOIN keystile_identities i ON i.number = k.identity`;
 const FIND_FOREIGN = `SELECT ${FULL_COLUMNS} ${AT} AND k.foreign_digest = ?`;
 
-export function createKeyReader(handle: Handle, references: ReferenceCache): KeyReader {
+/** @param openGrants of an owner */
+export function createKeyReader(
+  handle: Handle,
+  references: ReferenceCache,
+  openGrants: EntityTables["openGrants"],
+): KeyReader {
   const byDigest = select<KeyRaw>(handle, FIND);
   const byForeign = select<FullKeyRaw>(handle, FIND_FOREIGN);
   const byDigests = select<KeyRaw & { readonly digest: string | null }>(handle, FIND_MANY);
@@ -75,6 +81,7 @@ export function createKeyReader(handle: Handle, references: ReferenceCache): Key
       identity: decodeIdentity(raw, api),
       // The number of an identity's account is that of the identity, below 0.
       identityRef: Number(raw.identityAccount),
+      creditGrants: (ownerId: string) => openGrants(api.workspaceId, ownerId),
     };
     const toRecord = (names: GrantedNames) =>
       toRecordWith(Number(raw.n), row, related, () => names, Number(raw.account ?? raw.n));

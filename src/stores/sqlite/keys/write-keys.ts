@@ -4,7 +4,7 @@ import type { CreditChange, CreditRow, IdentityRow, KeyRow } from "../../../cont
 import type { LoggedChange } from "../changes/change-log.js";
 import { type Account, applyChange, isCurrent, type Lease } from "../../../credits/account.js";
 import { changed, type Handle, select } from "../connection/handle.js";
-import { accountOfIdentity, type Accounts, NO_LEASES } from "../credits/account-table.js";
+import { accountOfGrant, accountOfIdentity, type Accounts, NO_LEASES } from "../credits/account-table.js";
 import type { ReferenceCache } from "../tables/reference-cache.js";
 import type { RowOutcome } from "../tables/run-write.js";
 import { type EncodedKey, encodeKey } from "../../codec/encoded-keys.js";
@@ -25,8 +25,14 @@ export interface KeyWriter {
   adopt(n: number, digest: string, changes: LoggedChange[]): boolean;
   /** Adds the digests of an identity's keys to `changes`, or its id if none of its keys has a digest. */
   addIdentityChange(identityId: string, changes: LoggedChange[]): void;
-  /** Changes the balance of an identity that is stored. False: the change does not fit its account anymore. */
-  changeIdentityCredits(row: IdentityRow, credits: CreditChange): boolean;
+  /** Changes the balance of a row that is stored. False: the change does not fit its account anymore. */
+  changeCreditsOf(
+    table: "identities" | "grants",
+    row: Partial<CreditRow> & Pick<IdentityRow, "id">,
+    credits: CreditChange,
+  ): boolean;
+  /** Call before a grant is removed: its account goes. */
+  forgetGrant(id: string): void;
   /**
    * Call before an identity is removed: its keys stay, without an identity, and its account goes.
    * @returns false: an enabled key draws on its credits (store clause 26); nothing was changed
@@ -89,6 +95,7 @@ export function createKeyWriter(handle: Handle, references: ReferenceCache, acco
     handle,
     "SELECT number AS n FROM keystile_identities WHERE id = ?",
   );
+  const grantById = select<{ n: number | bigint }>(handle, "SELECT number AS n FROM keystile_grants WHERE id = ?");
   const ofIdentity = select<{ digest: string }>(
     handle,
     `SELECT k.digest FROM keystile_key_lookup p JOIN keystile_keys k ON k.number = p.key_number
@@ -121,6 +128,14 @@ export function createKeyWriter(handle: Handle, references: ReferenceCache, acco
   const identityNumber = (id: string | null): number | null => {
     const found = id === null ? undefined : identityById.get(id);
     return found === undefined ? null : Number(found.n);
+  };
+  const identityAccount = (id: string): number | undefined => {
+    const identity = identityNumber(id);
+    return identity === null ? undefined : accountOfIdentity(identity);
+  };
+  const grantAccount = (id: string): number | undefined => {
+    const found = grantById.get(id);
+    return found && accountOfGrant(found.n);
   };
   /**
    * Whether a key other than `self` has its digest or foreign digest. Checked before writing: the write lock is held,
@@ -251,9 +266,13 @@ export function createKeyWriter(handle: Handle, references: ReferenceCache, acco
       if (digests.length > MAX_NOTIFIED_KEYS) changes.push("all");
       else for (const { digest } of digests) changes.push({ digest });
     },
-    changeIdentityCredits(row, credits) {
-      const identity = identityNumber(row.id);
-      return identity !== null && changeCredits(accountOfIdentity(identity), row, credits);
+    changeCreditsOf(table, row, credits) {
+      const account = table === "grants" ? grantAccount(row.id) : identityAccount(row.id);
+      return account !== undefined && changeCredits(account, row, credits);
+    },
+    forgetGrant(id) {
+      const account = grantAccount(id);
+      if (account !== undefined) accounts.removeUnused(account);
     },
     forgetIdentity(identityId) {
       const identity = identityNumber(identityId);

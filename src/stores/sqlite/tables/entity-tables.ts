@@ -1,5 +1,6 @@
-/** Reads and writes the nine tables other than keys, which share one layout. */
+/** Reads and writes the tables other than keys, which share one layout. */
 import type { ListQuery, NamedTable, RootKeyRow, Rows } from "../../../contracts/store.js";
+import type { Granted } from "../../key-record.js";
 import type { RowOutcome } from "./run-write.js";
 import {
   decodeEntity,
@@ -10,7 +11,9 @@ import {
 } from "../../codec/entity-codec.js";
 import { plainPartOf, TABLES_WITH_TEXTS } from "../../codec/search-part.js";
 import { changed, type Handle, type Select, select } from "../connection/handle.js";
+import { accountOfGrant } from "../credits/account-table.js";
 import { NAMESPACE_OF_OVERRIDE } from "../connection/schema.js";
+import { IS_OPEN, OWNER_OF_GRANT } from "../connection/grants-step.js";
 
 /** Each table in the file. */
 export const TABLES: Readonly<Record<EntityTable, string>> = {
@@ -23,6 +26,7 @@ export const TABLES: Readonly<Record<EntityTable, string>> = {
   rootKeys: "keystile_root_keys",
   namespaces: "keystile_namespaces",
   overrides: "keystile_overrides",
+  grants: "keystile_grants",
 };
 
 export interface EntityTables {
@@ -30,6 +34,8 @@ export interface EntityTables {
   readNames<T extends NamedTable>(table: T, workspaceId: string, names: readonly string[]): Rows[T][];
   findRootKey(digest: string): RootKeyRow | undefined;
   list<T extends EntityTable>(table: T, query: ListQuery): Rows[T][];
+  /** The open grants of an owner, with the numbers of their accounts. */
+  openGrants(workspaceId: string, ownerId: string): readonly Granted[];
   /** Inserts (`version` 0) or updates. */
   store<T extends EntityTable>(table: T, row: Rows[T]): RowOutcome;
   /** False: the row has another version. */
@@ -51,6 +57,7 @@ const KEEPS_DELETED: { readonly [T in EntityTable]: "deleted" extends keyof Rows
   rootKeys: true,
   namespaces: false,
   overrides: false,
+  grants: false,
 };
 const PAGE = "id > ? ORDER BY id LIMIT ?";
 
@@ -101,7 +108,20 @@ export function createEntityTables(handle: Handle): EntityTables {
     handle,
     `SELECT ${COLUMNS} FROM keystile_overrides r WHERE workspace_id = ? AND ${NAMESPACE_OF_OVERRIDE} = ? AND ${PAGE}`,
   );
+  const grantsOf = select<EntityRaw>(
+    handle,
+    `SELECT ${COLUMNS} FROM keystile_grants r WHERE workspace_id = ? AND ${OWNER_OF_GRANT} = ? AND ${PAGE}`,
+  );
+  const openGrants = select<EntityRaw>(
+    handle,
+    `SELECT ${COLUMNS} FROM keystile_grants r WHERE workspace_id = ? AND ${OWNER_OF_GRANT} = ? AND ${IS_OPEN}`,
+  );
   return {
+    openGrants: (workspaceId, ownerId) =>
+      openGrants.all(workspaceId, ownerId).map((raw) => ({
+        ref: accountOfGrant(raw.n),
+        row: decodeEntity("grants", raw),
+      })),
     readMany(table, ids) {
       // Found again by the exact text: JSON changes what is not well formed.
       const found = new Map(tables[table].byIds.all(JSON.stringify(ids)).map((raw) => [raw.id, raw]));
@@ -127,7 +147,7 @@ export function createEntityTables(handle: Handle): EntityTables {
       const raw = rootKeyByDigest.get(digest);
       return raw && decodeEntity("rootKeys", raw);
     },
-    list(table, { workspaceId, namespaceId, after = "", limit, mayHold }) {
+    list(table, { workspaceId, namespaceId, ownerId, after = "", limit, mayHold }) {
       if (mayHold !== undefined && namespaceId === undefined) {
         const last = tables[table].lastOf.get(workspaceId, after, mayHold.among)?.id ?? "";
         const part = plainPartOf(mayHold.text);
@@ -137,7 +157,9 @@ export function createEntityTables(handle: Handle): EntityTables {
       const found =
         table === "overrides" && namespaceId !== undefined
           ? overridesOf.all(workspaceId, namespaceId, after, limit)
-          : tables[table].list.all(workspaceId, after, limit);
+          : table === "grants" && ownerId !== undefined
+            ? grantsOf.all(workspaceId, ownerId, after, limit)
+            : tables[table].list.all(workspaceId, after, limit);
       return found.map((raw) => decodeEntity(table, raw));
     },
     store(table, row) {

@@ -3,7 +3,7 @@
  * transaction.
  */
 import { KeystileError } from "../../../contracts/errors.js";
-import { isFoundWithKeys } from "../../../contracts/row-changes.js";
+import { isCreditWrite, isFoundWithKeys } from "../../../contracts/row-changes.js";
 import type { Table, Write } from "../../../contracts/store.js";
 import type { LoggedChange } from "../changes/change-log.js";
 import { resultName } from "../connection/errors.js";
@@ -29,8 +29,8 @@ function apply(write: Write, rows: EntityTables, keys: KeyWriter, changes: Logge
   if (row.version > 0 || table === "workspaces") addChangeOf(table, row.id, rows, keys, changes);
   if (table === "rootKeys") changes.push({ digest: row.digest });
   const outcome = rows.store(table, row);
-  if (table !== "identities" || write.credits === undefined || outcome !== "written") return outcome;
-  return keys.changeIdentityCredits(row, write.credits) ? outcome : "conflict";
+  if (!isCreditWrite(write) || outcome !== "written") return outcome;
+  return keys.changeCreditsOf(write.table, write.row, write.credits) ? outcome : "conflict";
 }
 
 /** @returns false: the row is gone, has another version, or is drawn on */
@@ -44,6 +44,7 @@ function remove(
   // Before the row is removed: afterwards its keys cannot be found.
   addChangeOf(table, id, rows, keys, changes);
   if (table === "identities" && !keys.forgetIdentity(id)) return false;
+  if (table === "grants") keys.forgetGrant(id);
   return removing(() => rows.remove(table, id, version));
 }
 

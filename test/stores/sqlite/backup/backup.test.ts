@@ -117,7 +117,7 @@ describe("store.backup", () => {
       { keyId: identityId, problem: "it has credits, and no account" },
     ]);
     expect(problemsAfter("DELETE FROM keystile_identities")).toEqual([
-      { keyId: "number -1", problem: "an account without a key or an identity" },
+      { keyId: "number -1", problem: "an account without a key, an identity or a grant" },
     ]);
     await store.close();
   });

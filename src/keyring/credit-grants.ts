@@ -1,0 +1,171 @@
+/**
+ * Grants: credits of an owner beside its main account, each with an expiry, a refill and a place in the draw-down order
+ * of its own. Store clause 32.
+ *
+ * Why each grant is written with its owner: its version keeps two grants made at once from passing the bound, and keys
+ * that draw on it hear of the change.
+ */
+import { badRequest, KeystileError } from "../contracts/errors.js";
+import type { CountedBalance, GrantRow, KeyRow, Write, WrittenBalance } from "../contracts/store.js";
+import { periodOf } from "../credits/refill-calendar.js";
+import { DEFAULT_PRIORITY } from "../credits/wallet.js";
+import { requirePower } from "../lib/guards/powers.js";
+import type { Mutable } from "../lib/mutable.js";
+import { type Context, updateWithRetry } from "./context.js";
+import { othersOfAccount } from "./keys/account-keys.js";
+import { expiryOf } from "./keys/create-key.js";
+import { grantsOf, isOver, readGrants } from "./granted.js";
+import { operation } from "./operation.js";
+import { MAX_BATCH, ownedRow, requireKey, requireNamed, setField } from "./rows.js";
+import { grantsAsked, newGrant } from "./schemas/grants.js";
+import type { GrantOwner } from "./schemas/requests.js";
+import type { GrantCreditsData, GrantData, ListGrantsData } from "./schemas/responses.js";
+import { writeRows } from "./write.js";
+
+/** Most open grants of one owner. */
+export const MAX_OPEN_GRANTS = 16;
+/** Milliseconds after its end for which a grant is kept, so that its id is known: 400 days. */
+const KEPT = 400 * 86_400_000;
+/** Grants that one new grant removes at most. */
+const REMOVED_PER_GRANT = 16;
+
+/** An owner, and what is written with each of its grants. */
+interface Owner {
+  readonly id: string;
+  readonly field: "identityId" | "accountId";
+  readonly rows: readonly Write[];
+}
+
+async function findOwner(context: Context, { identity, keyId }: GrantOwner): Promise<Owner> {
+  if (identity !== undefined) {
+    const row = await requireNamed(context, "identities", identity);
+    if (row.hasCredits !== true) throw unlimited("body.identity", "an identity");
+    const rows: Write[] = [{ table: "identities", row: { ...row, hasGrants: true } }];
+    return { id: row.id, field: "identityId", rows };
+  }
+  const row = await requireKey(context, keyId);
+  if (!row.hasCredits) throw unlimited("body.keyId", "a key");
+  const keys = [row, ...(await othersOfAccount(context, row))];
+  const rows = keys.map((key): Write => ({ table: "keys", row: { ...key, hasGrants: true } as KeyRow }));
+  return { id: row.accountId ?? row.id, field: "accountId", rows };
+}
+
+function unlimited(location: string, what: string): KeystileError {
+  const message = `must be ${what} with credits of its own`;
+  return badRequest([{ location, message, fix: "set a balance first, of 0 if only grants are to be spent" }]);
+}
+
+/**
+ * Gives an owner credits in an account of their own. Under a `grantId` that it has already nothing is added.
+ * @throws KeystileError BAD_REQUEST, also for an owner without credits · NOT_FOUND · CONFLICT: it has 16 open grants ·
+ *   STORE_POWER_MISSING
+ */
+export const grantCredits = operation("grantCredits", newGrant, async (context, request): Promise<GrantCreditsData> => {
+  requirePower(context.store, "wallets", "grantCredits");
+  const now = context.clock();
+  const expires = expiryOf(request, now);
+  if (expires !== undefined && expires <= now)
+    throw badRequest([{ location: "body.expires", message: "is not later than now", fix: "give a later time" }]);
+  return updateWithRetry(context, request.identity ?? request.keyId, async () => {
+    const owner = await findOwner(context, request);
+    const known = request.grantId === undefined ? undefined : await findGrant(context, owner.id, request.grantId);
+    if (known !== undefined) {
+      const [balance] = await readGrants(context, [known], now);
+      return { ...summaryOf(known, balance), created: false };
+    }
+    const row = newRow(context, owner, request, now);
+    if (expires !== undefined) row.expires = expires;
+    const writes = [...owner.rows, ...(await makeSpace(context, owner.id, now))];
+    const { refill } = row;
+    const period = periodOf(refill, now);
+    const credits = { period, now, remaining: row.amount, refill: { amount: refill?.amount ?? 0, period } };
+    const balances = await writeRows(context, [...writes, { table: "grants", row, credits }], "A grant of this id");
+    return balances && { ...summaryOf(row, balances[0]), created: true };
+  });
+});
+
+function newRow(
+  context: Context,
+  owner: Owner,
+  { grantId, amount, priority = DEFAULT_PRIORITY, refill, reason }: Pick<GrantRow, "amount"> & Partial<GrantRow>,
+  now: number,
+): Mutable<GrantRow> {
+  const { id, ...owned } = ownedRow(context, context.newId("grant", now));
+  const row: Mutable<GrantRow> = {
+    ...{ id, ...owned, [owner.field]: owner.id, grantId: grantId ?? id, amount, priority },
+    ...{ createdAt: now, hasCredits: true, generation: 1 },
+  };
+  setField(row, "reason", reason);
+  if (refill !== undefined) {
+    row.refill = { ...refill };
+    row.refillCursor = now;
+  }
+  return row;
+}
+
+async function findGrant({ store, workspaceId }: Context, owner: string, grantId: string) {
+  return (await store.readNames("grants", workspaceId, [`${owner} ${grantId}`]))[0];
+}
+
+/**
+ * Ends what has expired or is used up, and removes what ended long ago.
+ * @throws KeystileError CONFLICT: too many stay open
+ */
+async function makeSpace(context: Context, owner: string, now: number): Promise<Write[]> {
+  const grants = await grantsOf(context, owner);
+  const writes: Write[] = grants
+    .filter(({ endedAt = Infinity }) => endedAt + KEPT <= now)
+    .slice(0, REMOVED_PER_GRANT)
+    .map(({ id, version }) => ({ table: "grants", remove: id, version }));
+  const open = grants.filter(({ endedAt }) => endedAt === undefined);
+  const balances = await readGrants(context, open, now);
+  const ending = open.filter(({ expires = Infinity, refill }, i) => {
+    const { remaining, reserved } = balances[i] ?? { remaining: 0, reserved: 0 };
+    return expires <= now || (refill === undefined && remaining === 0 && reserved === 0);
+  });
+  if (open.length - ending.length >= MAX_OPEN_GRANTS)
+    throw new KeystileError("CONFLICT", `the owner has ${MAX_OPEN_GRANTS} open grants, and may have no more`);
+  for (const row of ending)
+    writes.push({ table: "grants", row: { ...row, endedAt: Math.min(row.expires ?? now, now) } });
+  return writes;
+}
+
+/** The writes that remove all grants of an owner, which ends with them. */
+export async function removalsOf(context: Context, ownerId: string): Promise<Write[]> {
+  return (await grantsOf(context, ownerId)).map(({ id, version }) => ({ table: "grants", remove: id, version }));
+}
+
+type Left = Pick<CountedBalance | WrittenBalance, "remaining" | "reserved">;
+
+function summaryOf({ id, grantId, amount, expires }: GrantRow, balance: Left | undefined) {
+  const summary = { grantId, id, amount, remaining: balance?.remaining ?? 0 };
+  return expires === undefined ? summary : { ...summary, expires };
+}
+
+/**
+ * The open grants of an owner, and on demand those that have ended, the oldest first.
+ * @throws KeystileError NOT_FOUND · STORE_POWER_MISSING
+ */
+export const listGrants = operation("listGrants", grantsAsked, async (context, request): Promise<ListGrantsData> => {
+  requirePower(context.store, "wallets", "listGrants");
+  const { identity, keyId, ended = false } = request;
+  const now = context.clock();
+  const owner =
+    identity === undefined ? await requireKey(context, keyId) : await requireNamed(context, "identities", identity);
+  const ownerId = "accountId" in owner ? (owner.accountId ?? owner.id) : owner.id;
+  const rows = (await grantsOf(context, ownerId)).filter((row) => ended || !isOver(row, now)).slice(-MAX_BATCH);
+  const balances = await readGrants(context, rows, now);
+  return { grants: rows.map((row, i) => toGrantData(row, balances[i])) };
+});
+
+function toGrantData(row: GrantRow, balance: CountedBalance | undefined): GrantData {
+  const { priority, createdAt, endedAt, refill, reason } = row;
+  return {
+    ...summaryOf(row, balance),
+    ...{ priority, createdAt },
+    ...(balance !== undefined && balance.reserved > 0 && { reserved: balance.reserved }),
+    ...(refill !== undefined && { refill }),
+    ...(reason !== undefined && { reason }),
+    ...(endedAt !== undefined && { endedAt }),
+  };
+}

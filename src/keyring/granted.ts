@@ -1,0 +1,52 @@
+/** Reads grants, and what can be spent of them. */
+import type { BalanceQuery, GrantRow, OwnedRow } from "../contracts/store.js";
+import { periodOf } from "../credits/refill-calendar.js";
+import type { Context, Reading } from "./context.js";
+import { readBalances } from "./keys/read-balances.js";
+import { MAX_BATCH } from "./rows.js";
+
+/** All grants of an owner, by id. */
+export async function grantsOf({ store, workspaceId }: Pick<Context, "store" | "workspaceId">, ownerId: string) {
+  const all: GrantRow[] = [];
+  for (let page: readonly GrantRow[] = [], after = ""; page.length === MAX_BATCH || after === "";) {
+    page = await store.list("grants", { workspaceId, ownerId, after, limit: MAX_BATCH });
+    all.push(...page);
+    after = page.at(-1)?.id ?? " ";
+  }
+  return all;
+}
+
+/** Whether nothing can be spent of it any more. */
+export function isOver({ expires = Infinity, endedAt = Infinity }: GrantRow, now: number): boolean {
+  return Math.min(expires, endedAt) <= now;
+}
+
+/** What can be spent of grants, and what is reserved, in order; a balance that is invalid counts as empty. */
+export async function readGrants({ store }: Pick<Reading, "store">, grants: readonly GrantRow[], now: number) {
+  if (grants.length === 0) return [];
+  const queries = grants.map(({ id, expires, refill }): BalanceQuery => {
+    const query = { grantId: id, period: periodOf(refill, now) };
+    return expires === undefined ? query : { ...query, expires };
+  });
+  const balances = await readBalances(store, queries, now);
+  return balances.map((one) => (one === "invalid" ? undefined : one));
+}
+
+/** What can be spent of the grants of each owner, by its id: credits of those that have some. */
+export async function readGranted<O extends OwnedRow>(
+  context: Reading,
+  owners: readonly O[],
+  idOf: (owner: O) => string,
+  now: number,
+): Promise<ReadonlyMap<string, number>> {
+  const granted = new Map<string, number>();
+  const byId = new Map(owners.map((owner) => [idOf(owner), owner]));
+  for (const [id, { workspaceId }] of byId) {
+    const all = await grantsOf({ ...context, workspaceId }, id);
+    const grants = all.filter((row) => !isOver(row, now));
+    const balances = await readGrants(context, grants, now);
+    const sum = balances.reduce((total, one) => total + (one?.remaining ?? 0), 0);
+    if (sum > 0) granted.set(id, Math.min(sum, Number.MAX_SAFE_INTEGER));
+  }
+  return granted;
+}

@@ -1,0 +1,182 @@
+/** Grants of credits: what they add, when they end, and that keys of their owner spend them in order. */
+import { describe, expect, it } from "vitest";
+import { createKeyring, createVerifier, memoryStore, type Store } from "../../src/index.js";
+import { sqliteStore } from "../../src/stores/sqlite/index.js";
+import { pglite } from "../stores/postgres/support.js";
+import { temporaryPaths } from "../stores/sqlite/support.js";
+
+const path = temporaryPaths();
+const { open } = pglite();
+const NOON = Date.UTC(2026, 2, 10, 12);
+const DAY = 86_400_000;
+const BEDS: readonly (readonly [name: string, open: () => Store | Promise<Store>])[] = [
+  ["memory", memoryStore],
+  ["sqlite", () => sqliteStore(path())],
+  ["postgres", async () => (await open(1))[0]!],
+];
+
+async function world(store: Store) {
+  const time = { now: NOON };
+  const clock = () => time.now;
+  const keyring = createKeyring(store, { clock });
+  const { apiId } = await keyring.createApi({ name: "models" });
+  await keyring.createIdentity({ externalId: "ann", credits: { remaining: 10 } });
+  const { key, keyId } = await keyring.createKey({ apiId, externalId: "ann" });
+  const verifier = createVerifier(store, { clock });
+  const spend = async (cost: number, of = key) => {
+    const { code, credits } = (await verifier.verify({ key: of, credits: { cost } })) as {
+      code: string;
+      credits?: number;
+    };
+    return [code, credits];
+  };
+  const list = async (ended = false) =>
+    (await keyring.listGrants({ identity: "ann", ended })).grants.map(({ grantId, remaining }) => [grantId, remaining]);
+  return { time, keyring, apiId, key, keyId, verifier, spend, list };
+}
+
+const fault = (code: string, location?: string) =>
+  expect.objectContaining({ code, ...(location && { errors: [expect.objectContaining({ location })] }) }) as Error;
+
+describe.each(BEDS)("grantCredits: %s", (_, openStore) => {
+  it("gives an identity's keys credits that are spent first as they expire first; the same id adds nothing", async () => {
+    const { keyring, spend, list, time, verifier } = await world(await openStore());
+    expect(await spend(1)).toEqual(["VALID", 9]);
+    const body = { identity: "ann", grantId: "order 4711", amount: 5, expiresIn: DAY, reason: "bonus" };
+    const made = await keyring.grantCredits(body);
+    expect(made).toEqual({
+      ...{ grantId: "order 4711", amount: 5, remaining: 5, expires: NOON + DAY, created: true },
+      id: expect.stringMatching(/^grant_\w{22}$/) as string,
+    });
+    expect(await spend(2)).toEqual(["VALID", 12]);
+    expect(await keyring.grantCredits({ ...body, amount: 50 })).toEqual({ ...made, remaining: 3, created: false });
+    expect(await list()).toEqual([["order 4711", 3]]);
+    expect((await keyring.listGrants({ identity: "ann" })).grants[0]).toEqual({
+      ...{ grantId: "order 4711", id: made.id, amount: 5, remaining: 3, expires: NOON + DAY },
+      ...{ priority: 100, createdAt: NOON, reason: "bonus" },
+    });
+    time.now = NOON + DAY;
+    expect(await list()).toEqual([]);
+    expect(await list(true)).toEqual([["order 4711", 0]]);
+    expect(await spend(10)).toEqual(["USAGE_EXCEEDED", 9]);
+    expect(await spend(9)).toEqual(["VALID", 0]);
+    expect((await keyring.grantCredits(body)).created).toBe(false);
+    await verifier.close();
+  });
+
+  it("priority decides before expiry, and a cost is taken from several", async () => {
+    const { keyring, spend, list, verifier } = await world(await openStore());
+    await keyring.grantCredits({ identity: "ann", grantId: "overage", amount: 100, priority: 255 });
+    await keyring.grantCredits({ identity: "ann", grantId: "soon", amount: 3, expiresIn: DAY });
+    await keyring.grantCredits({ identity: "ann", grantId: "first", amount: 2, priority: 0 });
+    expect(await spend(4)).toEqual(["VALID", 111]);
+    // Made in one millisecond: in any order.
+    expect(Object.fromEntries(await list())).toEqual({ overage: 100, soon: 1, first: 0 });
+    expect(await spend(12)).toEqual(["VALID", 99]);
+    expect((await keyring.getIdentity({ identity: "ann" })).credits?.remaining).toBe(0);
+    await verifier.close();
+  });
+
+  it("lists, states and filters count what can be spent of grants", async () => {
+    const { keyring, spend, keyId, verifier, time } = await world(await openStore());
+    await keyring.grantCredits({ identity: "ann", grantId: "g", amount: 5, expiresIn: DAY, priority: 200 });
+    await spend(10);
+    const credits = { remaining: 0, granted: 5 };
+    expect((await keyring.getIdentity({ identity: "ann" })).credits).toEqual(credits);
+    expect(await keyring.getKey({ keyId })).toMatchObject({ state: "active", ownerCredits: credits });
+    const found = async (creditsBelow: number) => (await keyring.searchKeys({ creditsBelow })).data.length;
+    expect([await found(5), await found(6)]).toEqual([0, 1]);
+    time.now += DAY;
+    expect(await keyring.getKey({ keyId })).toMatchObject({ state: "exhausted", ownerCredits: { remaining: 0 } });
+    expect(await found(1)).toBe(1);
+    await verifier.close();
+  });
+
+  it("a refill of its own adds to the grant alone", async () => {
+    const { keyring, spend, list, time, verifier } = await world(await openStore());
+    const refill = { interval: "daily", amount: 20 } as const;
+    await keyring.grantCredits({ identity: "ann", grantId: "free", amount: 20, priority: 0, refill });
+    expect(await spend(20)).toEqual(["VALID", 10]);
+    time.now += DAY;
+    expect(await list()).toEqual([["free", 20]]);
+    expect(await spend(25)).toEqual(["VALID", 5]);
+    await verifier.close();
+  });
+
+  it("a key with credits of its own has grants of its own, which its successor shares", async () => {
+    const { keyring, apiId, spend, verifier } = await world(await openStore());
+    const { key, keyId } = await keyring.createKey({ apiId, credits: { remaining: 1 } });
+    const successor = await keyring.rerollKey({ keyId, expiration: 60_000 });
+    await keyring.grantCredits({ keyId, amount: 4 });
+    expect(await spend(2, key)).toEqual(["VALID", 3]);
+    expect(await spend(3, successor.key)).toEqual(["VALID", 0]);
+    expect((await keyring.listGrants({ keyId: successor.keyId })).grants).toHaveLength(1);
+    expect(await spend(1)).toEqual(["VALID", 9]);
+    await verifier.close();
+  });
+
+  it("16 grants of an owner are open; what is used up or has expired makes space", async () => {
+    const { keyring, spend, list, time, verifier } = await world(await openStore());
+    const grant = (grantId: string) => keyring.grantCredits({ identity: "ann", grantId, amount: 1, expiresIn: DAY });
+    const made = await Promise.allSettled(Array.from({ length: 18 }, (_, i) => grant(`g${i}`)));
+    expect(made.filter(({ status }) => status === "fulfilled")).toHaveLength(16);
+    await expect(grant("more")).rejects.toEqual(fault("CONFLICT"));
+    expect(await spend(26)).toEqual(["VALID", 0]);
+    expect((await grant("more")).created).toBe(true);
+    expect(await list()).toEqual([["more", 1]]);
+    time.now += DAY;
+    await Promise.all(Array.from({ length: 16 }, (_, i) => grant(`h${i}`)));
+    expect(await list()).toHaveLength(16);
+    expect(await list(true)).toHaveLength(33);
+    time.now += 401 * DAY;
+    await grant("late");
+    expect(await list(true)).toHaveLength(33 - 16 + 1 - 16 + 16);
+    await verifier.close();
+  });
+
+  it("an owner without credits of its own is refused, and nothing is changed", async () => {
+    const { keyring, keyId, spend, verifier } = await world(await openStore());
+    await keyring.createIdentity({ externalId: "free" });
+    const refused: (readonly [Parameters<typeof keyring.grantCredits>[0], Error])[] = [
+      [{ identity: "free", amount: 5 }, fault("BAD_REQUEST", "body.identity")],
+      [{ keyId, amount: 5 }, fault("BAD_REQUEST", "body.keyId")],
+      [{ identity: "nobody", amount: 5 }, fault("NOT_FOUND")],
+      [{ identity: "ann", amount: 5, expires: NOON }, fault("BAD_REQUEST", "body.expires")],
+      [{ identity: "ann", amount: 5, expires: NOON + DAY, expiresIn: DAY }, fault("BAD_REQUEST", "body.expiresIn")],
+      [{ amount: 5 } as never, fault("BAD_REQUEST", "body.identity")],
+      [{ identity: "ann", keyId, amount: 5 } as never, fault("BAD_REQUEST", "body.identity")],
+      [{ identity: "ann", amount: 0 }, fault("BAD_REQUEST", "body.amount")],
+    ];
+    for (const [body, error] of refused) await expect(keyring.grantCredits(body)).rejects.toEqual(error);
+    expect(await spend(0)).toEqual(["VALID", 10]);
+    await verifier.close();
+  });
+
+  it("grants end with their owner", async () => {
+    const store = await openStore();
+    const { keyring, apiId, verifier } = await world(store);
+    const grant = await keyring.grantCredits({ identity: "ann", amount: 5 });
+    const { keyId } = await keyring.createKey({ apiId, credits: { remaining: 1 } });
+    const other = await keyring.grantCredits({ keyId, amount: 5 });
+    await expect(keyring.deleteIdentity({ identity: "ann" })).rejects.toEqual(fault("CONFLICT"));
+    await keyring.deleteIdentity({ identity: "ann", keys: "disable" });
+    await keyring.deleteKey({ keyId, permanent: true });
+    expect(await store.readMany("grants", [grant.id, other.id])).toEqual([undefined, undefined]);
+    expect(await store.readBalances([{ grantId: grant.id, period: 0 }], NOON)).toEqual([undefined]);
+    await verifier.close();
+  });
+
+  it("a reservation of plan and grant settles, and returns what was taken last first", async () => {
+    const { keyring, key, list, verifier } = await world(await openStore());
+    await keyring.grantCredits({ identity: "ann", grantId: "g", amount: 5, expiresIn: DAY });
+    const call = await verifier.reserve({ key, credits: { cost: 8 } });
+    if (!call.valid) throw new Error(call.code);
+    expect([call.credits, await list()]).toEqual([7, [["g", 0]]]);
+    expect(await verifier.settle(call.id, 4)).toEqual({ settled: true, spent: 4 });
+    expect([await list(), (await keyring.getIdentity({ identity: "ann" })).credits?.remaining]).toEqual([
+      [["g", 1]],
+      10,
+    ]);
+    await verifier.close();
+  });
+});
