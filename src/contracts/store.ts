@@ -502,8 +502,8 @@ export interface CreditChange {
   readonly refill?: { readonly amount: number; readonly period?: number };
 }
 /**
- * One row to store (`version` 0: it must be new; `credits` for keys, identities and grants only), or to remove (it must be
- * unchanged since it was read).
+ * One row to store (`version` 0: it must be new; `credits` for keys, identities and grants only), or to remove (it must
+ * be unchanged since it was read).
  */
 export type Write = {
   [T in Table]:

@@ -240,8 +240,8 @@ export interface Keyring<Meta = JsonObject> {
    * which credits are spent. The same `grantId` again returns that grant and adds nothing, until 400 days after it
    * ended.
    * @throws KeystileError BAD_REQUEST at `body.identity` or `body.keyId` also for an owner without credits of its own,
-   *   and at `body.expires` for a time that is not later than now · NOT_FOUND · CONFLICT: the owner has 16 open grants ·
-   *   STORE_POWER_MISSING: the store cannot take credits from several accounts
+   *   and at `body.expires` for a time that is not later than now · NOT_FOUND · CONFLICT: the owner has 16 open grants
+   *   · STORE_POWER_MISSING: the store cannot take credits from several accounts
    */
   grantCredits(body: R.GrantCreditsRequestBody): Promise<A.GrantCreditsData>;
   /**

@@ -36,7 +36,7 @@ export {
 } from "../lib/guards/powers.js";
 export { findEach } from "./find-each.js";
 export { type OnceTable, spendOnce } from "./spend-once.js";
-export { flatten, type GrantedNames, type Related, toRecord, toRecordWith } from "./key-record.js";
+export { flatten, type Granted, type GrantedNames, type Related, toRecord, toRecordWith } from "./key-record.js";
 export { listed, nameOf, uniqueOf } from "./row-names.js";
 export { toIdentity } from "../lib/identity.js";
 export { overrideName } from "../lib/override-name.js";

@@ -7,9 +7,8 @@ import type { MaybePromise } from "../../../contracts/types.js";
 import { decodeFullKey, decodeIdentity, decodeKey, type FullKeyRaw, type KeyRaw } from "../../codec/key-codec.js";
 import { idsByDigests } from "../../codec/ids-by-digests.js";
 import { findEach } from "../../find-each.js";
-import { type GrantedNames, toRecordWith } from "../../key-record.js";
+import { type Granted, type GrantedNames, toRecordWith } from "../../key-record.js";
 import { type Handle, type Select, select, type SqliteValue } from "../connection/handle.js";
-import type { EntityTables } from "../tables/entity-tables.js";
 import type { ReferenceCache } from "../tables/reference-cache.js";
 import { LAST_USED } from "./key-uses.js";
 import { createKeyedHash } from "./keyed-hash.js";
@@ -44,7 +43,7 @@ const FIND_FOREIGN = `SELECT ${FULL_COLUMNS} ${AT} AND k.foreign_digest = ?`;
 export function createKeyReader(
   handle: Handle,
   references: ReferenceCache,
-  openGrants: EntityTables["openGrants"],
+  openGrants: (workspaceId: string, ownerId: string) => readonly Granted[],
 ): KeyReader {
   const byDigest = select<KeyRaw>(handle, FIND);
   const byForeign = select<FullKeyRaw>(handle, FIND_FOREIGN);
