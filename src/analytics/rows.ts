@@ -32,7 +32,7 @@ export interface AnalyticsRow {
   readonly tags?: Readonly<Record<string, string>>;
   /** Verifications. */
   readonly count: number;
-  /** Credits that they took. */
+  /** Credits that they took; those of a reservation are of the time at which it was settled. */
   readonly spent: number;
 }
 
@@ -142,15 +142,16 @@ function addTo(groups: Map<string, Group>, row: OutcomeRow, plan: Plan): void {
   for (const tag of plan.by.includes("tag") ? (row.tags ?? []) : [undefined])
     for (const [i, outcome] of OUTCOMES.entries()) {
       const count = row.counts[i] ?? 0;
-      if (count === 0 || plan.outcomes?.includes(outcome) === false) continue;
+      // Nothing but a VALID takes credits: of a reservation maybe in a later period than that of the call.
+      const spent = i === 0 ? row.spent : 0;
+      if ((count === 0 && spent === 0) || plan.outcomes?.includes(outcome) === false) continue;
       const dimensions = dimensionsOf(row, plan, tag, outcome);
       // Without its end, so that what lacks a dimension comes before what has it.
       const id = JSON.stringify(dimensions).slice(0, -1);
       let group = groups.get(id);
       if (group === undefined) groups.set(id, (group = { ...dimensions, count: 0, spent: 0 }));
       group.count += count;
-      // Nothing but a VALID takes credits.
-      if (i === 0) group.spent += row.spent;
+      group.spent += spent;
     }
 }
 

@@ -41,7 +41,7 @@ export interface OutcomeCell extends OutcomeSubject {
   readonly tags: readonly string[];
   /** How many ended with each of {@link OUTCOMES}. */
   readonly counts: readonly number[];
-  /** Credits that they took. */
+  /** Credits that they took, and those that settled reservations kept, whose calls were counted before. */
   readonly spent: number;
 }
 /** Cells that are counted in one step. */

@@ -1,4 +1,5 @@
 /** A verification in progress: what it was given, and what its checks have found so far. */
+import type { CachedKey } from "../cache/cached-key.js";
 import { strictCaller } from "../access/check-caller.js";
 import type { Query, QueryCompiler } from "../access/permission-query.js";
 import type { Caller } from "../contracts/caller.js";
@@ -53,8 +54,8 @@ export const CONTEXT: Readonly<Record<keyof VerifyContext, true>> = {
 export interface Reserved {
   /** Its id in the store, chosen before anything is taken. */
   readonly id: string;
-  /** The key's workspace. */
-  readonly workspaceId: string;
+  /** Whose it is: what is kept of it is counted there. */
+  readonly of: Pick<CachedKey, "workspaceId" | "apiId" | "keyId" | "identity">;
   /** The account that pays; `undefined`: nothing is to be taken. */
   readonly ref: KeyRef | undefined;
   /** Where it is of several accounts: those, in the order in which they are taken from. */

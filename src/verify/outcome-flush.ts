@@ -112,12 +112,20 @@ interface Counters {
 export interface OutcomeCounter {
   /** Counts a verification whose key was found. @param key its text, which is removed from the tags */
   count(of: Counted, code: VerificationCode, spent: number, now: number, tags: readonly string[], key: string): void;
+  /** Counts credits that a settled reservation kept; its call was counted before. @param tags as that call had them */
+  countSettled(of: SettledOf, spent: number, now: number, tags: readonly string[]): void;
   /** Counts a verification whose key was not found. */
   countUnknown(workspaceId: string, now: number, tags: readonly string[], key: string): void;
   counters(): Counters;
   /** Writes the remaining counts. Never rejects. */
   close(): Promise<void>;
 }
+
+/** Whose reservation it was. */
+export type SettledOf = Omit<Counted, "cell">;
+
+/** Most whose rows are remembered: beyond it they have new ones. */
+const MAX_SETTLED = 10_000;
 
 const NO_TAGS: readonly string[] = Object.freeze([]);
 
@@ -149,6 +157,8 @@ export function createOutcomeCounter(store: Store, options: AnalyticsOptions, of
   };
   /** Where calls with unknown keys are counted, by workspace. */
   let unknown = new Map<string, Counted>();
+  /** Of reservations, by their key, owner and account. */
+  let settled = new Map<string, Counted>();
   let meter = new OutcomeMeter(bounds);
   /** Sums of all earlier tables: calls by outcome, then credits. */
   const totals = OUTCOMES.map(() => 0).concat(0);
@@ -211,6 +221,7 @@ export function createOutcomeCounter(store: Store, options: AnalyticsOptions, of
     const written = meter;
     meter = new OutcomeMeter(bounds);
     unknown = new Map();
+    settled = new Map();
     aggregated += written.aggregated;
     written.sums().forEach((sum, i) => void (totals[i] = (totals[i] as number) + sum));
     const refused = new Map<string, Set<string>>();
@@ -256,9 +267,11 @@ export function createOutcomeCounter(store: Store, options: AnalyticsOptions, of
       void flushNow();
     }, interval);
   };
-  const count: OutcomeCounter["count"] = (of, code, spent, now, tags, key) => {
+  const count: OutcomeCounter["count"] = (of, code, spent, now, tags, key) =>
+    add(of, code, spent, now, keepsTags && tags.length > 0 ? redact(tags, key) : NO_TAGS);
+  const add: OutcomeMeter["count"] = (of, code, spent, now, tags) => {
     latest[0] = now;
-    meter.count(of, code, spent, now, keepsTags && tags.length > 0 ? redact(tags, key) : NO_TAGS);
+    meter.count(of, code, spent, now, tags);
     if (!isScheduled && flushing === undefined) schedule();
     if (meter.bytes >= bounds.bytes * 0.75 && flushing === undefined) void flushNow();
   };
@@ -271,6 +284,13 @@ export function createOutcomeCounter(store: Store, options: AnalyticsOptions, of
         if (unknown.size < MAX_UNKNOWN) unknown.set(workspaceId, of);
       }
       count(of, "NOT_FOUND", 0, now, tags, key);
+    },
+    countSettled(of, spent, now, tags) {
+      const { keyId, identity, account } = of;
+      const id = JSON.stringify([keyId, identity?.externalId, account]);
+      const known = settled.get(id) ?? { ...of, cell: -1 };
+      if (settled.size < MAX_SETTLED) settled.set(id, known);
+      add(known, undefined, spent, now, keepsTags ? tags : NO_TAGS);
     },
     counters: () => ({
       outcomesFolded: aggregated + meter.aggregated,

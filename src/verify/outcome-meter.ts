@@ -106,13 +106,14 @@ export class OutcomeMeter {
     this.#bounds = bounds;
   }
 
-  /** @param tags without the key's text */
-  count(of: Counted, code: VerificationCode, spent: number, now: number, tags: readonly string[]): void {
+  /** @param code undefined: credits alone, of a call that was counted before @param tags without the key's text */
+  count(of: Counted, code: VerificationCode | undefined, spent: number, now: number, tags: readonly string[]): void {
     const set = tags.length === 0 ? NONE : this.#setOf(of.workspaceId, tags);
     const at = this.#placeOf(of, Math.floor(now / MINUTE), set) * WIDTH;
     const rows = this.#rows;
-    (rows[at + PLACES[code]] as number) += 1;
     if (spent > 0) (rows[at + SPENT] as number) += spent;
+    if (code === undefined) return;
+    (rows[at + PLACES[code]] as number) += 1;
     if (rows[at + TAGS] === OTHERS) this.aggregated++;
   }
 

@@ -2,11 +2,13 @@
  * Reservations: a call whose price is known only afterwards reserves the most that it may cost, and later settles the
  * actual cost. Store clause 27.
  *
- * Why an id names the account: any process can settle it in one step, without a look-up. The id of a call that took
- * nothing names no account, and there is nothing to settle in the store. Why an id contains the workspace, and a
- * signature made with the store's secret: otherwise a truncated or invented id would report success without settling
- * anything, and a verifier of one workspace could settle a reservation of another.
+ * Why an id names the account, the key, its owner and the tags: any process can settle it in one step, without a
+ * look-up, and count what was kept where the call was counted. The id of a call that took nothing names no account, and
+ * there is nothing to settle in the store. Why an id contains the workspace, and a signature made with the store's
+ * secret: otherwise a truncated or invented id would report success without settling anything, and a verifier of one
+ * workspace could settle a reservation of another.
  */
+import { OTHER } from "../contracts/outcomes.js";
 import type { KeyRef, Settlement, SettleRequest, Store } from "../contracts/store.js";
 import type {
   MaybePromise,
@@ -18,6 +20,7 @@ import type {
 import { integer, isPlainObject, ownProperty } from "../lib/check-options.js";
 import { requirePower } from "../lib/guards/powers.js";
 import { beginCall, type VerifyContext, type VerifyDeps } from "./call.js";
+import { redact } from "./outcome-events.js";
 import { answer } from "./verify-key.js";
 
 /** What the program knows about a call that reserves, besides the request's body. */
@@ -62,14 +65,15 @@ export interface Reservation {
 export type ReservationResult<Meta> = (VerifiedKey<Meta> & Reservation) | RefusedKey<Meta> | UnknownKey;
 
 /**
- * The id that a program gets: the reservation's id in the store, its workspace, its account unless it took nothing, and
- * a signature. Of several accounts, `w` and in base64url what was reserved and their lists.
+ * The id that a program gets: the reservation's id in the store, its workspace, {@link Told} in base64url, and a
+ * signature.
  */
-const HANDLE = /^((res_[\w-]{1,60})\.([\w-]{1,255})(?:\.(?:n(-?\d{1,15})|w([\w-]+)|s(.+)))?)\.([\w-]{22})$/s;
+const HANDLE = /^((res_[\w-]{1,60})\.([\w-]{1,255})\.([\w-]+))\.([\w-]{22})$/;
 const TIMEOUT = 300_000;
 const timeoutCheck = integer(1_000, 86_400_000);
-/** Of 34 accounts of a store that names them with 64 characters. */
-const MAX_HANDLE = 4_096;
+const MAX_HANDLE = 16_384;
+/** Characters of tags, as JSON, that a handle holds: what is kept of a call with more is counted as `["(other)"]`. */
+const MAX_TAGS = 4_096;
 /**
  * Prefix of signed texts. No other text digested with the secret has it: they begin with a workspace or 22 characters,
  * then a space.
@@ -95,10 +99,15 @@ export async function reserveKey(
   const result = await answer(call);
   if (!result.valid) return result;
   // A VALID call has passed the check that reserves.
-  const { ref, id: stored, workspaceId, wallets } = call.reservation!;
-  const text = wallets === undefined ? textOf(ref ?? "") : `w${encode({ cost: call.cost, wallets })}`;
-  const account = ref === undefined || result.credits === undefined ? "" : `.${text}`;
-  const signed = `${stored}.${workspaceId}${account}`;
+  const { id: stored, of, ref, wallets } = call.reservation!;
+  const { workspaceId, apiId, keyId, identity } = of;
+  const tags = redact(call.tags, call.key);
+  const told: Told = {
+    ...{ apiId, keyId, externalId: identity?.externalId, cost: call.cost },
+    tags: JSON.stringify(tags).length > MAX_TAGS ? [OTHER] : tags,
+    ...(ref !== undefined && result.credits !== undefined && { ref, wallets }),
+  };
+  const signed = `${stored}.${workspaceId}.${encode(told)}`;
   const id = `${signed}.${await sign(SIGNED + signed)}`;
   const commit = (spent: number) => settle(id, spent);
   return Object.assign(result, { id, commit, release: () => commit(0) });
@@ -112,7 +121,7 @@ function timeoutOf(context: ReserveContext | undefined): number {
 
 /** @throws as `Verifier.settle` */
 export async function settleReservation(
-  { sources: { store, workspaceId }, clock, idempotency }: VerifyDeps,
+  { sources: { store, workspaceId }, clock, counter, idempotency }: VerifyDeps,
   handle: string,
   spent: number,
 ): Promise<ReservationSettlement> {
@@ -121,37 +130,49 @@ export async function settleReservation(
   requirePower(store, "reservations", "verifier.settle");
   const parts = handle.length > MAX_HANDLE ? null : HANDLE.exec(handle);
   if (parts === null) return UNKNOWN;
-  const [, signed = "", id = "", of, number, several, text, signature] = parts;
+  const [, signed = "", id = "", of = "", text = "", signature] = parts;
   if (workspaceId !== undefined && of !== workspaceId) return UNKNOWN;
   // Need not take constant time: the signed id is random, and unknown to an attacker.
   if ((await (await idempotency.signer())(SIGNED + signed)) !== signature) return UNKNOWN;
-  const ref = number === undefined ? text : Number(number);
-  if (ref === undefined && several === undefined) return { settled: true, spent: 0 };
-  const request = { id, spent, now: clock() };
-  const outcome = await (several === undefined
-    ? store.settleCredits(ref as KeyRef, request)
-    : settleSeveral(store, decode(several), request));
-  if (outcome.settled) return { settled: true, spent };
+  const told = decode(text);
+  if (told.ref === undefined) return { settled: true, spent: 0 };
+  const now = clock();
+  const outcome = await settleParts(store, told, { id, spent, now });
+  if (outcome.settled) {
+    const { apiId, keyId, externalId, tags, ref } = told;
+    const identity = externalId === undefined ? undefined : { externalId };
+    if (spent > 0) counter?.countSettled({ workspaceId: of, apiId, keyId, identity, account: ref }, spent, now, tags);
+    return { settled: true, spent };
+  }
   const { reason } = outcome;
   if (reason === "exceeds") throw new RangeError("spent must be at most what was reserved; the reservation stays open");
   return { settled: false, reason };
 }
 
-/** What a handle says of several accounts. */
-interface Parts {
+/** What a handle says of a reservation. */
+interface Told {
+  readonly apiId: string;
+  readonly keyId: string;
+  /** Of the key's identity then. Absent: it had none. */
+  readonly externalId?: string | undefined;
+  readonly tags: readonly string[];
   /** What was reserved of each wallet: what the parts have is not known of those that ended. */
   readonly cost: number;
-  readonly wallets: readonly (readonly KeyRef[])[];
+  /** The account, or the first of several. Absent: nothing was taken. */
+  readonly ref?: KeyRef;
+  /** Of several accounts: those, in the order in which they were taken from. */
+  readonly wallets?: readonly (readonly KeyRef[])[] | undefined;
 }
 
-function settleSeveral(store: Store, { cost, wallets }: Parts, request: SettleRequest): MaybePromise<Settlement> {
+function settleParts(store: Store, { ref, cost, wallets }: Told, request: SettleRequest): MaybePromise<Settlement> {
+  if (wallets === undefined) return store.settleCredits(ref as KeyRef, request);
   if (request.spent > cost) return { settled: false, reason: "exceeds" };
   requirePower(store, "wallets", "verifier.settle");
   return store.settleWallets!(wallets, request);
 }
 
-function encode(parts: Parts): string {
-  const bytes = new TextEncoder().encode(JSON.stringify(parts));
+function encode(told: Told): string {
+  const bytes = new TextEncoder().encode(JSON.stringify(told));
   return btoa(String.fromCharCode(...bytes))
     .replaceAll("+", "-")
     .replaceAll("/", "_")
@@ -159,11 +180,7 @@ function encode(parts: Parts): string {
 }
 
 /** Of a handle whose signature was compared. */
-function decode(text: string): Parts {
+function decode(text: string): Told {
   const bytes = Uint8Array.from(atob(text.replaceAll("-", "+").replaceAll("_", "/")), (one) => one.charCodeAt(0));
-  return JSON.parse(new TextDecoder().decode(bytes)) as Parts;
-}
-
-function textOf(ref: KeyRef): string {
-  return typeof ref === "number" ? `n${ref}` : `s${ref}`;
+  return JSON.parse(new TextDecoder().decode(bytes)) as Told;
 }

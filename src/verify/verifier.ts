@@ -52,7 +52,7 @@ export interface VerifierCounters {
   readonly outcomesUncounted: number;
   /** With `analytics`, verifications by outcome; else absent. */
   readonly verifications?: Readonly<Record<VerificationCode, number>>;
-  /** With `analytics`, the credits that verifications spent; else absent. */
+  /** With `analytics`, the credits that verifications spent and that settled reservations kept; else absent. */
   readonly creditsSpent?: number;
   /**
    * Leased credits given up because the store was closed before they were returned. Once their lease expires they are

@@ -259,8 +259,9 @@ function reserveCredits(call: Verification, key: CachedKey, timeout: number): Ma
 }
 
 /** A cost of 0 reserves nothing, and so does a key without credits. */
-function reserved({ cost, now }: Verification, { policy, ref, wallets }: CachedKey, id: string): Reserved {
-  const one = { id, workspaceId: policy.workspaceId, ref: cost > 0 && policy.hasCredits ? ref : undefined };
+function reserved({ cost, now }: Verification, key: CachedKey, id: string): Reserved {
+  const { policy, ref, wallets } = key;
+  const one = { id, of: key, ref: cost > 0 && policy.hasCredits ? ref : undefined };
   return wallets === undefined ? one : { ...one, wallets: refsOf(toWallets(wallets, now)) };
 }
 

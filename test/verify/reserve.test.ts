@@ -1,6 +1,7 @@
 /** Reservations: calls that take the most they may cost, and settle what they did. */
 import { describe, expect, it } from "vitest";
 import {
+  createAnalytics,
   createKeyring,
   createVerifier,
   memoryStore,
@@ -266,5 +267,91 @@ describe("reserve", () => {
       [0, 40],
       [0, undefined],
     ]);
+  });
+});
+
+describe.each(BEDS)("settlements are counted: %s", (_, open, credits) => {
+  const TODAY = { from: NOON - DAY, to: NOON + DAY } as const;
+
+  it("under the key, the owner and the tags of the reservation, by whoever settles, once", async () => {
+    const store = open();
+    const { keyring, create, verifier, time } = await world(store, { credits, analytics: true });
+    const clock = () => time.now;
+    await keyring.createIdentity({ externalId: "ann", credits: { remaining: 1_000 } });
+    const shared = await create(undefined, { externalId: "ann" });
+    const own = await create(100);
+    const elsewhere = createVerifier(store, { clock, credits, analytics: true });
+    const reserve = async (key: string, cost: number, tags: readonly string[]) => {
+      const call = await verifier.reserve({ key, credits: { cost }, tags });
+      if (!call.valid) throw new Error(call.code);
+      return call;
+    };
+    const one = await reserve(shared.key, 400, ["model=large", `key ${shared.key}`]);
+    const two = await reserve(own.key, 50, []);
+    const released = await reserve(own.key, 30, []);
+    const late = await reserve(own.key, 5, []);
+    expect(await elsewhere.settle(one.id, 123)).toEqual({ settled: true, spent: 123 });
+    expect(await verifier.settle(one.id, 123)).toMatchObject({ settled: false });
+    expect(await two.commit(7)).toMatchObject({ settled: true });
+    await released.release();
+    time.now += 10 * MINUTE;
+    expect(await late.commit(5)).toMatchObject({ settled: false, reason: "expired" });
+    expect([verifier.counters().creditsSpent, elsewhere.counters().creditsSpent]).toEqual([7, 123]);
+    expect(elsewhere.counters().verifications).toMatchObject({ VALID: 0 });
+    await verifier.close();
+    await elsewhere.close();
+    const analytics = createAnalytics(store, { clock });
+    const rows = async (by: "keyId" | "externalId" | "tag" | "outcome") =>
+      (await analytics.query({ ...TODAY, by: [by] })).rows.map(({ count, spent, ...of }) => [of[by], count, spent]);
+    expect(await rows("keyId")).toEqual(
+      expect.arrayContaining([
+        [shared.keyId, 1, 123],
+        [own.keyId, 3, 7],
+      ]),
+    );
+    expect(await rows("externalId")).toContainEqual(["ann", 1, 123]);
+    expect(await rows("tag")).toEqual(
+      expect.arrayContaining([
+        ["model=large", 1, 123],
+        ["key [key]", 1, 123],
+      ]),
+    );
+    expect(await rows("outcome")).toEqual([["VALID", 4, 130]]);
+    for (const of of [{ externalId: "ann" }, { keyId: own.keyId }])
+      expect(await analytics.statement(of, "2026-03")).toMatchObject({ unattributed: 0 });
+    expect(await analytics.statement({ externalId: "ann" }, "2026-03")).toMatchObject({ spent: 123, closing: 877 });
+    await store.close();
+  });
+
+  it("in the day of the settlement", async () => {
+    const store = open();
+    const { create, verifier, time } = await world(store, { credits, analytics: true });
+    const { key, keyId } = await create(100);
+    time.now = NOON + 12 * 60 * MINUTE - 1;
+    const call = await verifier.reserve({ key, credits: { cost: 40 } });
+    time.now += MINUTE;
+    if (call.valid) await call.commit(9);
+    await verifier.close();
+    const analytics = createAnalytics(store, { clock: () => time.now });
+    const { rows } = await analytics.query({ ...TODAY, to: NOON + 2 * DAY, by: ["day", "outcome"] });
+    expect(rows.map(({ count, spent }) => [count, spent])).toEqual([
+      [1, 0],
+      [0, 9],
+    ]);
+    expect((await analytics.statement({ keyId }, "2026-03")).unattributed).toBe(0);
+    await store.close();
+  });
+
+  it("of more tags than a handle holds, as (other)", async () => {
+    const store = open();
+    const { create, verifier, time } = await world(store, { credits, analytics: true });
+    const { key } = await create(100);
+    const tags = Array.from({ length: 20 }, (_, i) => `${i}`.padEnd(400, "x"));
+    const call = await verifier.reserve({ key, credits: { cost: 40 }, tags });
+    if (call.valid) expect(await verifier.settle(call.id, 9)).toMatchObject({ settled: true });
+    await verifier.close();
+    const { rows } = await createAnalytics(store, { clock: () => time.now }).query({ ...TODAY, by: ["tag"] });
+    expect(rows).toContainEqual({ tag: "(other)", count: 0, spent: 9 });
+    await store.close();
   });
 });
