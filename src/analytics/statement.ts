@@ -13,7 +13,7 @@ export type StatementOf =
   { readonly externalId: string; readonly keyId?: never } | { readonly keyId: string; readonly externalId?: never };
 
 /**
- * Credits of a month, UTC: `opening + refills + adjustments − spent − forfeited = closing`. Of a key that shares a
+ * Credits of a month, UTC: `opening + refills + adjustments − spent − forfeited − expired = closing`. Of a key that shares a
  * balance, with the key that replaced it or with others of its identity, they are those of the balance.
  */
 export interface Statement {
@@ -30,6 +30,8 @@ export interface Statement {
   readonly spent: number;
   /** Lost with processes that vanished, or leased from a balance that was set meanwhile. */
   readonly forfeited: number;
+  /** What a rollover did not let stay. */
+  readonly expired: number;
   readonly closing: number;
   /**
    * Of `spent`, what no count of the key or owner explains: of other keys that share the balance, of processes that
@@ -78,7 +80,7 @@ export function toStatement(
   const [from] = boundsOf(month);
   const isOurs = (day: CreditDay | undefined): day is CreditDay =>
     day?.externalId !== undefined && (externalId ?? day.externalId) === day.externalId;
-  const sums = { opening: 0, refills: 0, adjustments: 0, spent: 0, forfeited: 0, closing: 0 };
+  const sums = { opening: 0, refills: 0, adjustments: 0, spent: 0, forfeited: 0, expired: 0, closing: 0 };
   const spentOn = new Map<number, number>();
   let before: CreditDay | undefined;
   for (const day of days) {
@@ -87,13 +89,14 @@ export function toStatement(
     sums.closing += has - had;
     if (day.day < from) sums.opening += has - had;
     else if (isOurs(day)) {
-      const moved = (name: keyof CreditTotals) => day[name] - (before?.[name] ?? 0);
+      const moved = (name: keyof CreditTotals) => (day[name] ?? 0) - (before?.[name] ?? 0);
       const spent = moved("spent");
       sums.refills += moved("refilled");
       // With what an account brought that was another's.
       sums.adjustments += moved("credited") + moved("adjusted") + (before?.balance ?? 0) - had;
       sums.spent += spent;
       sums.forfeited += moved("forfeited");
+      sums.expired += moved("expired");
       if (spent !== 0) spentOn.set(day.day, (spentOn.get(day.day) ?? 0) + spent);
     } else sums.adjustments -= had;
     before = day;

@@ -5,8 +5,8 @@
  * name it. If a field were left out, its check would pass for keys that it should refuse.
  */
 import { type FieldsThat, fieldsThat, KEY_FIELDS, type KeyField, type RecordPart } from "../contracts/key-fields.js";
-import type { KeyRecord } from "../contracts/store.js";
-import type { Identity, RatelimitResponse, Refill } from "../contracts/types.js";
+import type { KeyRecord, NumberedRefill } from "../contracts/store.js";
+import type { Identity, RatelimitResponse } from "../contracts/types.js";
 import type { SpendTarget } from "../credits/spender.js";
 import { copyFields, ownProperty } from "../lib/check-options.js";
 import { deepFreeze } from "../lib/deep-freeze.js";
@@ -82,7 +82,7 @@ export class CachedKey implements SpendTarget, LimitedKey {
     this.#limits = isOnly ? (only as RatelimitResponse).id : this.#limitsOf(ratelimits);
   }
 
-  get refill(): Refill | undefined {
+  get refill(): NumberedRefill | undefined {
     return this.policy.refill;
   }
 

@@ -128,6 +128,7 @@ export const KEY_FIELDS = {
   rerolledFrom: { row: "text", absent: true, shown: "unusual" },
   rerolledTo: { row: "text", absent: true, shown: "unusual" },
   hasGrants: { row: "flag", absent: true, shared: true, audit: "never" },
+  refillCalendar: { row: "count", absent: true, shared: true, audit: "never" },
   // Last in a body: taking the tables back to a version without them cuts them off its end.
   deletedAt: { row: "time", absent: true, shown: "unusual", audit: "never" },
   deletedBy: { row: "text", absent: true, shown: "unusual", audit: "never" },

@@ -128,14 +128,15 @@ export interface CreditDay {
   readonly account: string;
   /** Whose it was up to then; empty: of a key without an owner. Absent: the account is nobody's from then on. */
   readonly externalId?: string;
-  /** As in {@link CreditTotals} of the store, like the next four. */
+  /** As in {@link CreditTotals} of the store, like the next five. */
   readonly credited: number;
   readonly refilled: number;
   readonly adjusted: number;
   readonly spent: number;
   readonly forfeited: number;
+  readonly expired?: number;
   /** Start of the day, Unix time in milliseconds. */
   readonly day: number;
-  /** What was left, leased credits included: `credited + refilled + adjusted − spent − forfeited`. */
+  /** What was left, leased credits included: `credited + refilled + adjusted − spent − forfeited − expired`. */
   readonly balance: number;
 }

@@ -17,8 +17,8 @@
  *     flight at once may take effect, and settle, in any order.
  *  6. A cost of 0 changes nothing and returns the balance with due refills and expired reserves counted.
  *  7. Counted periods only move forward; an earlier period refills nothing. Balances stop at 2^53 − 1. A spend or
- *     draw whose period belongs to another calendar than the balance changes nothing and is `stale`. At most 400 daily
- *     or 24 monthly boundaries are refilled at once.
+ *     draw whose period belongs to another calendar than the balance changes nothing and is `stale`. At most 9,600
+ *     hourly, 400 daily, 60 weekly or 24 monthly boundaries are refilled at once.
  *  8. The next find sees a change: at once in this process; in others after their next `pollChanges`, and no later than
  *     the bound that the store states.
  *  9. A read that began before a change never restores the old record (for caching decorators).
@@ -120,6 +120,11 @@
  *     `hasGrants` (the identity, or the keys of an account) has `wallets` in its record, if any grant of that owner has
  *     no `endedAt`: one wallet, of the main account and these. keystile writes a grant together with its owner, of
  *     which clause 15 notifies, and removes the grants of an owner with it. Power `wallets`.
+ * 33. At each boundary of a balance with a `rollover` what is above it expires, before the refill is added: after k
+ *     boundaries at once `min(remaining + (k − 1) × amount, rollover) + amount` is left. What a lease or a reservation
+ *     took before a boundary and returns after it stays as far as the rollover had space for it at the boundary, and
+ *     has expired otherwise; after a second boundary that was counted by itself all of it has. A draw under a lease
+ *     from before such a boundary draws nothing and is `ended`. Power `rollover`.
  */
 import type { AuditEntry, AuditQuery, AuditSlice } from "./audit.js";
 import type { AlertChange, AlertQuery, AlertRow, AlertSettlement, AlertTake } from "./alerts.js";
@@ -171,7 +176,7 @@ export interface KeyRecord {
   /** Whose the balance is that it draws on. Absent: its own, if it has one. */
   readonly creditsFrom?: "identity";
   /** Of the balance that it draws on. */
-  readonly refill?: Refill;
+  readonly refill?: NumberedRefill;
   /** Increases whenever an administrator sets the balance: leases of an older generation are void. */
   readonly generation: number;
   /** Whether its API or workspace is disabled. */
@@ -213,6 +218,11 @@ export interface DrawnAccount {
   readonly expires?: number;
   readonly refill?: Refill;
 }
+/** A refill as `periodOf` needs it. */
+export type NumberedRefill = Refill & {
+  /** {@link CreditRow.refillCalendar}. */
+  readonly calendar?: number;
+};
 /** Where the credits of a key are that shares them with others. */
 export interface SharedAccount {
   /** For `spendCredits`, `drawCredits` and `returnCredits`. */
@@ -259,6 +269,11 @@ export interface CreditRow {
    * Absent: `createdAt`, or of an identity none.
    */
   readonly refillCursor?: number;
+  /**
+   * How many calendars it has had before this one since it first had one that is hourly, weekly or of a time zone: part
+   * of each of its periods, so that those of two calendars are never compared. Absent: none.
+   */
+  readonly refillCalendar?: number;
   /** As in {@link KeyRecord.generation}. */
   readonly generation: number;
 }
@@ -475,10 +490,12 @@ export interface NewBalance {
   readonly amount: number;
   /** The calendar, and the periods counted so far (`periodOf`). */
   readonly period: number;
+  /** How much of it stays at each boundary, 0…2^53 − 1. Absent: all of it. */
+  readonly rollover?: number;
 }
 /**
- * A change of a balance, applied in this order: count the refills due at `period`; then replace the balance with
- * `remaining`, if it is given, or else take back the reserves that have expired at `now`; then add `add` (bounded to
+ * A change of a balance, applied in this order: unless `remaining` is given, take back the reserves that have expired at
+ * `now`; then count the refills due at `period`; then replace the balance with `remaining`, if it is given; then add `add` (bounded to
  * 0…2^53 − 1); then replace the calendar with `refill`.
  */
 export interface CreditChange {
@@ -498,8 +515,11 @@ export interface CreditChange {
   readonly remaining?: number | null;
   /** May be negative; no effect on unlimited credits. */
   readonly add?: number;
-  /** `amount`: credits added per period, 0 without refill. Without `period`, the periods counted so far stay. */
-  readonly refill?: { readonly amount: number; readonly period?: number };
+  /**
+   * `amount`: credits added per period, 0 without refill. Without `period`, the periods counted so far stay. Without
+   * `rollover`, all of the balance stays at each boundary.
+   */
+  readonly refill?: { readonly amount: number; readonly period?: number; readonly rollover?: number };
 }
 /**
  * One row to store (`version` 0: it must be new; `credits` for keys, identities and grants only), or to remove (it must
@@ -567,7 +587,7 @@ export interface CountedBalance {
 }
 /**
  * Totals of a balance, each an integer of at most 2^53 − 1:
- * `credited + refilled + adjusted = spent + remaining + reserved + forfeited`.
+ * `credited + refilled + adjusted = spent + remaining + reserved + forfeited + expired`.
  */
 export interface CreditTotals {
   /** The first balance. */
@@ -580,6 +600,8 @@ export interface CreditTotals {
   readonly spent: number;
   /** What was lost with nodes that vanished, or was leased from a balance that was set meanwhile. */
   readonly forfeited: number;
+  /** What a rollover did not let stay. Absent: none. */
+  readonly expired?: number;
 }
 /** A use of a key, for `recordUses`. */
 export interface KeyUse {
@@ -697,6 +719,10 @@ export interface Draw {
   readonly forfeited?: number;
   /** As in {@link Spend.stale}: nothing was drawn. */
   readonly stale?: true;
+  /**
+   * Credits of this lease may have expired since they were drawn: nothing was drawn, so end it and draw under another.
+   */
+  readonly ended?: true;
 }
 /** What a reservation is to be (clause 27). */
 export interface ReservationRequest {
@@ -833,6 +859,8 @@ export interface StorePowers {
   readonly alerts?: boolean;
   /** Whether one step takes credits from several accounts (clause 31). Absent: false. */
   readonly wallets?: boolean;
+  /** Whether credits expire at the boundaries of a refill with a `rollover` (clause 33). Absent: false. */
+  readonly rollover?: boolean;
   /**
    * How changes that other processes make arrive at subscribers. `own`: there are none, because no other process can
    * change what is stored. `polled`: at the latest with `pollChanges`. `pushed`: soon after they are durable, also if

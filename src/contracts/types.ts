@@ -174,23 +174,48 @@ export type UnknownKey = {
 export type VerificationResult<Meta = JsonObject> = VerifiedKey<Meta> | RefusedKey<Meta> | UnknownKey;
 
 /** Automatic refill of credits. Contract 2.3. */
-export type Refill =
-  | {
-      /** Refills at 00:00 UTC every day. */
-      readonly interval: "daily";
-      /** Credits added per refill, 1…2^53 − 1. */
-      readonly amount: number;
-      /** 1–31; accepted but ignored. */
-      readonly refillDay?: number;
-    }
-  | {
-      /** Refills at 00:00 UTC on `refillDay` of every month. */
-      readonly interval: "monthly";
-      /** Credits added per refill, 1…2^53 − 1. */
-      readonly amount: number;
-      /** 1–31; the last day of a month that is shorter. */
-      readonly refillDay: number;
-    };
+export type Refill = RefillTerms &
+  (
+    | {
+        /** Refills at every full hour. */
+        readonly interval: "hourly";
+        readonly refillDay?: never;
+      }
+    | {
+        /** Refills when a day begins. */
+        readonly interval: "daily";
+        /** 1–31; accepted but ignored. */
+        readonly refillDay?: number;
+      }
+    | {
+        /** Refills when `refillDay` of every week begins. */
+        readonly interval: "weekly";
+        /** 1–7, from Monday on. */
+        readonly refillDay: number;
+      }
+    | {
+        /** Refills when `refillDay` of every month begins. */
+        readonly interval: "monthly";
+        /** 1–31; the last day of a month that is shorter. */
+        readonly refillDay: number;
+      }
+  );
+
+/** What refills of every interval have. */
+export interface RefillTerms {
+  /** Credits added per refill, 1…2^53 − 1. */
+  readonly amount: number;
+  /**
+   * IANA name of the time zone in which hours and days begin, such as `Europe/Berlin`, as far as the runtime knows it.
+   * Default UTC. A midnight that the zone skips is the first instant after it; one that comes twice counts once.
+   */
+  readonly timeZone?: string;
+  /**
+   * How much of the balance stays when a refill comes, 0…2^53 − 1: the rest expires. 0: what is left of the last period
+   * expires. Absent: all of it stays.
+   */
+  readonly rollover?: number;
+}
 
 /** Credits of a key, in administration requests and responses. Contract 2.3. */
 export interface KeyCreditsData {

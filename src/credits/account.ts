@@ -4,11 +4,17 @@
  *
  * A balance is a conserved account. At every moment
  *
- *     credited + refilled + adjusted = spent + remaining + reserved + forfeited
+ *     credited + refilled + adjusted = spent + remaining + reserved + forfeited + expired
  *
  * and every function here keeps that equation, because all of them change an account through {@link move}. A store
  * keeps the totals beside the balance, in the same transaction, so that a balance that was changed in any other way is
  * found when it is read ({@link isConserved}).
+ *
+ * Where the refill has a rollover, credits expire at its boundaries. What a lease or a reservation took before such a
+ * boundary and gives back after it stays as far as the rollover has space for it, as if it had been there at the
+ * boundary, and otherwise has expired; after a second such boundary all of it has. So it makes no difference whether
+ * the boundary is counted first or the credits come back first. Where both are done at once, expired reserves come
+ * first.
  */
 import type {
   CountedBalance,
@@ -48,7 +54,7 @@ const NO_LEASES: ReadonlyMap<string, Lease> = new Map();
 const STALE: Spend = Object.freeze({ ok: false, remaining: 0, stale: true });
 
 /** Credits by where they came from and where they went, since the account was opened or carried forward. */
-export interface Totals extends CreditTotals {
+export interface Totals extends Required<CreditTotals> {
   /** What leases hold: reserves in the store, and what nodes have in memory. */
   readonly reserved: number;
 }
@@ -66,12 +72,20 @@ export interface Account extends Totals {
   readonly period: number;
   /** Increases whenever the balance is set: older leases are void. */
   readonly generation: number;
+  /** How much of the balance stays at a boundary, 0…{@link MAX_BALANCE}; null: all of it. */
+  readonly rollover: number | null;
+  /** How often boundaries were counted at which a rollover applied. */
+  readonly rollovers: number;
+  /** Most that may still come back of what was leased before the last of them: what the rollover had space for. */
+  readonly returnable: number;
 }
 
 /** A lease as the store knows it: credits that left the balance for one node. */
 export interface Lease {
   /** Of the balance that the credits came from. */
   readonly generation: number;
+  /** Of the account when the credits were drawn. */
+  readonly rollovers: number;
   /** When the reserve returns to the balance, Unix time in milliseconds. */
   readonly expires: number;
   /** Credits in the store that only this lease may draw. */
@@ -107,22 +121,27 @@ export interface Applied<T> {
 /** Opens an account with a first balance. */
 export function openAccount(
   remaining: number,
-  { amount, period, generation }: Pick<Account, "amount" | "period" | "generation">,
+  {
+    amount,
+    period,
+    generation,
+    rollover = null,
+  }: Pick<Account, "amount" | "period" | "generation"> & { readonly rollover?: number | null },
 ): Account {
-  const totals = { credited: remaining, refilled: 0, adjusted: 0, spent: 0, reserved: 0, forfeited: 0 };
-  return { unlimited: false, remaining, amount, period, generation, ...totals };
+  const totals = { credited: remaining, refilled: 0, adjusted: 0, spent: 0, reserved: 0, forfeited: 0, expired: 0 };
+  return { unlimited: false, remaining, amount, period, generation, rollover, rollovers: 0, returnable: 0, ...totals };
 }
 
 /** Whether the equation at the top of this file holds. */
 export function isConserved(account: Account): boolean {
-  const { credited, refilled, adjusted, spent, remaining, reserved, forfeited } = account;
+  const { credited, refilled, adjusted, spent, remaining, reserved, forfeited, expired } = account;
   const gained = credited + refilled;
-  const went = spent + remaining + reserved + forfeited;
+  const went = spent + remaining + reserved + forfeited + expired;
   // Then `gained + adjusted` is exact, or above `went`. `adjusted` may be negative: the sum of a larger `gained` could
   // be small, and yet inexact.
   if (gained <= MAX_BALANCE && went <= MAX_BALANCE) return gained + adjusted === went;
   const sum = (...counts: number[]) => counts.reduce((total, count) => total + BigInt(count), 0n);
-  return sum(credited, refilled, adjusted) === sum(spent, remaining, reserved, forfeited);
+  return sum(credited, refilled, adjusted) === sum(spent, remaining, reserved, forfeited, expired);
 }
 
 /** Signed changes of an account; whoever makes them keeps the equation. */
@@ -131,16 +150,17 @@ type Movement = { readonly [T in "remaining" | Exclude<keyof Totals, "credited">
 /**
  * The account after a movement. Totals that would pass {@link MAX_BALANCE} start anew: the balance is carried forward
  * as `credited`, as far as it fits, and the rest of what is reserved as `refilled`. No movement is above
- * {@link MAX_BALANCE}, so that it fits then.
+ * {@link MAX_BALANCE}, so that it fits then. Tables keep what was forfeited and what expired in one column: so together
+ * they stay within it too.
  */
 function move(from: Account, by: Movement, period = from.period): Account {
-  const { remaining = 0, refilled = 0, adjusted = 0, spent = 0, reserved = 0, forfeited = 0 } = by;
+  const { remaining = 0, refilled = 0, adjusted = 0, spent = 0, reserved = 0, forfeited = 0, expired = 0 } = by;
   if (
     from.refilled + refilled > MAX_BALANCE ||
     Math.abs(from.adjusted + adjusted) > MAX_BALANCE ||
     from.spent + spent > MAX_BALANCE ||
     from.reserved + reserved > MAX_BALANCE ||
-    from.forfeited + forfeited > MAX_BALANCE
+    from.forfeited + forfeited + from.expired + expired > MAX_BALANCE
   )
     return move(carryForward(from), by, period);
   // Written out: a spread took most of the time of a spend.
@@ -150,19 +170,24 @@ function move(from: Account, by: Movement, period = from.period): Account {
     amount: from.amount,
     period,
     generation: from.generation,
+    rollover: from.rollover,
+    rollovers: from.rollovers,
+    returnable: from.returnable,
     credited: from.credited,
     refilled: from.refilled + refilled,
     adjusted: from.adjusted + adjusted,
     spent: from.spent + spent,
     reserved: from.reserved + reserved,
     forfeited: from.forfeited + forfeited,
+    expired: from.expired + expired,
   };
 }
 
 function carryForward(from: Account): Account {
   const { remaining, reserved } = from;
   const fits = Math.min(reserved, MAX_BALANCE - remaining);
-  return { ...from, credited: remaining + fits, refilled: reserved - fits, adjusted: 0, spent: 0, forfeited: 0 };
+  const none = { adjusted: 0, spent: 0, forfeited: 0, expired: 0 };
+  return { ...from, ...none, credited: remaining + fits, refilled: reserved - fits };
 }
 
 /**
@@ -173,14 +198,23 @@ export function isOfCalendar({ unlimited, period: counted }: Account, period: nu
   return unlimited || calendarOf(counted) === calendarOf(period);
 }
 
-/** Counts the refills due at `period`, which must have the account's calendar. An earlier period changes nothing. */
+/**
+ * Counts the refills due at `period`, which must have the account's calendar, and takes away what expires at their
+ * boundaries. An earlier period changes nothing.
+ */
 export function countRefills(account: Account, period: number): Account {
   if (period <= account.period || !isOfCalendar(account, period)) return account;
-  const space = account.unlimited ? 0 : MAX_BALANCE - account.remaining;
+  const { unlimited, remaining, amount, rollover } = account;
+  const space = unlimited ? 0 : MAX_BALANCE - remaining;
   const { due } = boundariesBetween(account.period, period);
   // Divided, not multiplied: amount × due can pass 2^53.
-  const added = account.amount > space / due ? space : account.amount * due;
-  return move(account, { remaining: added, refilled: added }, period);
+  const refilled = amount > space / due ? space : amount * due;
+  if (unlimited || rollover === null) return move(account, { remaining: refilled, refilled }, period);
+  // At the last boundary: all those before it have left no more than the rollover and a refill.
+  const stayed = amount > (rollover - remaining) / (due - 1) ? rollover : remaining + amount * (due - 1);
+  const expired = remaining + refilled - Math.min(MAX_BALANCE, stayed + amount);
+  const settled = move(account, { remaining: refilled - expired, refilled, expired }, period);
+  return { ...settled, rollovers: account.rollovers + 1, returnable: rollover - stayed };
 }
 
 /** Refills that {@link countRefills} omits because too many are due at once. */
@@ -211,11 +245,8 @@ export function spend(
   if (isGranted && account.reserved === 0) return taken;
   const known = leases();
   if (isGranted && expiredReserves(known, account, now) === 0) return taken;
-  if (cost === 0) {
-    const remaining = Math.min(MAX_BALANCE, result.remaining + expiredReserves(known, account, now));
-    return { account, leases: NO_CHANGES, result: { ok: true, remaining } };
-  }
   const swept = sweep(account, known, undefined, now);
+  if (cost === 0) return unchanged(account, { ok: true, remaining: countRefills(swept.account, period).remaining });
   return swept.leases.length === 0 ? taken : { ...spendRemaining(swept.account, cost, period), leases: swept.leases };
 }
 
@@ -261,6 +292,7 @@ export function reserve(
     return unchanged(account, { ok: false, remaining: remaining + cost, refused: "full" });
   const lease = {
     generation: account.generation,
+    rollovers: taken.account.rollovers,
     expires: until,
     reserved: cost,
     held: 0,
@@ -318,16 +350,15 @@ export function countedBalance(
   expires = Infinity,
 ): CountedBalance {
   if (account === undefined) return { remaining: null, period, reserved: 0 };
-  const settled = countRefills(account, period);
+  const settled = countRefills(sweep(account, leases, undefined, now).account, period);
   if (settled.unlimited) return { remaining: null, period: settled.period, reserved: 0 };
-  const { account: known } = sweep(settled, leases, undefined, now);
-  const swept = expires > now ? known : expire(known, NO_LEASES, now).account;
-  const { credited, refilled, adjusted, spent, forfeited } = swept;
+  const left = expires > now ? settled : expire(settled, NO_LEASES, now).account;
+  const { credited, refilled, adjusted, spent, forfeited, expired } = left;
   return {
-    remaining: swept.remaining,
-    period: swept.period,
-    reserved: swept.reserved,
-    totals: { credited, refilled, adjusted, spent, forfeited },
+    remaining: left.remaining,
+    period: left.period,
+    reserved: left.reserved,
+    totals: { credited, refilled, adjusted, spent, forfeited, expired },
   };
 }
 
@@ -393,11 +424,12 @@ export function applyChange(
   { period, now, remaining, add = 0, refill }: CreditChange,
 ): Omit<Applied<never>, "result"> {
   const from = before ?? { ...openAccount(0, { amount: 0, period, generation: 0 }), unlimited: true };
-  let account = isOfCalendar(from, period) ? countRefills(from, period) : { ...from, period };
+  let account = from;
   let changes: LeaseChanges = NO_CHANGES;
-  if (remaining === undefined) {
-    if (now !== undefined) ({ account, leases: changes } = takeBackReserves(account, leases, now));
-  } else {
+  if (remaining === undefined && now !== undefined)
+    ({ account, leases: changes } = takeBackReserves(account, leases, now));
+  account = isOfCalendar(account, period) ? countRefills(account, period) : { ...account, period };
+  if (remaining !== undefined) {
     ({ account, leases: changes } = voidLeases(account, leases));
     const isFirst = account.unlimited && account.credited === 0 && account.adjusted === 0 && account.spent === 0;
     const set = remaining ?? 0;
@@ -410,7 +442,7 @@ export function applyChange(
     const signed = Math.min(MAX_BALANCE, Math.max(0, account.remaining + add)) - account.remaining;
     account = move(account, { remaining: signed, adjusted: signed });
   }
-  if (refill !== undefined) account = { ...account, ...refill };
+  if (refill !== undefined) account = { ...account, rollover: null, ...refill };
   return { account, leases: changes };
 }
 
@@ -452,8 +484,12 @@ export function draw(account: Account, leases: ReadonlyMap<string, Lease>, reque
   // The balance was set since: the node ends this lease, and draws under a new one.
   if (known !== undefined && known.generation !== generation)
     return unchanged(account, { drawn: 0, generation, remaining: account.remaining });
-  const swept = sweep(countRefills(account, request.period), leases, request.holder, request.now);
-  const reported = report(swept.account, known, request.spent);
+  const swept = sweep(account, leases, request.holder, request.now);
+  const settled = countRefills(swept.account, request.period);
+  const { rollovers } = settled;
+  if (known !== undefined && known.rollovers !== rollovers)
+    return unchanged(account, { drawn: 0, generation, remaining: settled.remaining, ended: true });
+  const reported = report(settled, known, request.spent);
   // What a lease had spent before the store dropped it was counted or forfeited then.
   const { held, spent, reserved: before } = reported.lease ?? { held: 0, spent: request.spent, reserved: 0 };
   const free = Math.min(reported.account.remaining, MAX_BALANCE - reported.account.reserved) + before;
@@ -465,7 +501,8 @@ export function draw(account: Account, leases: ReadonlyMap<string, Lease>, reque
   const reserved = drawn === 0 ? before : Math.max(wanted, kept);
   const moved = reserved - before + drawn;
   const after = move(reported.account, { remaining: -moved, reserved: moved });
-  const lease = { generation, expires: request.until, reserved, held: held + drawn, spent, isForfeited: false };
+  const { until: expires } = request;
+  const lease = { generation, rollovers, expires, reserved, held: held + drawn, spent, isForfeited: false };
   const forfeited = forfeitedRefills(account, request.period);
   const result = { drawn, generation, remaining: Math.min(MAX_BALANCE, after.remaining + reserved) };
   const isUnknown = known === undefined && drawn === 0;
@@ -477,21 +514,33 @@ export function draw(account: Account, leases: ReadonlyMap<string, Lease>, reque
 }
 
 /**
- * Ends a lease. What it did not spend returns to the balance; if the balance was set since, it is forfeited. Ending it
- * again changes nothing.
+ * Ends a lease. What it did not spend returns to the balance, unless it has expired; if the balance was set since, it
+ * is forfeited. Ending it again changes nothing.
  */
 export function endLease(account: Account, leases: ReadonlyMap<string, Lease>, ended: LeaseReturn): Applied<undefined> {
   assertReturn(ended);
   const { account: reported, lease } = report(account, leases.get(ended.holder), ended.spent);
   if (lease === undefined) return unchanged(account, undefined);
-  const isVoid = reported.unlimited || lease.generation !== reported.generation;
-  const all = lease.held + lease.reserved;
-  const returned = isVoid ? 0 : Math.min(all, MAX_BALANCE - reported.remaining);
-  return {
-    account: move(reported, { remaining: returned, reserved: -all, forfeited: all - returned }),
-    leases: [[ended.holder, undefined]],
-    result: undefined,
-  };
+  const after = giveBack(reported, lease, { returned: lease.held + lease.reserved, lost: 0 });
+  return { account: after, leases: [[ended.holder, undefined]], result: undefined };
+}
+
+/**
+ * The account after credits of a lease have come back, as far as they have not expired, are not void and fit below
+ * {@link MAX_BALANCE}, and others were lost.
+ */
+function giveBack(
+  account: Account,
+  { generation, rollovers }: Lease,
+  { returned, lost }: { readonly returned: number; readonly lost: number },
+): Account {
+  const isVoid = account.unlimited || generation !== account.generation;
+  const passed = isVoid ? 0 : account.rollovers - rollovers;
+  const stays = passed === 0 ? returned : passed === 1 ? Math.min(returned, account.returnable) : 0;
+  const remaining = isVoid ? 0 : Math.min(stays, MAX_BALANCE - account.remaining);
+  const forfeited = lost + stays - remaining;
+  const after = move(account, { remaining, reserved: -returned - lost, forfeited, expired: returned - stays });
+  return passed === 1 ? { ...after, returnable: account.returnable - remaining } : after;
 }
 
 /**
@@ -534,10 +583,7 @@ export function sweep(
       if (isOld) changes.push([id, undefined]);
       continue;
     }
-    const isVoid = swept.unlimited || lease.generation !== swept.generation;
-    const returned = isVoid ? 0 : Math.min(lease.reserved, MAX_BALANCE - swept.remaining);
-    const lost = lease.held + lease.reserved - returned;
-    swept = move(swept, { remaining: returned, reserved: -(lease.held + lease.reserved), forfeited: lost });
+    swept = giveBack(swept, lease, { returned: lease.reserved, lost: lease.held });
     const isGone = lease.held === 0 || isOld;
     changes.push(isGone ? removed(id, lease, "expired") : [id, { ...lease, reserved: 0, isForfeited: true }]);
   }

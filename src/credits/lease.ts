@@ -27,7 +27,7 @@ import type { Draw, DrawRequest, KeyRef, Spend, Store } from "../contracts/store
 import type { MaybePromise } from "../contracts/types.js";
 import { copyOfError } from "../lib/copy-error.js";
 import type { CreditReturns } from "./credit-returns.js";
-import { periodOf } from "./refill-calendar.js";
+import { nextBoundary, periodOf } from "./refill-calendar.js";
 import type { Spender, SpendTarget } from "./spender.js";
 
 /** One that has spent more is returned before its next draw. */
@@ -104,6 +104,8 @@ export class NodeLease {
   #spare = 0;
   /** Of the balance that its credits came from. */
   #generation = NO_GENERATION;
+  /** When what is in memory expires, Unix time in milliseconds; Infinity: never. */
+  #until = Infinity;
   /** Credits that the store had for this node after the last draw, and those that a draw in flight counts on. */
   #upstream = 0;
   /** Under this id. */
@@ -143,12 +145,13 @@ export class NodeLease {
   /**
    * Takes `cost` of what is available and need not be filled up.
    * @param generation the oldest valid generation
+   * @param now Unix time, milliseconds
    * @returns `undefined`: nothing was taken
    */
-  take(generation: number, cost: number): Spend | undefined {
+  take(generation: number, cost: number, now: number): Spend | undefined {
     const left = this.#available - cost;
     // A cost that is no number is left to the store, which refuses it.
-    if (!(left >= this.#spare && cost >= 0) || this.#generation < generation) return undefined;
+    if (!(left >= this.#spare && cost >= 0) || this.#generation < generation || now >= this.#until) return undefined;
     this.#available = left;
     this.#spent += cost;
     this.#isUsed = true;
@@ -157,16 +160,16 @@ export class NodeLease {
 
   /** Takes `cost` of all that is available. The first call that needs the last quarter has the lease filled up. */
   spend(target: SpendTarget, cost: number, now: number): Spend | undefined {
-    if (this.#generation < target.generation) {
-      // The balance was set since: credits drawn from the old one are void.
+    if (this.#generation < target.generation || this.#isOver(target, now)) {
+      // The balance was set since, or what was drawn from it has expired.
       if (this.#state === "open") void this.end();
       return undefined;
     }
     this.#rememberIn(target);
-    const spend = this.take(target.generation, cost);
+    const spend = this.take(target.generation, cost, now);
     if (spend !== undefined || this.#spare === 0) return spend;
     this.#spare = 0;
-    const last = this.take(target.generation, cost);
+    const last = this.take(target.generation, cost, now);
     if (last !== undefined && this.#state === "open" && this.#spent <= MAX_SPENT && !this.#owner.isClosing)
       this.#owner.track(this.#drawWhileWaiting(this.#fillUp({ target, now })));
     return last;
@@ -209,8 +212,15 @@ export class NodeLease {
     };
     this.#id = this.#owner.newId();
     this.#generation = NO_GENERATION;
+    this.#until = Infinity;
     this.#available = this.#spare = this.#upstream = this.#spent = 0;
     return this.#owner.returns.add(returned);
+  }
+
+  /** Whether what is in memory has expired, or was drawn under a refill by which it expires at another time. */
+  #isOver(target: SpendTarget, now: number): boolean {
+    if (this.#generation === NO_GENERATION) return false;
+    return now >= this.#until || (target.lease !== this && this.#until !== expiryOf(target, now));
   }
 
   #rememberIn(target: SpendTarget): void {
@@ -285,7 +295,8 @@ export class NodeLease {
     const next = this.#step === 0 ? sizes.firstStep : Math.min(sizes.step, 2 * this.#step);
     if (next === 0 && calls.length === 1) return this.#spendFirst(calls[0]!);
     const newest = Math.max(...calls.map(({ target }) => target.generation));
-    const isVoid = this.#generation !== NO_GENERATION && this.#generation < newest;
+    const until = expiryOf(calls[0]!.target, latestOf(calls));
+    const isVoid = this.#generation !== NO_GENERATION && (this.#generation < newest || this.#until !== until);
     if (isVoid || this.#spent > MAX_SPENT) void this.#return();
     const generation = this.#generation;
     const isNew = generation === NO_GENERATION;
@@ -312,13 +323,14 @@ export class NodeLease {
       return { free: Infinity, outcomes: new Map(calls.map((call) => [call, outcome()])) };
     }
     this.#available += inHand + drawn.drawn;
-    if (!isNew && generation !== drawn.generation) {
-      // The credits from before the balance was set are void.
+    if (!isNew && (generation !== drawn.generation || drawn.ended === true)) {
+      // The credits from before the balance was set are void, and others may have expired.
       void this.#return();
       return { free: drawn.remaining, outcomes: new Map() };
     }
     if (drawn.drawn > 0 || !isNew) {
       this.#generation = drawn.generation;
+      this.#until = until;
       this.#upstream = drawn.remaining;
     }
     const outcomes = new Map<Call, Spend>();
@@ -355,13 +367,13 @@ export class NodeLease {
     if (drawn === undefined || drawn.remaining === null || drawn.stale === true) return Infinity;
     this.#available += drawn.drawn;
     this.#upstream = drawn.remaining;
-    if (this.#generation !== drawn.generation) void this.#return();
+    if (this.#generation !== drawn.generation || drawn.ended === true) void this.#return();
     return drawn.remaining;
   }
 
   #requestOf(asking: readonly Asking[], inHand: number, cost: number, step: number): DrawRequest {
     const { size, ttl } = this.#owner.sizes;
-    const now = Math.max(...asking.map((each) => each.now));
+    const now = latestOf(asking);
     return {
       holder: this.#owner.holderOf(this.#id),
       spent: this.#spent,
@@ -371,7 +383,7 @@ export class NodeLease {
       size: size - inHand,
       period: periodAt(asking[0]!),
       now,
-      until: now + ttl,
+      until: Math.min(now + ttl, expiryOf(asking[0]!.target, now)),
     };
   }
 
@@ -382,15 +394,24 @@ export class NodeLease {
   }
 
   /** Takes the cost of a call that is covered. */
-  #serve({ target, cost }: Call, { generation, forfeited }: Draw, isFirst: boolean): Spend {
+  #serve({ target, cost, now }: Call, { generation, forfeited }: Draw, isFirst: boolean): Spend {
     this.#rememberIn(target);
-    const spend = this.take(generation, cost)!;
+    const spend = this.take(generation, cost, now)!;
     return isFirst && forfeited !== undefined ? { ...spend, forfeited } : spend;
   }
 }
 
 function spareOf(step: number): number {
   return step < MIN_STEP_AHEAD ? 0 : Math.floor(step / 4);
+}
+
+/** When credits that are drawn now expire; Infinity: never. */
+function expiryOf({ refill }: SpendTarget, now: number): number {
+  return refill?.rollover === undefined ? Infinity : nextBoundary(refill, now);
+}
+
+function latestOf(asking: readonly Asking[]): number {
+  return Math.max(...asking.map(({ now }) => now));
 }
 
 function periodAt({ target, now }: Asking): number {

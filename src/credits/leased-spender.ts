@@ -111,7 +111,7 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
   return {
     spend(target, cost, now) {
       const { lease } = target;
-      const spent = lease instanceof NodeLease ? lease.take(target.generation, cost) : undefined;
+      const spent = lease instanceof NodeLease ? lease.take(target.generation, cost, now) : undefined;
       return spent ?? spendElsewhere(target, cost, now);
     },
     async reserve(target, cost, now, reservation) {

@@ -1,10 +1,18 @@
 /** What spends credits of keys: the port that verifications use. Its modes: `exact-spender.ts`, `leased-spender.ts`. */
-import type { KeyRecord, OnceBounds, OnceRecord, OnceSpend, ReservationRequest, Spend } from "../contracts/store.js";
-import type { MaybePromise, Refill } from "../contracts/types.js";
+import type {
+  KeyRecord,
+  NumberedRefill,
+  OnceBounds,
+  OnceRecord,
+  OnceSpend,
+  ReservationRequest,
+  Spend,
+} from "../contracts/store.js";
+import type { MaybePromise } from "../contracts/types.js";
 
 /** A key to spend from, in which the spender remembers its lease. */
 export interface SpendTarget extends Pick<KeyRecord, "ref" | "generation"> {
-  readonly refill: Refill | undefined;
+  readonly refill: NumberedRefill | undefined;
   /** Where it draws on several accounts; then `ref` is the first of them. */
   readonly wallets?: KeyRecord["wallets"];
   /** Set and read by the spender, to save a look-up; `undefined` at first. */

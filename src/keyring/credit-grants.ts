@@ -14,6 +14,7 @@ import type { Mutable } from "../lib/mutable.js";
 import { type Context, updateWithRetry } from "./context.js";
 import { othersOfAccount } from "./keys/account-keys.js";
 import { expiryOf } from "./keys/create-key.js";
+import { termsOf } from "./keys/credit-change.js";
 import { grantsOf, isOver, readGrants } from "./granted.js";
 import { operation } from "./operation.js";
 import { MAX_BATCH, ownedRow, requireKey, requireNamed, setField } from "./rows.js";
@@ -78,7 +79,7 @@ export const grantCredits = operation("grantCredits", newGrant, async (context, 
     const writes = [...owner.rows, ...(await makeSpace(context, owner.id, now))];
     const { refill } = row;
     const period = periodOf(refill, now);
-    const credits = { period, now, remaining: row.amount, refill: { amount: refill?.amount ?? 0, period } };
+    const credits = { period, now, remaining: row.amount, refill: { ...termsOf(refill), period } };
     const balances = await writeRows(context, [...writes, { table: "grants", row, credits }], "A grant of this id");
     return balances && { ...summaryOf(row, balances[0]), created: true };
   });

@@ -2,6 +2,7 @@
 import { badRequest, isKeystileError, KeystileError } from "../contracts/errors.js";
 import type { CreditChange, IdentityRow, Write } from "../contracts/store.js";
 import { periodOf } from "../credits/refill-calendar.js";
+import { refillOf } from "../lib/credits-source.js";
 import type { Mutable } from "../lib/mutable.js";
 import { type Context, updateWithRetry } from "./context.js";
 import type { CreditPatch } from "./keys/credit-change.js";
@@ -28,7 +29,7 @@ export const updateIdentityCredits = operation(
       if (value === null || operation === "set")
         change = await changeIdentityCredits(context, row, { remaining: value }, now);
       else if (row.hasCredits !== true) throw badRequest([WITHOUT_CREDITS]);
-      else change = { period: periodOf(row.refill, now), now, add: operation === "increment" ? value : -value };
+      else change = { period: periodOf(refillOf(row), now), now, add: operation === "increment" ? value : -value };
       const balances = await writeRows(context, [identityWrite(row, change)]);
       return balances && { row, balance: balances[0] };
     });

@@ -10,6 +10,7 @@ import { fieldsThat } from "../contracts/key-fields.js";
 import type { CreditChange, NewKey, Store, Write, WriteOutcome, WrittenBalance } from "../contracts/store.js";
 import type { MaybePromise } from "../contracts/types.js";
 import { ownOnly } from "../lib/check-options.js";
+import { requirePower } from "../lib/guards/powers.js";
 import { isThenable } from "../lib/thenable.js";
 import { type Context, updateWithRetry } from "./context.js";
 
@@ -53,6 +54,7 @@ export function taken(what: string): KeystileError {
  */
 export async function write(context: Context, writes: readonly Write[]): Promise<WriteOutcome> {
   const { unaudited, audit } = context;
+  requireRollover(context, writes);
   const fields = new Set<string>();
   const changing: Write[] = [];
   for (const write of writes) if (await addChanges(unaudited, write, fields)) changing.push(write);
@@ -69,9 +71,17 @@ export async function write(context: Context, writes: readonly Write[]): Promise
   return outcome;
 }
 
+/** @throws KeystileError STORE_POWER_MISSING: credits are to expire, and the store would let them stay */
+function requireRollover({ unaudited }: Context, writes: readonly object[]): void {
+  const rollsOver = (given: { row?: { refill?: { rollover?: number } } }) => given.row?.refill?.rollover !== undefined;
+  if (unaudited.powers.rollover !== true && writes.some(rollsOver))
+    requirePower(unaudited, "rollover", "a refill with a rollover");
+}
+
 /** `insertKeys` of the store, and one entry for all that were inserted. */
 export function insertKeys(context: Context, keys: readonly NewKey[]): MaybePromise<boolean[]> {
   const { unaudited, audit } = context;
+  requireRollover(context, keys);
   const isKept = unaudited.powers.audit === true;
   const isTold = audit.queue !== undefined || isKept;
   const entry = isTold && describe(context, { ids: idsOfNew(keys), fields: [], count: keys.length });

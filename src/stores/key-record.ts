@@ -15,7 +15,7 @@ import type {
 import type { Refill } from "../contracts/types.js";
 import { DEFAULT_PRIORITY } from "../credits/wallet.js";
 import { ownProperty } from "../lib/check-options.js";
-import { creditsSource } from "../lib/credits-source.js";
+import { creditsSource, refillOf } from "../lib/credits-source.js";
 import { isUnknownStart } from "../lib/hash.js";
 import { toIdentity } from "../lib/identity.js";
 import type { Mutable } from "../lib/mutable.js";
@@ -115,7 +115,7 @@ export function toRecordWith(
   const accountId = ownProperty(row, "accountId") ?? (isOfIdentity ? row.id : undefined);
   const owner = ownerWithGrants(row, identity);
   const granted = owner === undefined ? [] : (creditGrants?.(owner) ?? []);
-  const main = { ref: isOfIdentity ? (identityRef as KeyRef) : accountRef, refill: ownProperty(credits, "refill") };
+  const main = { ref: isOfIdentity ? (identityRef as KeyRef) : accountRef, refill: refillOf(credits) };
   const optional: OptionalValues = {
     // Of keys that were made here it is known.
     startUnknown: (row.migrationId !== undefined && isUnknownStart(row.start)) || undefined,

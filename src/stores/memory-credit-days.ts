@@ -34,11 +34,12 @@ export function createMemoryCreditDays(
     const owner = ownerOf(ref);
     const found = accounts.get(ref);
     if (found === undefined && last?.externalId === undefined) return;
-    const { credited, refilled, adjusted, spent, forfeited } = (found ?? last) as Account | Kept;
+    const { credited, refilled, adjusted, spent, forfeited, expired = 0 } = (found ?? last) as Account | Kept;
     const balance = found === undefined ? (last as Kept).balance : found.remaining + found.reserved;
     const day = Math.max(Math.floor(at / DAY) * DAY, last?.day ?? -Infinity);
     if (last !== undefined && last.day === day && last.externalId === owner?.externalId) rows.pop();
-    rows.push({ account: String(ref), day, credited, refilled, adjusted, spent, forfeited, balance, ...owner });
+    const totals = { credited, refilled, adjusted, spent, forfeited, expired };
+    rows.push({ account: String(ref), day, ...totals, balance, ...owner });
     all.set(ref, rows);
   };
   return {

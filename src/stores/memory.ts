@@ -75,6 +75,7 @@ const POWERS: StorePowers = Object.freeze({
   search: true,
   alerts: true,
   wallets: true,
+  rollover: true,
   changes: "own",
   durability: "none",
 });

@@ -21,8 +21,10 @@ import type { KeyRef } from "../contracts/store.js";
 /** The columns of counts, and of credits. */
 export const COUNT_COLUMNS: readonly string[] = [...OUTCOMES.map((code) => code.toLowerCase()), "spent"];
 
-/** The totals of an account that only grow, but `adjusted`. */
+/** The totals of an account that only grow, but `adjusted`, as the first tables have them. */
 export const TOTALS = ["credited", "refilled", "adjusted", "spent", "forfeited"] as const;
+/** The same as tables have them now: `forfeited` includes what `expired`, so that the rules of the first ones hold. */
+export const TOTALS_KEPT = [...TOTALS, "expired"] as const;
 export const DAY = LEVELS.day;
 
 /** The tags of a set that has none of its own. */
@@ -194,12 +196,13 @@ export function toOutcomeRows(
   });
 }
 
-/** A row of totals as drivers return it: numbers, bigints or texts. */
+/** A row of {@link TOTALS_KEPT} as drivers return it: numbers, bigints or texts. */
 export function toCreditDay(row: Readonly<Record<string, unknown>>): CreditDay {
   const { account, externalId, ...rest } = row;
   const numbers = Object.fromEntries(Object.entries(rest).map(([name, value]) => [name, Number(value)]));
   const owner = typeof externalId === "string" ? { externalId } : {};
-  return { ...(numbers as Omit<CreditDay, "account" | "externalId">), account: String(account), ...owner };
+  const { forfeited, expired = 0, ...others } = numbers as unknown as Omit<CreditDay, "account" | "externalId">;
+  return { ...others, forfeited: forfeited - expired, expired, account: String(account), ...owner };
 }
 
 export function tooLarge(maxRows: number): KeystileError {

@@ -47,7 +47,7 @@ export function notFound({ deps, tags, key, context, now, began }: Verification)
 function untilRefill({ cost, now, spend }: Verification, { refill, wallets }: CachedKey): number | undefined {
   const remaining = spend?.remaining;
   if (wallets !== undefined) return undefined;
-  return typeof remaining === "number" ? untilRefilled(refill, cost - remaining, now) : undefined;
+  return typeof remaining === "number" ? untilRefilled(refill, { remaining, cost }, now) : undefined;
 }
 
 /**

@@ -37,8 +37,8 @@ export interface OutcomeEvent {
    */
   readonly displacedBuckets?: number | undefined;
   /**
-   * Refill boundaries that this call skipped without a refill: more than 400 daily or 24 monthly ones were due at once,
-   * because the clock jumped ahead or the key was idle for that long. Absent: none.
+   * Refill boundaries that this call skipped without a refill: more than 9,600 hourly, 400 daily, 60 weekly or 24
+   * monthly ones were due at once, because the clock jumped ahead or the key was idle for that long. Absent: none.
    */
   readonly forfeitedRefills?: number | undefined;
 }

@@ -93,6 +93,7 @@ describe.each(Object.entries(stores))("createAnalytics on %s", (_, open) => {
         adjustments: 107,
         spent: 55,
         forfeited: 0,
+        expired: 0,
         closing: 72,
       },
       ...{ unattributed: 0, refused: { USAGE_EXCEEDED: 1 } },

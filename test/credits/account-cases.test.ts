@@ -38,13 +38,14 @@ const NOW = 5_000_000_000;
 /** An account in balance: what is not said of where its credits came from was its first balance. */
 function accountOf(over: Partial<Account>): Account {
   const account = { ...openAccount(0, { amount: 0, period: TENTH, generation: 1 }), ...over };
-  const { remaining, reserved, forfeited, spent, refilled, adjusted } = account;
-  const credited = over.credited ?? remaining + reserved + forfeited + spent - refilled - adjusted;
+  const { remaining, reserved, forfeited, expired, spent, refilled, adjusted } = account;
+  const credited = over.credited ?? remaining + reserved + forfeited + expired + spent - refilled - adjusted;
   return { ...account, credited };
 }
 /** A lease of generation 1 that expires a second from now. */
 const leaseOf = (over: Partial<Lease>): Lease => ({
   generation: 1,
+  rollovers: 0,
   expires: NOW + 1_000,
   reserved: 0,
   held: 0,
@@ -202,7 +203,7 @@ describe("countedBalance", () => {
       remaining: 35,
       period: TENTH + 1,
       reserved: 33,
-      totals: { credited: 68, refilled: 10, adjusted: 0, spent: 2, forfeited: 8 },
+      totals: { credited: 68, refilled: 10, adjusted: 0, spent: 2, forfeited: 8, expired: 0 },
     });
   });
 });

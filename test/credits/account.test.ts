@@ -56,8 +56,9 @@ class World {
   constructor(
     first: number,
     readonly refill: number,
+    rollover: number | null,
   ) {
-    this.account = openAccount(first, { amount: refill, period: this.period(), generation: 0 });
+    this.account = openAccount(first, { amount: refill, period: this.period(), generation: 0, rollover });
   }
   period(calendar = this.calendar): number {
     return CALENDARS[calendar] + this.days;
@@ -92,7 +93,7 @@ class World {
       this.keep(
         applyChange(this.account, this.leases, {
           period: this.period(this.calendar === 0 ? 1 : 0),
-          refill: { amount: given.size, period },
+          refill: { amount: given.size, period, ...(given.amount % 3 > 0 && { rollover: given.amount }) },
         }),
       );
       return "refill";
@@ -113,8 +114,9 @@ class World {
 /** What is wrong with an account or its leases, if anything. */
 function faultOf(world: World): string | undefined {
   const { account, leases } = world;
-  const { adjusted, amount: _amount, period: _period, unlimited, ...counts } = account;
-  for (const [name, count] of Object.entries(counts)) if (!isCount(count)) return `${name} is ${count}`;
+  const { adjusted, amount: _amount, period: _period, unlimited, rollover, ...counts } = account;
+  for (const [name, count] of Object.entries({ ...counts, rollover: rollover ?? 0 }))
+    if (!isCount(count)) return `${name} is ${count}`;
   for (const { held, reserved, spent } of leases.values())
     if (![held, reserved, spent].every(isCount)) return `a lease says ${held}, ${reserved}, ${spent}`;
   if (!Number.isSafeInteger(adjusted)) return `adjusted is ${adjusted}`;
@@ -130,14 +132,63 @@ function isCarried(from: Account, to: Account): boolean {
   return from.refilled > to.refilled || from.spent > to.spent || (from.credited > 0 && from.credited !== to.credited);
 }
 
-const histories = fc.tuple(amount, amount, fc.array(step, { maxLength: 60, size: "max" }));
+const rollovers = fc.option(fc.oneof(fc.constant(0), amount));
+const histories = fc.tuple(amount, amount, rollovers, fc.array(step, { maxLength: 60, size: "max" }));
+
+describe("countRefills: with a rollover", () => {
+  it("leaves what a walk from boundary to boundary leaves, and names what expired (property)", () => {
+    const seen = { expired: 0, full: 0, within: 0 };
+    fc.assert(
+      fc.property(amount, amount, amount, fc.integer({ min: 1, max: 500 }), (had, each, rollover, passed) => {
+        const period = CALENDARS[0];
+        const account = openAccount(had, { amount: each, period, generation: 0, rollover });
+        const after = countRefills(account, period + passed);
+        let [left, stayed] = [BigInt(had), 0n];
+        for (let i = 0; i < Math.min(400, passed); i++) {
+          stayed = left < BigInt(rollover) ? left : BigInt(rollover);
+          left = stayed + BigInt(each);
+        }
+        const capped = left < BigInt(MAX_BALANCE) ? left : BigInt(MAX_BALANCE);
+        expect(BigInt(after.remaining)).toBe(capped);
+        expect([BigInt(after.returnable), after.rollovers]).toEqual([BigInt(rollover) - stayed, 1]);
+        expect(isConserved(after)).toBe(true);
+        expect(Object.values({ ...after, unlimited: 0, rollover: 0 }).every(isCount)).toBe(true);
+        seen[after.remaining === MAX_BALANCE ? "full" : after.expired > 0 ? "expired" : "within"]++;
+        // One after the other.
+        let walked = account;
+        for (let i = 1; i <= Math.min(400, passed); i++) walked = countRefills(walked, period + i);
+        expect(walked.remaining).toBe(after.remaining);
+      }),
+      { numRuns: 2_000 },
+    );
+    expect(Math.min(...Object.values(seen)), JSON.stringify(seen)).toBeGreaterThan(20);
+  });
+
+  it("a lease that comes back just before or just after a boundary leaves the same (property)", () => {
+    const small = fc.nat({ max: 100 });
+    fc.assert(
+      fc.property(small, small, small, small, small, (had, each, rollover, drawn, spent) => {
+        const period = CALENDARS[0];
+        const open = openAccount(had, { amount: each, period, generation: 0, rollover });
+        const asked = { holder: "a", spent: 0, cost: drawn, step: drawn, size: drawn, period, now: 0, until: 10 };
+        const { account, leases } = draw(open, new Map(), asked);
+        const book = new Map(leases as [string, Lease][]);
+        const ended = { holder: "a", spent };
+        const first = countRefills(endLease(account, book, ended).account, period + 1);
+        const last = endLease(countRefills(account, period + 1), book, ended).account;
+        expect([last.remaining, last.expired, last.spent]).toEqual([first.remaining, first.expired, first.spent]);
+      }),
+      { numRuns: 1_000 },
+    );
+  });
+});
 
 describe("accounts: any history", () => {
   it("conserves credits, within bounds, and `reserved` is what leases hold", () => {
-    const seen: Record<string, number> = { forfeited: 0, carried: 0, full: 0, held: 0 };
+    const seen: Record<string, number> = { forfeited: 0, expired: 0, carried: 0, full: 0, held: 0, returnable: 0 };
     fc.assert(
-      fc.property(histories, ([first, refill, steps]) => {
-        const world = new World(first, refill);
+      fc.property(histories, ([first, refill, rollover, steps]) => {
+        const world = new World(first, refill, rollover);
         for (const given of steps) {
           const from = world.account;
           const name = world.take(given);
@@ -146,6 +197,8 @@ describe("accounts: any history", () => {
           expect(faultOf(world), name).toBeUndefined();
           if (isCarried(from, account)) seen["carried"]!++;
           if (account.forfeited > 0) seen["forfeited"]!++;
+          if (account.expired > 0) seen["expired"]!++;
+          if (account.returnable < from.returnable) seen["returnable"]!++;
           if (account.remaining === MAX_BALANCE) seen["full"]!++;
           if ([...leases.values()].some(({ isForfeited }) => isForfeited)) seen["held"]!++;
         }
@@ -158,8 +211,8 @@ describe("accounts: any history", () => {
   it("a refusal and a cost of 0 change nothing; a grant takes exactly its cost", () => {
     const seen = { ok: 0, refused: 0 };
     fc.assert(
-      fc.property(histories, amount, ([first, refill, steps], cost) => {
-        const world = new World(first, refill);
+      fc.property(histories, amount, ([first, refill, rollover, steps], cost) => {
+        const world = new World(first, refill, rollover);
         for (const given of steps) world.take(given);
         const { account, leases } = world;
         if (account.unlimited) return;
@@ -182,8 +235,8 @@ describe("accounts: any history", () => {
   it("a draw hands out nothing or at least its cost, and no more than its size beyond that", () => {
     let drawnSome = 0;
     fc.assert(
-      fc.property(histories, step, ([first, refill, steps], given) => {
-        const world = new World(first, refill);
+      fc.property(histories, step, ([first, refill, rollover, steps], given) => {
+        const world = new World(first, refill, rollover);
         for (const each of steps) world.take(each);
         const request = world.request(given);
         const { account } = world;
@@ -209,18 +262,23 @@ describe("accounts: any history", () => {
   it("an end twice changes nothing, and neither does an end of an unknown lease", () => {
     let ended = 0;
     fc.assert(
-      fc.property(histories, fc.constantFrom(...IDS), fc.nat({ max: 60 }), ([first, refill, steps], holder, spent) => {
-        const world = new World(first, refill);
-        for (const given of steps) world.take(given);
-        if (world.leases.has(holder)) ended++;
-        world.keep(endLease(world.account, world.leases, { holder, spent }));
-        expect(world.leases.has(holder)).toBe(false);
-        const { account } = world;
-        for (const again of [spent, spent + 7, 0]) {
-          const { account: after, leases } = endLease(account, world.leases, { holder, spent: again });
-          expect([after, leases]).toEqual([account, []]);
-        }
-      }),
+      fc.property(
+        histories,
+        fc.constantFrom(...IDS),
+        fc.nat({ max: 60 }),
+        ([first, refill, rollover, steps], holder, spent) => {
+          const world = new World(first, refill, rollover);
+          for (const given of steps) world.take(given);
+          if (world.leases.has(holder)) ended++;
+          world.keep(endLease(world.account, world.leases, { holder, spent }));
+          expect(world.leases.has(holder)).toBe(false);
+          const { account } = world;
+          for (const again of [spent, spent + 7, 0]) {
+            const { account: after, leases } = endLease(account, world.leases, { holder, spent: again });
+            expect([after, leases]).toEqual([account, []]);
+          }
+        },
+      ),
       { numRuns: 1_000 },
     );
     expect(ended).toBeGreaterThan(100);
@@ -253,7 +311,7 @@ describe("accounts: against naive book-keeping", () => {
     const seen = { granted: 0, late: 0, full: 0, carried: 0, whole: 0 };
     fc.assert(
       fc.property(acts, ([first, refill, all]) => {
-        const world = new World(first, refill);
+        const world = new World(first, refill, null);
         let put = BigInt(first);
         let spent = 0n;
         /** What could not be returned, because the balance was full. */
@@ -394,7 +452,7 @@ describe("accounts: totals near 2^53 − 1", () => {
 
   it("a total may reach 2^53 − 1: nothing is carried forward before it would pass that", () => {
     const account = { ...open(0), credited: MAX_BALANCE, reserved: 3, forfeited: MAX_BALANCE - 3 };
-    const lease = { generation: 0, expires: 1, reserved: 3, held: 0, spent: 0, isForfeited: false };
+    const lease = { generation: 0, rollovers: 0, expires: 1, reserved: 3, held: 0, spent: 0, isForfeited: false };
     const full = { ...account, reserved: 0, forfeited: MAX_BALANCE };
     expect(forfeitLeases(account, new Map([["a", lease]]))).toEqual(full);
   });
@@ -443,6 +501,7 @@ describe("accounts: totals near 2^53 − 1", () => {
 describe("forfeitLeases: the account of a copy", () => {
   const lease = (over: Partial<Lease>): Lease => ({
     generation: 0,
+    rollovers: 0,
     expires: 1,
     reserved: 0,
     held: 0,

@@ -97,9 +97,9 @@ describe("LeaseManager", () => {
     const { manager, draw } = managed();
     await draw(7);
     const lease = manager.find(7)!;
-    expect(lease.take(1, 0)).toEqual({ ok: true, remaining: 104 });
+    expect(lease.take(1, 0, 0)).toEqual({ ok: true, remaining: 104 });
     void lease.end();
-    expect([lease.take(1, 0), lease.take(0, 1)]).toEqual([undefined, undefined]);
+    expect([lease.take(1, 0, 0), lease.take(0, 1, 0)]).toEqual([undefined, undefined]);
     expect(manager.findOrBegin(7)).not.toBe(lease);
   });
 

@@ -2,10 +2,11 @@
  * What each draw asks for, whom its reply serves, and when a lease is filled up: by what the store is asked to write.
  */
 import { describe, expect, it } from "vitest";
-import type { Store } from "../../src/contracts/store.js";
+import type { DrawRequest, LeaseReturn, Store } from "../../src/contracts/store.js";
 import type { Refill } from "../../src/contracts/types.js";
 import { NodeLease } from "../../src/credits/lease.js";
-import { account, accountOf, removeKey, setBalance, settled, watched } from "./support.js";
+import { periodOf } from "../../src/credits/refill-calendar.js";
+import { account, accountOf, eagerSpender, opened, removeKey, setBalance, settled, watched } from "./support.js";
 
 const DAY = 86_400_000;
 const DAILY: Refill = { interval: "daily", amount: 1 };
@@ -348,6 +349,83 @@ describe("a lease is filled up", () => {
     await open();
     expect(await waiting).toEqual(next);
     expect(asked.draws).toHaveLength(3);
+    await spender.close();
+  });
+});
+
+describe("credits that expire", () => {
+  const HOUR = 3_600_000;
+  const EXPIRING: Refill = { interval: "hourly", amount: 100, rollover: 0 };
+  const until = (now: number) => periodOf(EXPIRING, now);
+
+  /** A key with 400 credits that expire each hour, and a spender whose clock is turned. */
+  async function expiring() {
+    const { store } = await opened(400);
+    const row = (await store.readMany("keys", ["key_000001"]))[0]!;
+    const credits = { period: 0, refill: { amount: 100, period: until(0), rollover: 0 } };
+    await store.write([{ table: "keys", row: { ...row, refill: EXPIRING }, credits }]);
+    const asked = { draws: [] as DrawRequest[], returns: [] as LeaseReturn[] };
+    const spender = eagerSpender(
+      {
+        ...store,
+        drawCredits: (ref, request) => (asked.draws.push(request), store.drawCredits(ref, request)),
+        returnCredits: (ref, lease) => (asked.returns.push(lease), store.returnCredits(ref, lease)),
+      },
+      { size: 80, step: 40, ttl: 10 * HOUR },
+    );
+    const target = await accountOf(store, 1);
+    const left = async (now: number) =>
+      (await store.readBalances([{ keyId: "key_000001", period: until(now) }], now))[0]?.remaining;
+    return {
+      store,
+      asked,
+      spender,
+      target,
+      left,
+      spend: (cost: number, now: number) => spender.spend(target, cost, now),
+    };
+  }
+
+  it("a lease ends with the hour: nothing of it is granted afterwards, and what is left expires", async () => {
+    const { asked, spend, spender, left } = await expiring();
+    expect(await spend(10, 5)).toMatchObject({ ok: true });
+    expect(await spend(10, HOUR - 1)).toMatchObject({ ok: true });
+    expect(asked.draws.map(({ until: end }) => end)).toEqual([HOUR]);
+    expect(await spend(60, HOUR)).toEqual({ ok: true, remaining: 40 });
+    expect(asked.returns).toMatchObject([{ spent: 20 }]);
+    expect(await spend(40, HOUR)).toEqual({ ok: true, remaining: 0 });
+    expect(await spend(1, HOUR)).toMatchObject({ ok: false, remaining: 0 });
+    await spender.close();
+    expect(await left(HOUR)).toBe(0);
+  });
+
+  it("a draw that was refused as one of before the hour begins another lease", async () => {
+    const { asked, spend, spender, store, target } = await expiring();
+    expect(await spend(10, HOUR - 2)).toMatchObject({ ok: true });
+    // Another node's clock is ahead, and counts the hour.
+    expect(await store.spendCredits(target.ref, 5, until(HOUR), HOUR)).toEqual({ ok: true, remaining: 95 });
+    expect(await spend(60, HOUR - 1)).toEqual({ ok: true, remaining: 35 });
+    expect(new Set(asked.draws.map(({ holder }) => holder)).size).toBe(2);
+    expect(asked.returns).toMatchObject([{ spent: 10 }]);
+    await spender.close();
+  });
+
+  it("a rollover that was added ends the leases of before", async () => {
+    const { store } = await opened(400);
+    const asked: LeaseReturn[] = [];
+    const spender = eagerSpender(
+      { ...store, returnCredits: (ref, lease) => (asked.push(lease), store.returnCredits(ref, lease)) },
+      { size: 80, step: 40 },
+    );
+    const before = await accountOf(store, 1);
+    expect(await spender.spend(before, 10, 0)).toMatchObject({ ok: true });
+    const row = (await store.readMany("keys", ["key_000001"]))[0]!;
+    const credits = { period: 0, refill: { amount: 100, period: until(0), rollover: 0 } };
+    await store.write([{ table: "keys", row: { ...row, refill: EXPIRING }, credits }]);
+    const after = await accountOf(store, 1);
+    expect(await spender.spend(after, 10, 0)).toMatchObject({ ok: true });
+    expect(asked).toMatchObject([{ spent: 10 }]);
+    expect(await spender.spend(after, 100, HOUR)).toEqual({ ok: true, remaining: 0 });
     await spender.close();
   });
 });

@@ -1,10 +1,12 @@
 import fc from "fast-check";
 import { afterEach, describe, expect, it, vi } from "vitest";
+import type { NumberedRefill } from "../../src/contracts/store.js";
 import type { Refill } from "../../src/contracts/types.js";
 import {
   boundariesBetween,
   boundaryOf,
   calendarOf,
+  nextBoundary,
   periodOf,
   untilRefilled,
 } from "../../src/credits/refill-calendar.js";
@@ -19,7 +21,7 @@ const monthly = (refillDay: number): Refill => ({ interval: "monthly", amount: 1
 const START = at("2026-01-10T00:00:00Z");
 
 /** Boundaries since the epoch, without the calendar. */
-const countOf = (refill: Refill, now: number): number => periodOf(refill, now) % 1_000_000_000;
+const countOf = (refill: NumberedRefill, now: number): number => periodOf(refill, now) % 1_000_000_000;
 
 /** Boundaries between two instants. */
 const passed = (refill: Refill, from: string, to: string): number =>
@@ -239,6 +241,8 @@ describe("a period names its calendar", () => {
 describe("untilRefilled", () => {
   const NOON = START + DAY / 2;
 
+  const short = (missing: number) => ({ remaining: 7, cost: 7 + missing });
+
   it.each<[string, Refill, missing: number, ms: number | undefined]>([
     ["the next boundary covers it", { ...daily, amount: 5 }, 5, DAY / 2],
     ["one credit more needs another", { ...daily, amount: 5 }, 6, DAY / 2 + DAY],
@@ -251,12 +255,125 @@ describe("untilRefilled", () => {
     ["more than those, monthly", monthly(1), 25, undefined],
     ["a refill of nothing", { ...daily, amount: 0 }, 1, undefined],
   ])("%s", (_, refill, missing, ms) => {
-    expect(untilRefilled(refill, missing, NOON)).toBe(ms);
+    expect(untilRefilled(refill, short(missing), NOON)).toBe(ms);
   });
 
   it("without refill there is no such time; at a boundary it is the next one", () => {
-    expect(untilRefilled(undefined, 1, NOON)).toBeUndefined();
-    expect(untilRefilled(daily, 1, START)).toBe(DAY);
-    expect(untilRefilled(daily, 1, START - 1)).toBe(1);
+    expect(untilRefilled(undefined, short(1), NOON)).toBeUndefined();
+    expect(untilRefilled(daily, short(1), START)).toBe(DAY);
+    expect(untilRefilled(daily, short(1), START - 1)).toBe(1);
+  });
+});
+
+describe("calendars that accounts number", () => {
+  const berlin = { timeZone: "Europe/Berlin" } as const;
+  const hourly: NumberedRefill = { interval: "hourly", amount: 1 };
+  const weekly = (refillDay: number): NumberedRefill => ({ interval: "weekly", amount: 1, refillDay });
+  const boundaryAfter = (refill: NumberedRefill, text: string) =>
+    new Date(nextBoundary(refill, at(text))).toISOString();
+
+  it("each boundary is where its interval, day and time zone say", () => {
+    expect(boundaryAfter(hourly, "2026-01-10T12:00:00Z")).toBe("2026-01-10T13:00:00.000Z");
+    expect(boundaryAfter({ ...hourly, timeZone: "Asia/Kolkata" }, "2026-01-10T12:00:00Z")).toBe(
+      "2026-01-10T12:30:00.000Z",
+    );
+    // 2026-01-10 is a Saturday.
+    expect(boundaryAfter(weekly(1), "2026-01-10T12:00:00Z")).toBe("2026-01-12T00:00:00.000Z");
+    expect(boundaryAfter(weekly(6), "2026-01-10T12:00:00Z")).toBe("2026-01-17T00:00:00.000Z");
+    expect(boundaryAfter(weekly(7), "2026-01-10T12:00:00Z")).toBe("2026-01-11T00:00:00.000Z");
+    expect(boundaryAfter({ ...weekly(1), ...berlin }, "2026-03-23T12:00:00Z")).toBe("2026-03-29T22:00:00.000Z");
+    expect(boundaryAfter({ ...daily, ...berlin }, "2026-03-28T12:00:00Z")).toBe("2026-03-28T23:00:00.000Z");
+    expect(boundaryAfter({ ...monthly(31), ...berlin }, "2026-02-01T12:00:00Z")).toBe("2026-02-27T23:00:00.000Z");
+    expect(boundaryAfter({ ...daily, calendar: 3 }, "2026-03-28T12:00:00Z")).toBe("2026-03-29T00:00:00.000Z");
+    // The month of a day that the zone left out has its boundary with the next day.
+    expect(boundaryAfter({ ...monthly(30), timeZone: "Pacific/Apia" }, "2011-12-01T12:00:00Z")).toBe(
+      "2011-12-30T10:00:00.000Z",
+    );
+  });
+
+  const anyRefill = fc
+    .record({
+      interval: fc.constantFrom("hourly" as const, "daily" as const, "weekly" as const, "monthly" as const),
+      day: fc.integer({ min: 1, max: 31 }),
+      timeZone: fc.constantFrom(undefined, "UTC", ...Intl.supportedValuesOf("timeZone")),
+      calendar: fc.constantFrom(undefined, 0, 1, 7),
+    })
+    .map(({ interval, day, timeZone, calendar }): NumberedRefill => {
+      const more = { amount: 1, ...(timeZone && { timeZone }), ...(calendar !== undefined && { calendar }) };
+      if (interval === "hourly") return { interval, ...more };
+      return { interval, refillDay: interval === "weekly" ? (day % 7) + 1 : day, ...more };
+    });
+
+  it("boundaryOf is the first instant that has counted so much; counts never fall (property)", () => {
+    const instant = fc.integer({ min: 0, max: at("2100-01-01T00:00:00Z") });
+    fc.assert(
+      fc.property(anyRefill, instant, fc.nat({ max: 400 * DAY }), (refill, now, more) => {
+        const period = periodOf(refill, now);
+        expect(Number.isSafeInteger(period) && period >= 0).toBe(true);
+        expect(periodOf(refill, now + more)).toBeGreaterThanOrEqual(period);
+        const boundary = boundaryOf(period, refill);
+        expect(boundary).toBeLessThanOrEqual(now);
+        if (boundary > 0) {
+          expect(periodOf(refill, boundary)).toBe(period);
+          expect(periodOf(refill, boundary - 1)).toBeLessThan(period);
+        }
+        const next = nextBoundary(refill, now);
+        expect(next).toBeGreaterThan(now);
+        expect(periodOf(refill, next)).toBeGreaterThan(period);
+        expect(periodOf(refill, next - 1)).toBe(period);
+      }),
+      { numRuns: runs(3_000) },
+    );
+  });
+
+  it("days, weeks and months in UTC count as the calendars of the contract do (property)", () => {
+    const instant = fc.integer({ min: 0, max: LAST_INSTANT });
+    fc.assert(
+      fc.property(instant, fc.integer({ min: 1, max: 31 }), (now, day) => {
+        for (const refill of [daily, monthly(day)])
+          expect(countOf({ ...refill, calendar: 1 }, now)).toBe(countOf(refill, now));
+        const weekday = new Date(now).getUTCDay() || 7;
+        const sinceThen = Math.floor(now / DAY) - ((weekday - ((day % 7) + 1) + 7) % 7);
+        expect(boundaryOf(periodOf(weekly((day % 7) + 1), now), weekly((day % 7) + 1))).toBe(
+          Math.max(0, sinceThen * DAY),
+        );
+      }),
+    );
+  });
+
+  it("an account's next calendar has periods of its own, whatever it is", () => {
+    const named = (
+      [hourly, { ...daily, ...berlin }, weekly(3), { ...monthly(1), ...berlin }] as NumberedRefill[]
+    ).flatMap((refill) => [0, 1, 2].map((calendar) => calendarOf(periodOf({ ...refill, calendar }, START))));
+    expect(named).toEqual([64, 68, 72, 65, 69, 73, 66, 70, 74, 67, 71, 75]);
+    expect([0, 1].map((calendar) => calendarOf(periodOf({ ...daily, calendar }, START)))).toEqual([65, 69]);
+    expect(calendarOf(periodOf({ ...daily, timeZone: "UTC" }, START))).toBe(32);
+    expect(boundaryOf(periodOf(hourly, START), daily)).toBe(0);
+  });
+
+  it("at most 9,600 hourly and 60 weekly boundaries are due at once", () => {
+    const later = START + 3 * 365 * DAY;
+    for (const [refill, most] of [
+      [hourly, 9_600],
+      [weekly(1), 60],
+      [{ ...daily, ...berlin }, 400],
+      [{ ...monthly(1), ...berlin }, 24],
+    ] as const)
+      expect(boundariesBetween(periodOf(refill, START), periodOf(refill, later)).due).toBe(most);
+  });
+
+  it("a clock that is far ahead counts hours up to the most that a period can say", () => {
+    expect(countOf(hourly, LAST_INSTANT)).toBe(999_999_999);
+    expect(calendarOf(periodOf(hourly, LAST_INSTANT))).toBe(64);
+    expect(calendarOf(periodOf({ ...hourly, ...berlin }, LAST_INSTANT))).toBe(64);
+  });
+
+  it("untilRefilled: with a rollover no waiting covers more than it and a refill", () => {
+    const refill: Refill = { ...daily, amount: 10, rollover: 25 };
+    expect(untilRefilled(refill, { remaining: 0, cost: 35 }, START)).toBe(4 * DAY);
+    expect(untilRefilled(refill, { remaining: 0, cost: 36 }, START)).toBeUndefined();
+    expect(untilRefilled(refill, { remaining: 30, cost: 35 }, START)).toBe(DAY);
+    expect(untilRefilled({ ...refill, rollover: 0 }, { remaining: 0, cost: 10 }, START)).toBe(DAY);
+    expect(untilRefilled({ ...refill, rollover: 0 }, { remaining: 9, cost: 11 }, START)).toBeUndefined();
   });
 });

@@ -12,6 +12,8 @@ const KEYS = 1;
 /** Characters of a text that has no maximum of its own: escaped, longer than a small body. */
 const UNBOUNDED = 22_000;
 
+const LONGEST_ZONE = "America/Argentina/ComodRivadavia";
+
 /** The longest value that a schema accepts; of a name, since some lists have none twice. */
 function longest(schema: JsonSchema, name: string, turn = 0): unknown {
   const { enum: values, const: only, properties, items, maxItems = KEYS, maxLength, pattern, type } = schema;
@@ -21,7 +23,9 @@ function longest(schema: JsonSchema, name: string, turn = 0): unknown {
     return Object.fromEntries(
       // A cursor is not any text; without it the page is the first. Nor is the longer of two that exclude each other.
       Object.entries(properties).flatMap(([key, part]) =>
-        key === "cursor" || key === "creditsFrom" ? [] : [[key, longest(part, key, turn)]],
+        key === "cursor" || key === "creditsFrom"
+          ? []
+          : [[key, key === "timeZone" ? LONGEST_ZONE : longest(part, key, turn)]],
       ),
     );
   if (items !== undefined) return Array.from({ length: maxItems }, (_, i) => longest(items, name, i));

@@ -23,7 +23,7 @@ export function boundaries(refill: Refill, from: number, to: number): number {
   for (let month = start.getUTCMonth(), year = start.getUTCFullYear(); ; month++) {
     // Day 0 of the next month is the last of this one.
     const last = new Date(Date.UTC(year, month + 1, 0)).getUTCDate();
-    const boundary = Date.UTC(year, month, Math.min(refill.refillDay, last));
+    const boundary = Date.UTC(year, month, Math.min(refill.refillDay!, last));
     if (boundary > to) return count;
     if (boundary > from) count++;
     if (month === 11) {
@@ -48,7 +48,12 @@ function lastBoundary(refill: Refill | undefined, to: number): number {
 export function balanceAt({ remaining, refill, counted }: ModelCredits, now: number): bigint | null {
   if (remaining === null || refill === undefined) return remaining;
   const due = Math.min(boundaries(refill, counted, now), refill.interval === "daily" ? 400 : 24);
-  return least(MAX, remaining + BigInt(refill.amount) * BigInt(due));
+  const { amount, rollover } = refill;
+  if (rollover === undefined) return least(MAX, remaining + BigInt(amount) * BigInt(due));
+  // Boundary by boundary: what is above the rollover expires, then the refill comes.
+  let left = remaining;
+  for (let i = 0; i < due; i++) left = least(left, BigInt(rollover)) + BigInt(amount);
+  return least(MAX, left);
 }
 
 /** Counts what is due, for good. */
@@ -84,7 +89,13 @@ export function set(
     wish.refill !== undefined ? (wish.refill ?? undefined) : wish.remaining === null ? undefined : credits.refill;
   const isLimited = wish.remaining === undefined ? wasLimited : wish.remaining !== null;
   const otherDays = daysOf(refill) !== daysOf(credits.refill);
-  if (wasLimited && (otherDays || refill?.amount !== credits.refill?.amount || wish.remaining !== undefined))
+  if (
+    wasLimited &&
+    (otherDays ||
+      refill?.amount !== credits.refill?.amount ||
+      refill?.rollover !== credits.refill?.rollover ||
+      wish.remaining !== undefined)
+  )
     settle(credits, now);
   if (wish.remaining === undefined && JSON.stringify(refill) === JSON.stringify(credits.refill)) return undefined;
   const last = wasLimited ? lastBoundary(credits.refill, Math.max(credits.counted, now)) : 0;

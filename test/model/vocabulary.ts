@@ -87,7 +87,11 @@ export function rollLimits(dice: Dice): RatelimitRequest[] {
 }
 
 export function rollRefill(dice: Dice): Refill {
-  const amount = dice.pick([1, 2, 10, Number.MAX_SAFE_INTEGER]);
+  const rollover = dice.chance(0.3) && { rollover: dice.pick([0, 1, 5, 1_000, Number.MAX_SAFE_INTEGER]) };
+  return { ...rollDays(dice, dice.pick([1, 2, 10, Number.MAX_SAFE_INTEGER])), ...rollover };
+}
+
+function rollDays(dice: Dice, amount: number): Refill {
   if (dice.chance(0.5))
     return dice.chance(0.2) ? { interval: "daily", amount, refillDay: 31 } : { interval: "daily", amount };
   return { interval: "monthly", amount, refillDay: dice.pick([1, 2, 15, 28, 29, 30, 31]) };

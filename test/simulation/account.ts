@@ -24,6 +24,8 @@ export interface Lease {
   readonly spent: number;
   /** Whether `held` counts as forfeited, since the lease has expired. */
   readonly isForfeited: boolean;
+  /** How many boundaries with a rollover had been counted when it was drawn. */
+  readonly rollovers: number;
 }
 
 /** How a reservation ended, and until when the store has to know it. */
@@ -47,7 +49,7 @@ export class Account {
   readonly leases = new Map<string, Lease>();
   /** How reservations ended, by id. */
   readonly endings = new Map<string, Ending>();
-  readonly sums: Sums = { credited: 0n, refilled: 0n, adjusted: 0n, spent: 0n, forfeited: 0n };
+  readonly sums: Sums = { credited: 0n, refilled: 0n, adjusted: 0n, spent: 0n, forfeited: 0n, expired: 0n };
   /** What verifications were answered that they took. */
   acknowledged = 0n;
   /** What leases held that were given up after a day: their nodes may have spent it. */
@@ -59,6 +61,9 @@ export class Account {
   #refilledTo = 0;
   /** A sum that was ever above 2^53 − 1 began anew in the store. */
   #isCarried = false;
+  /** How often boundaries were counted at which a rollover applied, and what it then had space for. */
+  rollovers = 0;
+  #returnable = 0;
 
   constructor(
     readonly id: string,
@@ -130,9 +135,42 @@ export class Account {
     if (this.limited && this.#refill !== undefined && boundaries(this.#refill, this.#counted, now) > 0) {
       this.#refilledTo = lastBoundary(this.#refill, now);
     }
+    const passed = this.#passed(now);
     this.#counted = now;
+    const rollover = this.#refill?.rollover;
+    const had = this.remaining;
     this.remaining += due;
     this.sums.refilled += BigInt(due);
+    if (!this.limited || rollover === undefined || passed === 0) return;
+    // Boundary by boundary.
+    let [left, stayed] = [BigInt(had), 0n];
+    for (let i = 0; i < passed; i++) {
+      stayed = left < BigInt(rollover) ? left : BigInt(rollover);
+      left = stayed + BigInt(this.#refill!.amount);
+    }
+    const capped = Number(left < BigInt(MAX) ? left : BigInt(MAX));
+    this.sums.expired += BigInt(this.remaining - capped);
+    this.remaining = capped;
+    this.rollovers++;
+    this.#returnable = rollover - Number(stayed);
+  }
+
+  /** What it is at `now`, with nothing stored: refills that are due counted, expired reserves taken back, or both. */
+  at(now: number, ...done: readonly ("counted" | "swept")[]): Account {
+    const copy = new Account(this.id, this.#refill, this.#counted, this.kind);
+    const { limited, remaining, generation, rollovers } = this;
+    Object.assign(copy, { limited, remaining, generation, rollovers });
+    copy.#returnable = this.#returnable;
+    for (const [holder, lease] of this.leases) copy.leases.set(holder, lease);
+    if (done.includes("swept")) copy.sweep(now);
+    if (done.includes("counted")) copy.count(now);
+    return copy;
+  }
+
+  #passed(now: number): number {
+    if (this.#refill === undefined) return 0;
+    const passed = boundaries(this.#refill, this.#counted, now);
+    return Math.min(passed, this.#refill.interval === "daily" ? MAX_DAILY : MAX_MONTHLY);
   }
 
   /** Another calendar, which counts from `from` on. */
@@ -147,12 +185,11 @@ export class Account {
     this.#refill = refill;
   }
 
-  /** Reserves of the current balance that have expired by then. */
-  expired(now: number): number {
-    let sum = 0;
+  /** Whether reserves of the current balance have expired by then. */
+  hasExpired(now: number): boolean {
     for (const { reserved, expires, generation } of this.leases.values())
-      if (generation === this.generation && expires <= now) sum += reserved;
-    return sum;
+      if (generation === this.generation && expires <= now && reserved > 0) return true;
+    return false;
   }
 
   /** What leases have, in the store and in nodes. @param now without those that have expired by then */
@@ -166,7 +203,7 @@ export class Account {
   /** Takes the expired reserves of all but one holder back. */
   sweep(now: number, except?: string): void {
     for (const [holder, lease] of this.leases) {
-      const { reserved, held, expires, generation, isForfeited } = lease;
+      const { reserved, held, expires, isForfeited } = lease;
       if (holder === except || expires > now) continue;
       const isOld = expires + DAY <= now;
       if (isOld || held === 0) this.#remove(holder, "expired");
@@ -174,7 +211,7 @@ export class Account {
       if (isOld) this.forgotten += held;
       if (isForfeited) continue;
       this.sums.forfeited += BigInt(held);
-      this.#giveBack(reserved, generation);
+      this.#giveBack(reserved, lease);
     }
   }
 
@@ -195,22 +232,22 @@ export class Account {
     const lease = this.report(holder, spent);
     if (lease === undefined) return;
     this.leases.delete(holder);
-    this.#giveBack(lease.held + lease.reserved, lease.generation);
+    this.#giveBack(lease.held + lease.reserved, lease);
   }
 
   /** Takes credits for a reservation. */
   reserve(id: string, cost: number, expires: number): void {
-    const { generation } = this;
+    const { generation, rollovers } = this;
     this.remaining -= cost;
-    this.leases.set(id, { generation, expires, reserved: cost, held: 0, spent: 0, isForfeited: false });
+    this.leases.set(id, { generation, rollovers, expires, reserved: cost, held: 0, spent: 0, isForfeited: false });
   }
 
   /** Settles a reservation that is open: the rest returns. */
   settle(id: string, spent: number): void {
-    const { reserved, generation } = this.leases.get(id)!;
+    const lease = this.leases.get(id)!;
     this.#remove(id, "settled");
     this.sums.spent += BigInt(spent);
-    this.#giveBack(reserved - spent, generation);
+    this.#giveBack(lease.reserved - spent, lease);
   }
 
   #remove(holder: string, how: Ending["how"]): void {
@@ -219,18 +256,24 @@ export class Account {
     if (holder.startsWith("res_")) this.endings.set(holder, { how, until: expires + HOUR });
   }
 
-  /** Beyond 2^53 − 1, and to another balance, nothing comes back. */
-  #giveBack(credits: number, generation: number): void {
+  /** Beyond 2^53 − 1, to another balance, and after boundaries at which it would not have stayed, nothing comes back. */
+  #giveBack(credits: number, { generation, rollovers }: Lease): void {
     const isVoid = !this.limited || generation !== this.generation;
-    const fits = isVoid ? 0 : Math.min(credits, MAX - this.remaining);
+    const isOfLast = !isVoid && rollovers === this.rollovers - 1;
+    const hasExpired = !isVoid && rollovers < this.rollovers;
+    const stays = !hasExpired ? credits : isOfLast ? Math.min(credits, this.#returnable) : 0;
+    const fits = isVoid ? 0 : Math.min(stays, MAX - this.remaining);
     this.remaining += fits;
-    this.sums.forfeited += BigInt(credits - fits);
+    if (isOfLast) this.#returnable -= fits;
+    this.sums.forfeited += BigInt(stays - fits);
+    this.sums.expired += BigInt(credits - stays);
   }
 
-  /** credited + refilled + adjusted = spent + remaining + reserved + forfeited, as the judge counts. */
+  /** credited + refilled + adjusted = spent + remaining + reserved + forfeited + expired, as the judge counts. */
   assertConserved(): void {
-    const { credited, refilled, adjusted, spent, forfeited } = this.sums;
-    const [came, went] = [credited + refilled + adjusted, spent + BigInt(this.remaining) + this.out() + forfeited];
+    const { credited, refilled, adjusted, spent, forfeited, expired } = this.sums;
+    const gone = spent + forfeited + expired;
+    const [came, went] = [credited + refilled + adjusted, gone + BigInt(this.remaining) + this.out()];
     must(came === went, "totals", () => `${this.id}: ${came} came in, ${went} went out or are left`);
     const { acknowledged } = this;
     // What a verification was answered had left the balance: as spent, or for a lease, which may be lost.
@@ -254,7 +297,7 @@ export class Account {
     const names = Object.keys(this.sums) as (keyof CreditTotals)[];
     for (const name of names) if (abs(this.sums[name]) > BigInt(MAX)) this.#isCarried = true;
     for (const name of this.#isCarried ? [] : names) {
-      const [has, due] = [stored.totals![name], this.sums[name]];
+      const [has, due] = [stored.totals![name] ?? 0, this.sums[name]];
       must(BigInt(has) === due, clause === "shared" ? clause : "totals", () => `${id}: has ${has} ${name}, not ${due}`);
     }
   }
@@ -263,9 +306,9 @@ export class Account {
 /** The equation over what the store tells of a balance. */
 export function assertEquation(id: string, { remaining, reserved, totals }: CountedBalance): void {
   must(totals !== undefined, "totals", () => `${id}: no totals`);
-  const { credited, refilled, adjusted, spent, forfeited } = totals;
+  const { credited, refilled, adjusted, spent, forfeited, expired = 0 } = totals;
   const came = sumOf(credited, refilled, adjusted);
-  const went = sumOf(spent, remaining!, reserved, forfeited);
+  const went = sumOf(spent, remaining!, reserved, forfeited, expired);
   must(came === went, "totals", () => `${id}: the store tells that ${came} came in and ${went} went out or are left`);
 }
 
@@ -278,7 +321,7 @@ function lastBoundary(refill: Refill, now: number): number {
   const date = new Date(now);
   const dayOf = (month: number): number => {
     const last = new Date(Date.UTC(date.getUTCFullYear(), month + 1, 0)).getUTCDate();
-    return Date.UTC(date.getUTCFullYear(), month, Math.min(refill.refillDay, last));
+    return Date.UTC(date.getUTCFullYear(), month, Math.min(refill.refillDay!, last));
   };
   const current = dayOf(date.getUTCMonth());
   return current <= now ? current : dayOf(date.getUTCMonth() - 1);

@@ -202,7 +202,7 @@ export class Ledger {
     reservation: ReservationRequest | undefined,
   ): void {
     // A store that reserves nothing for leases takes reservations back first, whatever becomes of the call.
-    if (account?.exists === true && !this.probe.powers.reserves && account.expired(now) > 0) account.sweep(now);
+    if (account?.exists === true && !this.probe.powers.reserves && account.hasExpired(now)) account.sweep(now);
     if (account === undefined || result === undefined || result.stale === true) {
       if (account?.exists === true) this.#compare(account);
       return;
@@ -213,16 +213,15 @@ export class Ledger {
       must(!limited && result.ok && result.remaining === null, "spent", () => `${keyId}: not a spend without limit`);
       return;
     }
-    const there = account.remaining + account.due(now);
-    const expired = account.expired(now);
+    const there = account.at(now, "counted").remaining;
+    const shown = account.at(now, "counted", "swept").remaining;
     if (cost === 0) {
-      const shown = Math.min(MAX, there + expired);
       must(result.remaining === shown, "balance", () => `${keyId}: ${result.remaining} shown where ${shown} are`);
     } else if (result.ok) {
-      const covered = cost <= there ? there : Math.min(MAX, account.remaining + expired) + account.due(now);
+      const covered = cost <= there ? there : shown;
       must(cost <= covered, "spent", () => `${keyId}: ${cost} taken where ${covered} were`);
       // Where it is covered, nothing is written of leases that have nothing to give back.
-      if (cost > there || expired > 0) account.sweep(now);
+      if (cost > there || account.hasExpired(now)) account.sweep(now);
       account.count(now);
       if (reservation !== undefined) account.reserve(reservation.id, cost, reservation.until);
       else {
@@ -232,7 +231,7 @@ export class Ledger {
       const left = account.remaining;
       must(result.remaining === left, "spent", () => `${keyId}: ${result.remaining} answered where ${left} are left`);
     } else {
-      must(cost > there + expired, "refused", () => `${keyId}: ${cost} refused where ${there} + ${expired} were`);
+      must(cost > shown, "refused", () => `${keyId}: ${cost} refused where ${shown} were`);
       // To find what expired leases reserve.
       if (this.probe.powers.reserves) account.sweep(now);
     }
@@ -249,7 +248,7 @@ export class Ledger {
     if (account?.exists !== true) {
       return must(!result.settled, "settled", () => `${id}: settled, and its account is gone`);
     }
-    if (account.expired(now) > 0) account.sweep(now);
+    if (account.hasExpired(now)) account.sweep(now);
     const lease = account.leases.get(id);
     if (lease !== undefined) {
       const fits = result.settled ? spent <= lease.reserved : spent > lease.reserved && result.reason === "exceeds";
@@ -286,8 +285,15 @@ export class Ledger {
       must(drawn === 0, "spent", () => `${id}: ${drawn} drawn for a lease of an older balance`);
       return this.#compare(account, "reserved");
     }
-    account.count(now);
+    const before = account.leases.get(holder);
+    const isOver = before !== undefined && before.rollovers !== account.at(now, "counted").rollovers;
+    must(isOver === (result.ended === true), "reserved", () => `${id}: a draw under a lease of before a boundary`);
+    if (isOver) {
+      must(drawn === 0, "spent", () => `${id}: ${drawn} drawn for a lease of before a boundary`);
+      return this.#compare(account, "reserved");
+    }
     account.sweep(now, holder);
+    account.count(now);
     const known = account.report(holder, spent);
     const own = known ?? { held: 0, reserved: 0, spent };
     account.leases.delete(holder);
@@ -309,8 +315,9 @@ export class Ledger {
     must(fits, "reserved", () => `${id}: ${reserved} reserved with ${drawn} drawn of ${size}`);
     account.remaining = Number(rest - BigInt(reserved));
     if (known !== undefined || held > 0 || reserved > 0) {
-      const { generation } = account;
-      account.leases.set(holder, { generation, expires: until, reserved, held, spent: own.spent, isForfeited: false });
+      const { generation, rollovers } = account;
+      const lease = { generation, rollovers, expires: until, reserved, held, spent: own.spent, isForfeited: false };
+      account.leases.set(holder, lease);
     }
     const left = Math.min(MAX, Number(rest));
     must(result.remaining === left, "reserved", () => `${id}: ${result.remaining} answered where ${left} are left`);
@@ -334,8 +341,7 @@ export class Ledger {
     }
     // Of another calendar nothing is counted.
     const isCounted = calendarOf(period) === calendarOf(result.period);
-    const there = account.remaining + (isCounted ? account.due(now) : 0);
-    const shown = Math.min(MAX, there + account.expired(now));
+    const shown = account.at(now, "swept", ...(isCounted ? ["counted" as const] : [])).remaining;
     const reserved = account.out(now);
     must(
       result.remaining === shown && BigInt(result.reserved) === reserved,
@@ -386,9 +392,10 @@ export class Ledger {
   }
 
   #changeAccount(account: Account, row: Partial<CreditRow>, now: number, change: CreditChange): void {
+    const { remaining, now: at } = change;
+    if (remaining === undefined && at !== undefined && account.hasExpired(at)) account.sweep(at);
     account.count(now);
-    if (change.remaining !== undefined) account.set(change.remaining);
-    else if (change.now !== undefined && account.expired(change.now) > 0) account.sweep(change.now);
+    if (remaining !== undefined) account.set(remaining);
     if (change.add !== undefined && account.limited) account.add(change.add);
     if (change.refill?.period !== undefined) account.recount(row.refill, row.refillCursor ?? now);
     else if (change.refill !== undefined) account.reprice(row.refill);

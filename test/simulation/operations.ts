@@ -36,6 +36,9 @@ export const REFILLS = [
   { interval: "daily", amount: 40 },
   { interval: "monthly", amount: 1_000, refillDay: 1 },
   { interval: "monthly", amount: 100_000, refillDay: 31 },
+  { interval: "daily", amount: 5, rollover: 0 },
+  { interval: "daily", amount: 40, rollover: 15 },
+  { interval: "monthly", amount: 100, refillDay: 1, rollover: 1_000 },
 ] as const;
 export const BALANCES = [0, 3, 10, 10, 40, 40, 1_000] as const;
 

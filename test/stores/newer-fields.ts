@@ -31,6 +31,7 @@ const OF_IDENTITIES = {
   enabled: false,
   expires: 5,
   hasGrants: true,
+  refillCalendar: 1,
 } satisfies Required<Omit<IdentityRow, FirstOfIdentities>>;
 
 /** The same of an identity. */

@@ -428,7 +428,7 @@ describe("storeSuite: what it fails", () => {
     );
     const decorators = 9;
     expect([...tried].sort((a, b) => a - b)).toEqual(
-      Array.from({ length: 30 }, (_, i) => i + 1).filter((n) => n !== decorators),
+      Array.from({ length: 33 }, (_, i) => i + 1).filter((n) => n !== decorators),
     );
   });
 });

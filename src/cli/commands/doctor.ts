@@ -14,8 +14,8 @@ import { type Colour, count, paint, pretty, stripControlChars } from "../io/text
 const HELP = `
 Nothing is changed. Each check is ok, warn or fail; the exit code is 1 when one fails. The check of the file's integrity reads all
 of it: seconds for a million keys. With --reconcile the credits of every key are checked: credited + refilled + adjusted is spent +
-remaining + reserved + forfeited, and its leases hold what is reserved. A key whose credits do not add up refuses to spend until its
-balance is set. In a PostgreSQL the leases must have an account, too, and the idempotency records of each workspace be as many as
+remaining + reserved + forfeited + expired, and its leases hold what is reserved. A key whose credits do not add up refuses to spend
+until its balance is set. In a PostgreSQL the leases must have an account, too, and the idempotency records of each workspace be as many as
 are counted; it is read in slices without a lock, so that nodes go on meanwhile.
 
 Rate limits that are kept in a file beside the database (\`keystile serve --limiter file\`) are checked too, in a line of their own.

@@ -82,12 +82,23 @@ export const CREDIT_FIELDS: readonly Field[] = [
     type: "select",
     options: [
       ["", "none"],
+      ["hourly", "every hour"],
       ["daily", "every day"],
+      ["weekly", "every week"],
       ["monthly", "every month"],
     ],
   }),
   credit("amount", "Credits per refill"),
-  credit("refillDay", "Day of the month", { hint: "With a monthly refill; the last day where a month is shorter." }),
+  credit("refillDay", "Day", {
+    hint: "With a monthly refill the day of the month, or its last where it is shorter; with a weekly one 1 (Monday) to 7.",
+  }),
+  credit("timeZone", "Time zone", {
+    type: "text",
+    hint: "Where its hours and days begin, such as Europe/Berlin. Empty: UTC.",
+  }),
+  credit("rollover", "Rollover", {
+    hint: "How much of what is left stays when a refill comes; the rest expires. Empty: all of it.",
+  }),
 ];
 
 /** Empty, they allow more: any address, no limit, no end, not the limits and credits of an owner. */
@@ -125,8 +136,13 @@ export function creditsOf(form: URLSearchParams): object | undefined {
   const value = (name: string): string => form.get(name) ?? "";
   const interval = value("interval");
   if (value("remaining") === "" && interval === "") return undefined;
-  const day = interval === "monthly" && { refillDay: toNumber(value("refillDay")) };
-  const refill = interval !== "" && { refill: { interval, amount: toNumber(value("amount")), ...day } };
+  const hasDay = interval === "monthly" || interval === "weekly";
+  const more = {
+    ...(hasDay && { refillDay: toNumber(value("refillDay")) }),
+    ...(value("timeZone") !== "" && { timeZone: value("timeZone") }),
+    ...(value("rollover") !== "" && { rollover: toNumber(value("rollover")) }),
+  };
+  const refill = interval !== "" && { refill: { interval, amount: toNumber(value("amount")), ...more } };
   return { remaining: toNumber(value("remaining")), ...refill };
 }
 
@@ -166,6 +182,18 @@ export function toLimitLines(limits: readonly RatelimitResponse[] = []): string 
   return fromLines(limits.map(line));
 }
 
-/** `100 every day`. */
-export const toRefill = (refill: Refill): string =>
-  `${number(refill.amount)} ${refill.interval === "daily" ? "every day" : `on day ${refill.refillDay} of each month`}`;
+const WEEKDAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
+
+/** `100 every day`, `100 every Monday in Europe/Berlin, at most 20 stay`. */
+export function toRefill({ interval, amount, refillDay = 1, timeZone, rollover }: Refill): string {
+  const when = {
+    hourly: "every hour",
+    daily: "every day",
+    weekly: `every ${WEEKDAYS[refillDay - 1]}`,
+    monthly: `on day ${refillDay} of each month`,
+  }[interval];
+  const zone = timeZone === undefined ? "" : ` in ${timeZone}`;
+  const stays =
+    rollover === undefined ? "" : rollover === 0 ? ", unused ones expire" : `, at most ${number(rollover)} stay`;
+  return `${number(amount)} ${when}${zone}${stays}`;
+}

@@ -2,7 +2,7 @@
 import { KeystileError } from "../../contracts/errors.js";
 import type { KeyRow } from "../../contracts/store.js";
 import type { RatelimitResponse } from "../../contracts/types.js";
-import { untilRefilled } from "../../credits/refill-calendar.js";
+import { nextBoundary } from "../../credits/refill-calendar.js";
 import type { IncludesDeleted } from "../../keyring/schemas/requests.js";
 import type { KeyCredits, KeyResponseData } from "../../keyring/schemas/responses.js";
 import type { KeyState } from "../../lib/key-state.js";
@@ -96,8 +96,7 @@ export function limitTable(
 
 /** A balance: what is left of a refill, and when the next one comes. */
 export function balance({ remaining, refill, reserved, invalid }: KeyCredits, now: number): Html {
-  const until = untilRefilled(refill, 1, now);
-  const next = until !== undefined && html`, next ${time(now + until, now)}`;
+  const next = refill !== undefined && html`, next ${time(nextBoundary(refill, now), now)}`;
   return facts([
     ["Left", remaining === null ? muted("unlimited") : leftOf(remaining, refill?.amount)],
     ["Set aside", reserved !== undefined && `${number(reserved)} by verifiers that lease`],

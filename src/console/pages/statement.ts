@@ -36,13 +36,14 @@ async function show(view: View, of: StatementOf, whose: Html, apiId?: string): P
 }
 
 function ledger(found: Statement, isRunning: boolean): Html {
-  const { opening, refills, adjustments, spent, forfeited, closing, unattributed } = found;
+  const { opening, refills, adjustments, spent, forfeited, expired, closing, unattributed } = found;
   const sums = facts([
     ["Opening", number(opening)],
     ["Refills", signed(refills)],
     ["Adjustments", signed(adjustments)],
     ["Spent", signed(-spent)],
     ["Forfeited", signed(-forfeited)],
+    ["Expired", signed(-expired)],
     [isRunning ? "Now" : "Closing", html`<strong>${number(closing)}</strong>`],
   ]);
   const others = `${number(unattributed)} of what was spent are counted for none of these keys.`;

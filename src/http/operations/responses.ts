@@ -70,8 +70,8 @@ export const owner: JsonSchema = {
 };
 
 const refill = object<Extract<Refill, { readonly interval: "daily" }>>(
-  { interval: { type: "string", enum: ["daily", "monthly"] }, amount: integer(1) },
-  { refillDay: integer(1, 31) },
+  { interval: { type: "string", enum: ["hourly", "daily", "weekly", "monthly"] }, amount: integer(1) },
+  { refillDay: integer(1, 31), timeZone: text, rollover: integer(0) },
 );
 /** `remaining` is null for an unlimited key. */
 export const credits = object<A.WireCredits>(

@@ -13,7 +13,7 @@ import type {
 import type { Identity, Refill } from "../../contracts/types.js";
 import { calendarOf, periodOf } from "../../credits/refill-calendar.js";
 import { ownOnly, ownProperty } from "../../lib/check-options.js";
-import { creditsSource } from "../../lib/credits-source.js";
+import { creditsSource, refillOf } from "../../lib/credits-source.js";
 import { clampIdentity, toRatelimitResponse } from "../../ratelimit/applied-limits.js";
 import { toIdentity } from "../../lib/identity.js";
 import { type KeyState, keyState } from "../../lib/key-state.js";
@@ -215,9 +215,9 @@ export async function readAccounts<T extends "keys" | "identities">(
   const accounts = rows.map(({ refill }): ReadAccount => ({ refill, balance: undefined }));
   let pending = [...rows.entries()].filter(([, { hasCredits }]) => hasCredits === true);
   for (let attempts = 1; pending.length > 0; attempts++) {
-    const queries = pending.map(([, { id, refill }]): BalanceQuery => {
-      const period = periodOf(refill, now);
-      return table === "keys" ? { keyId: id, period } : { identityId: id, period };
+    const queries = pending.map(([, row]): BalanceQuery => {
+      const period = periodOf(refillOf(row), now);
+      return table === "keys" ? { keyId: row.id, period } : { identityId: row.id, period };
     });
     const balances = await readBalances(store, queries, now);
     const isLast = attempts === MAX_READS;

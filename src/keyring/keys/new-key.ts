@@ -3,7 +3,7 @@
  */
 import { fieldsThat, KEY_FIELDS } from "../../contracts/key-fields.js";
 import { badRequest } from "../../contracts/errors.js";
-import type { KeyRow, NewKey } from "../../contracts/store.js";
+import type { KeyRow, NewBalance, NewKey } from "../../contracts/store.js";
 import type { KeyCreditsData, RatelimitRequest, RatelimitResponse } from "../../contracts/types.js";
 import { periodOf } from "../../credits/refill-calendar.js";
 import type { Context } from "../context.js";
@@ -64,10 +64,14 @@ export function buildKey(
   if (credits?.remaining === null || fields.creditsFrom === "none") row.creditsFrom = "none";
   if (credits?.refill !== undefined) row.refill = { ...credits.refill };
   if (remaining === null) return { row };
-  return {
-    row,
-    balance: { remaining, amount: credits?.refill?.amount ?? 0, period: periodOf(credits?.refill, origin.createdAt) },
+  const { refill } = row;
+  const balance: Mutable<NewBalance> = {
+    remaining,
+    amount: refill?.amount ?? 0,
+    period: periodOf(refill, origin.createdAt),
   };
+  if (refill?.rollover !== undefined) balance.rollover = refill.rollover;
+  return { row, balance };
 }
 
 /** @throws KeystileError BAD_REQUEST: two fields say whose credits the key takes */

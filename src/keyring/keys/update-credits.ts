@@ -1,6 +1,7 @@
 /** Sets, increments or decrements a balance: the operation `keys.updateCredits`. Balances stop at 0 and 2^53 − 1. */
 import { badRequest } from "../../contracts/errors.js";
 import { periodOf } from "../../credits/refill-calendar.js";
+import { refillOf } from "../../lib/credits-source.js";
 import { operation } from "../operation.js";
 import { changedKeyBalance } from "../schemas/credits.js";
 import { toChangedCredits } from "./key-response.js";
@@ -19,7 +20,7 @@ export const updateCredits = operation(
     const changed = await changeKey(context, keyId, now, (row) => {
       if (value === null || operation === "set") return changeBalance(context, row, { remaining: value }, now);
       if (!row.hasCredits) throw badRequest([UNLIMITED]);
-      return { period: periodOf(row.refill, now), now, add: operation === "increment" ? value : -value };
+      return { period: periodOf(refillOf(row), now), now, add: operation === "increment" ? value : -value };
     });
     return toChangedCredits(changed, value);
   },

@@ -8,6 +8,7 @@ import type { CountedBalance, CreditChange, KeyRow, Write } from "../../contract
 import type { MaybePromise } from "../../contracts/types.js";
 import { ABANDONED } from "../../credits/account.js";
 import { periodOf } from "../../credits/refill-calendar.js";
+import { refillOf } from "../../lib/credits-source.js";
 import type { Mutable } from "../../lib/mutable.js";
 import { type Context, updateWithRetry } from "../context.js";
 import { requireMeta } from "../meta.js";
@@ -171,7 +172,7 @@ export async function changeBalanceOf(
   patch: CreditPatch,
   now: number,
 ): Promise<CreditChange | undefined> {
-  const period = periodOf(row.refill, now);
+  const period = periodOf(refillOf(row), now);
   const [balance] = await readBalances(context.store, [{ ...owner, period }], now);
   const unknown = { remaining: null, period, reserved: 0 };
   const counted = balance === "invalid" ? unknown : (balance ?? unknown);

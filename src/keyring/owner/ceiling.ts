@@ -5,6 +5,7 @@ import type { IdentityRow } from "../../contracts/store.js";
 import type { KeyCreditsData, RatelimitRequest, Refill } from "../../contracts/types.js";
 import { type Check, checkOptions, integer, narrowing } from "../../lib/check-options.js";
 import { createKey } from "../keys/create-key.js";
+import { hasSameDays } from "../keys/credit-change.js";
 import { MAX_TIME } from "../schemas/primitives.js";
 import { validate } from "../schemas/parse.js";
 import type { CreateKeyRequestBody } from "../schemas/requests.js";
@@ -138,13 +139,10 @@ export function createCeiling(given: OwnerCeiling): Ceiling {
   };
 }
 
-/** Whether a refill is on the same days and adds no more. */
+/** Whether a refill is on the same days, adds no more, and lets no more of the balance stay. */
 function isWithin(asked: Refill, most: Refill | undefined): boolean {
-  return (
-    asked.interval === most?.interval &&
-    asked.amount <= most.amount &&
-    (asked.interval === "daily" || asked.refillDay === most.refillDay)
-  );
+  if (most === undefined || !hasSameDays(asked, most) || asked.amount > most.amount) return false;
+  return most.rollover === undefined || (asked.rollover ?? Infinity) <= most.rollover;
 }
 
 function expiryWithin(

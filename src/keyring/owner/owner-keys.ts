@@ -200,7 +200,7 @@ export function forOwner(keyring: Keyring, externalId: string, options: OwnerOpt
           const credits = balance && {
             period: balance.period,
             remaining: balance.remaining,
-            refill: { amount: balance.amount },
+            refill: { amount: balance.amount, ...(balance.rollover !== undefined && { rollover: balance.rollover }) },
           };
           const created: Write = credits
             ? { table: "keys", row: { ...row, generation: 1 }, credits }

@@ -1,6 +1,7 @@
 /** Credits in requests: a balance and its refill. Contract 2.3, 8. */
 import * as v from "valibot";
 import type { KeyCreditsData, Refill } from "../../contracts/types.js";
+import { isTimeZone } from "../../credits/time-zone.js";
 import { described } from "./json-schema.js";
 import { type Schema, withFix } from "./parse.js";
 import * as atom from "./primitives.js";
@@ -8,25 +9,58 @@ import type * as R from "./requests.js";
 
 const { optional, nullable, integer, strict, body } = atom;
 
-/** `refillDay` is required with monthly, accepted with daily. */
+const INTERVALS = ["hourly", "daily", "weekly", "monthly"] as const;
+
+/** Characters of the name of a time zone: twice as many as the longest has. */
+const MAX_ZONE = 64;
+const timeZone = described(
+  v.custom<string>(
+    (value) => typeof value === "string" && value.length <= MAX_ZONE && isTimeZone(value),
+    withFix("must be a time zone that this runtime knows", "give an IANA name, such as Europe/Berlin"),
+  ),
+  { type: "string", maxLength: MAX_ZONE },
+);
+
+/** What is wrong with the day of a refill; undefined: nothing. */
+function problemOfDay(interval: unknown, day: unknown): string | undefined {
+  if (interval === "hourly" && day !== undefined) return withFix("does not go with an hourly refill", "leave it out");
+  if (interval === "monthly" && day === undefined)
+    return withFix("is required with a monthly refill", "give the day of the month, 1 to 31");
+  // What is no day of the month either is told of already.
+  const isWrong = day === undefined || (typeof day === "number" && day > 7 && day <= 31);
+  if (interval !== "weekly" || !isWrong) return undefined;
+  return withFix("must be a day of the week with a weekly refill", "give 1 for Monday, to 7 for Sunday");
+}
+
+/** `refillDay` is required with weekly and monthly, accepted with daily. */
 export const refill = described(
   v.pipe(
     strict({
-      interval: v.picklist(["daily", "monthly"], 'must be "daily" or "monthly"'),
+      interval: v.picklist(INTERVALS, 'must be "hourly", "daily", "weekly" or "monthly"'),
       amount: integer(1),
       refillDay: optional(integer(1, 31)),
+      timeZone: optional(timeZone),
+      rollover: optional(integer(0)),
     }),
     v.rawCheck(({ dataset, addIssue }) => {
-      const value = dataset.value as { readonly interval?: unknown; readonly refillDay?: unknown } | undefined;
-      if (value?.interval !== "monthly" || value.refillDay !== undefined) return;
-      const message = withFix("is required with a monthly refill", "give the day of the month, 1 to 31");
+      const { interval, refillDay: day } = (dataset.value ?? {}) as { interval?: unknown; refillDay?: unknown };
+      const message = problemOfDay(interval, day);
+      if (message === undefined) return;
       addIssue({
         message,
-        path: [{ type: "object", origin: "value", input: value, key: "refillDay", value: undefined }],
+        path: [{ type: "object", origin: "value", input: dataset.value as never, key: "refillDay", value: day }],
       });
     }),
   ),
-  { if: { properties: { interval: { const: "monthly" } } }, then: { required: ["refillDay"] } },
+  {
+    if: { properties: { interval: { enum: ["weekly", "monthly"] } } },
+    then: {
+      required: ["refillDay"],
+      if: { properties: { interval: { const: "weekly" } } },
+      then: { properties: { refillDay: { maximum: 7 } } },
+    },
+    else: { if: { properties: { interval: { const: "hourly" } } }, then: { not: { required: ["refillDay"] } } },
+  },
 ) as Schema<Refill>;
 
 /** Of a new key. */

@@ -28,6 +28,8 @@ export interface JsonSchema {
   readonly maximum?: number;
   readonly if?: JsonSchema;
   readonly then?: JsonSchema;
+  readonly else?: JsonSchema;
+  readonly not?: JsonSchema;
 }
 
 /** A part of a schema with its JSON Schema as a property, so that validation costs nothing more. */

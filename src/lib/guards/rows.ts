@@ -22,6 +22,7 @@ import type {
   KeySlice,
   MigrationRow,
   NamespaceRow,
+  NumberedRefill,
   OnceSpend,
   OwnedWallet,
   OverrideRow,
@@ -79,17 +80,25 @@ const limits = list(
   } satisfies Fields<RatelimitResponse>),
 );
 
-const refillParts = object<{ interval: Refill["interval"]; amount: number; refillDay?: number | undefined }>({
-  interval: oneOf("daily", "monthly"),
+const refillFields = {
+  interval: oneOf("hourly", "daily", "weekly", "monthly"),
   amount: count,
   refillDay: optional(integer(1, 31)),
-});
-const refill: Reader<Refill> = (value) => {
-  const parts = refillParts(value);
-  if (parts.interval === "monthly" && parts.refillDay === undefined)
-    throw new Malformed("must be there with a monthly refill", "refillDay");
-  return parts as Refill;
+  timeZone: optional(name),
+  rollover: optional(count),
 };
+const refillOf =
+  <R extends Refill>(read: Reader<object>): Reader<R> =>
+  (value) => {
+    const parts = read(value) as R;
+    const { interval, refillDay } = parts;
+    if ((interval === "weekly" || interval === "monthly") && refillDay === undefined)
+      throw new Malformed(`must be there with a ${interval} refill`, "refillDay");
+    if (interval === "weekly" && refillDay > 7) throw new Malformed("must be 1 to 7 with a weekly refill", "refillDay");
+    return parts;
+  };
+const refill = refillOf<Refill>(object(refillFields));
+const numberedRefill = refillOf<NumberedRefill>(object({ ...refillFields, calendar: optional(count) }));
 
 const identity = object<Identity>({
   id: name,
@@ -149,7 +158,7 @@ export const keyRecord = object<KeyRecord>({
   keyId: name,
   hasCredits: flag,
   creditsFrom: optional(oneOf("identity")),
-  refill: optional(refill),
+  refill: optional(numberedRefill),
   generation: SHAPED.generation,
   workspaceId: name,
   apiId: name,
@@ -202,6 +211,7 @@ export const draw = object<Draw>({
   remaining: orNull(count),
   forfeited: optional(count),
   stale: optional(trueOnly),
+  ended: optional(trueOnly),
 } satisfies Fields<Draw>);
 
 const totals = {
@@ -210,6 +220,7 @@ const totals = {
   adjusted: integer(Number.MIN_SAFE_INTEGER),
   spent: count,
   forfeited: count,
+  expired: optional(count),
 } satisfies Fields<CreditTotals>;
 
 /** A result of `readBalances`. */
@@ -281,6 +292,7 @@ export const rows: { readonly [T in Table]: Reader<Rows[T]> } = {
     hasCredits: optional(flag),
     refill: optional(refill),
     refillCursor: optional(integer(Number.MIN_SAFE_INTEGER)),
+    refillCalendar: optional(count),
     generation: optional(SHAPED.generation),
     hasGrants: optional(trueOnly),
   } satisfies Fields<IdentityRow>),
@@ -335,6 +347,7 @@ export const rows: { readonly [T in Table]: Reader<Rows[T]> } = {
     hasCredits: flag,
     refill: optional(refill),
     refillCursor: optional(integer(Number.MIN_SAFE_INTEGER)),
+    refillCalendar: optional(count),
     generation: SHAPED.generation,
   } satisfies Fields<GrantRow>),
   keys: object<KeyRow>({

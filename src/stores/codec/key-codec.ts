@@ -173,7 +173,16 @@ export function decodeFullKey(raw: FullKeyRaw, api: ApiRow): KeyRow {
 }
 
 /** What an identity may lack, as far as a find reads it. */
-const IDENTITY_FIELDS = ["meta", "enabled", "expires", "hasCredits", "refill", "generation", "hasGrants"] as const;
+const IDENTITY_FIELDS = [
+  "meta",
+  "enabled",
+  "expires",
+  "hasCredits",
+  "refill",
+  "refillCalendar",
+  "generation",
+  "hasGrants",
+] as const;
 
 /** Decodes the identity joined with a key. */
 export function decodeIdentity({ identityId, externalId, identityBody }: KeyRaw, api: ApiRow): IdentityRow | undefined {

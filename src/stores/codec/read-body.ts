@@ -114,6 +114,7 @@ const IDENTITY: Readonly<Record<Exclude<keyof IdentityBody, "ratelimits">, Check
   hasCredits: unlessAbsent(isBoolean),
   refill: unlessAbsent(isRefill),
   refillCursor: unlessAbsent(isInteger),
+  refillCalendar: unlessAbsent(CHECKS.count),
   generation: unlessAbsent(CHECKS.count),
   hasGrants: unlessAbsent((value) => value === true),
 };
@@ -152,11 +153,17 @@ function isFlat(value: unknown, levels: number): boolean {
   return levels > 0 && Object.values(value).every((part) => isFlat(part, levels - 1));
 }
 
+/** The last `refillDay` of each interval that has one. */
+const LAST_DAYS: Readonly<Record<string, number | undefined>> = { __proto__: null!, daily: 31, weekly: 7, monthly: 31 };
+
 function isRefill(value: unknown): boolean {
-  const { interval, amount, refillDay } = (value ?? {}) as Fields;
-  if ((interval !== "daily" && interval !== "monthly") || !isInteger(amount) || (amount as number) < 0) return false;
-  if (refillDay === undefined) return interval === "daily";
-  return isInteger(refillDay) && (refillDay as number) >= 1 && (refillDay as number) <= 31;
+  const { interval, amount, refillDay, timeZone, rollover } = (value ?? {}) as Fields;
+  const isNatural = CHECKS.count;
+  if (!isNatural(amount) || !(timeZone === undefined || isText(timeZone))) return false;
+  if (rollover !== undefined && !isNatural(rollover)) return false;
+  const last = LAST_DAYS[interval as string];
+  if (last === undefined || refillDay === undefined) return interval === "hourly" || interval === "daily";
+  return isInteger(refillDay) && (refillDay as number) >= 1 && (refillDay as number) <= last;
 }
 
 /** The error for a row that is not valid. */

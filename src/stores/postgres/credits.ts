@@ -73,6 +73,9 @@ export const COUNTS = [
   "spent",
   "reserved",
   "forfeited",
+  "expired",
+  "rollovers",
+  "returnable",
 ] as const;
 
 type Tuple = readonly [account: number, ...given: (number | string)[]];
@@ -153,8 +156,8 @@ export function createCredits(session: Session, { schema, durability, timeout }:
   const spendsOfWallets = ofWallets<OnceSpend>("spend_wallets_v1");
   const settlesOfWallets = ofWallets<Settlement>("settle_wallets_v1");
   const idsIn = (place: number) => `(SELECT pg_catalog.jsonb_array_elements_text($${place}::text::jsonb))`;
-  const account = `a.unlimited::text AS unlimited, ${COUNTS.map((name) => `a.${name}::text AS ${name}`).join(", ")},
-      pg_catalog.array_to_json(ARRAY(SELECT pg_catalog.json_build_array(l.holder, l.generation, l.expires, l.held, l.spent, l.is_forfeited, l.reserved)
+  const account = `a.unlimited::text AS unlimited, ${[...COUNTS, "rollover"].map((name) => `a.${name}::text AS ${name}`).join(", ")},
+      pg_catalog.array_to_json(ARRAY(SELECT pg_catalog.json_build_array(l.holder, l.generation, l.expires, l.held, l.spent, l.is_forfeited, l.reserved, l.rollovers)
         FROM ${schema}.leases l WHERE l.account = a.number))::text AS leases`;
   const accountsByNumber: Statement = {
     isRead: true,
@@ -278,7 +281,10 @@ function accountOf(row: PostgresRow): Account | undefined {
     (typeof COUNTS)[number],
     number
   >;
-  const account: Account = { ...counts, unlimited: row["unlimited"] === "true" };
+  // In the table the one includes the other.
+  const forfeited = counts.forfeited - counts.expired;
+  const rollover = row["rollover"] === null ? null : Number(row["rollover"]);
+  const account: Account = { ...counts, forfeited, rollover, unlimited: row["unlimited"] === "true" };
   if (!COUNTS.every((name) => Number.isSafeInteger(counts[name])) || !isConserved(account))
     throw new KeystileError("STORE_INVALID", "the credits of a key do not add up: something else changed them");
   return account;
@@ -292,14 +298,15 @@ type LeaseTuple = readonly [
   spent: number,
   isForfeited: boolean,
   reserved: number,
+  rollovers: number,
 ];
 
 function leasesOf(row: PostgresRow): ReadonlyMap<string, Lease> {
   return new Map(
     (JSON.parse(row["leases"] as string) as LeaseTuple[]).map(
-      ([holder, generation, expires, held, spent, isForfeited, reserved]) => [
+      ([holder, generation, expires, held, spent, isForfeited, reserved, rollovers]) => [
         holder,
-        { generation, expires, reserved, held, spent, isForfeited },
+        { generation, rollovers, expires, reserved, held, spent, isForfeited },
       ],
     ),
   );

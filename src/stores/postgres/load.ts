@@ -93,11 +93,14 @@ export async function beginLoad(
       pg_catalog.to_timestamp((r ->> 'created'::text)::double precision / 1000::double precision), ${KEY_TEXTS.map((name) => `r ->> '${name}'::text`).join(", ")}
     FROM ${given}`;
   // Keys that share an account each bring it, also on different pages.
-  const accounts = `INSERT INTO ${s}.accounts (number, unlimited, ${COUNTS.join(", ")})
-    SELECT (r ->> 'number'::text)::bigint, (r ->> 'unlimited'::text)::boolean, ${COUNTS.map((name) => `(r ->> '${name}'::text)::bigint`).join(", ")}
+  const accounts = `INSERT INTO ${s}.accounts (number, unlimited, ${[...COUNTS, "rollover"].join(", ")})
+    SELECT (r ->> 'number'::text)::bigint, (r ->> 'unlimited'::text)::boolean, ${[...COUNTS, "rollover"].map((name) => `(r ->> '${name}'::text)::bigint`).join(", ")}
     FROM ${given} ON CONFLICT (number) DO NOTHING`;
   const writeAccounts = async (owners: readonly Pick<ExportedOwner, "number" | "account">[]): Promise<void> => {
-    const found = owners.flatMap(({ number, account }) => (account === undefined ? [] : [{ ...account, number }]));
+    const found = owners.flatMap(({ number, account }) =>
+      // In the table the one includes the other.
+      account === undefined ? [] : [{ ...account, number, forfeited: account.forfeited + account.expired }],
+    );
     if (found.length > 0) await run(accounts, JSON.stringify(found));
   };
   const typed = (table: SharedTable) => `pg_catalog.jsonb_populate_recordset(NULL::${s}.${table}, $1::text::jsonb) r`;

@@ -13,7 +13,7 @@ import {
   tagTexts,
   toCreditDay,
   toOutcomeRows,
-  TOTALS,
+  TOTALS_KEPT,
 } from "../outcome-entries.js";
 import { type Session, type Statement, writing } from "./client.js";
 import { KEPT_LEVELS } from "./outcomes-sql.js";
@@ -41,7 +41,7 @@ export function createOutcomes(session: Session, s: string, lockMs: number): Pro
   const count = writing(`${s}.count_outcomes_v2($1)`, lockMs);
   const creditDays: Statement = {
     isRead: true,
-    text: `SELECT d.account::text, d.external_id AS "externalId", (d.day * ${DAY}::bigint)::text AS day, ${[...TOTALS, "balance"].map((name) => `d.${name}::text`).join(", ")}
+    text: `SELECT d.account::text, d.external_id AS "externalId", (d.day * ${DAY}::bigint)::text AS day, ${[...TOTALS_KEPT, "balance"].map((name) => `d.${name}::text`).join(", ")}
       FROM ${s}.credit_days d
       WHERE d.account IN (
           SELECT u.account FROM ${s}.subjects u WHERE u.workspace_id = $1::text AND u.is_total = 0::bigint AND u.key_id = $2::text

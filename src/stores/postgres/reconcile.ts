@@ -26,7 +26,7 @@ const HAS_CREDITS = `coalesce(${fieldOf("i", "hasCredits")}, 'false') = 'true'`;
 const exact = (...names: string[]) => names.map((name) => `a.${name}::numeric`).join(" + ");
 const GAINED = ["credited", "refilled", "adjusted"];
 const WENT = ["spent", "remaining", "reserved", "forfeited"];
-const AMOUNTS = [...WENT, "amount", "credited", "refilled"].map((name) => `a.${name}`).join(", ");
+const AMOUNTS = [...WENT, "amount", "credited", "refilled", "expired"].map((name) => `a.${name}`).join(", ");
 
 /** Each as a condition that holds when something is wrong, and the words for it. @param s the schema, quoted */
 const problems = (s: string): readonly (readonly [condition: string, words: string])[] => [
@@ -36,15 +36,15 @@ const problems = (s: string): readonly (readonly [condition: string, words: stri
   ],
   [
     `${exact(...GAINED)} <> ${exact(...WENT)}`,
-    `pg_catalog.format('credited %s + refilled %s + adjusted %s is not spent %s + remaining %s + reserved %s + forfeited %s',
-      ${[...GAINED, ...WENT].map((name) => `a.${name}`).join(", ")})`,
+    `pg_catalog.format('credited %s + refilled %s + adjusted %s is not spent %s + remaining %s + reserved %s + forfeited %s + expired %s',
+      ${[...GAINED, ...WENT].map((name) => `a.${name}`).join(", ")} - a.expired, a.expired)`,
   ],
-  [`least(${AMOUNTS}) < 0::bigint`, "'an amount is below 0'"],
+  [`least(${AMOUNTS}) < 0::bigint OR a.expired > a.forfeited`, "'an amount is below 0'"],
   [`greatest(${AMOUNTS}, a.adjusted, -a.adjusted) > ${MAX_BALANCE}::bigint`, "'an amount is above 2^53 - 1'"],
   ["a.reserved::numeric <> a.leased", "pg_catalog.format('reserved %s, and its leases hold %s', a.reserved, a.leased)"],
   ["a.unlimited AND a.remaining <> 0::bigint", "'unlimited, and has a balance'"],
   [
-    `k.id IS NOT NULL AND (a.unlimited OR a.period >= ${ABANDONED}::bigint) = (${LIMITED})`,
+    `k.id IS NOT NULL AND (a.unlimited OR a.period = ${ABANDONED}::bigint) = (${LIMITED})`,
     "'the key and its account differ about whether it is unlimited'",
   ],
   [

@@ -5,6 +5,7 @@ import { rowFunctions, writtenBalances } from "./rows-sql.js";
 import { groupFunctions } from "./groups-sql.js";
 import { outcomeTables, REMOVE_UNNAMED } from "./outcomes-sql.js";
 import { alertTables } from "./alerts.js";
+import { refills } from "./refills-sql.js";
 import { LIST_DELETED, OWNER_STATES } from "./search.js";
 import { SHARES } from "./shares-sql.js";
 import { fieldOf } from "./texts.js";
@@ -167,8 +168,9 @@ CREATE TABLE ${s}.audit (
 );
 `;
 
-const IS_LIMITED = `NOT a.unlimited AND a.period < ${ABANDONED}`;
-const overview = (s: string, more = ""): string => `
+/** Conditions and columns of the view, as they were at first. Refills of other calendars count once a call counted them. */
+const FIRST = { isLimited: `NOT a.unlimited AND a.period < ${ABANDONED}`, forfeited: "a.forfeited", more: "" };
+const overview = (s: string, { isLimited, forfeited, more }: typeof FIRST = FIRST): string => `
 CREATE VIEW ${s}.key_overview AS
 SELECT k.id AS key_id, k.name, k.start, k.workspace_id, k.api_id, i.name AS external_id, k.enabled, k.deleted, k.created_at,
   k.expires, to_timestamp(k.last_used_at / 1000.0) AS last_used_at,
@@ -179,9 +181,9 @@ SELECT k.id AS key_id, k.name, k.start, k.workspace_id, k.api_id, i.name AS exte
   ) ORDER BY p.name) AS permissions,
   ARRAY(SELECT DISTINCT r.name FROM ${s}.entities r WHERE r.kind = 'roles'
     AND r.id IN (SELECT jsonb_array_elements_text(nullif(k.grants, '')::jsonb -> 1)) ORDER BY r.name) AS roles,
-  CASE WHEN ${IS_LIMITED} THEN (${s}.settle_v1(a, ${s}.period_v1(${s}.calendar_v1(a.period), now()))).remaining END AS credits,
-  CASE WHEN ${IS_LIMITED} THEN a.reserved END AS credits_leased,
-  a.spent AS credits_spent, a.forfeited AS credits_forfeited${more}
+  CASE WHEN ${isLimited} THEN (${s}.settle_v1(a, ${s}.period_v1(${s}.calendar_v1(a.period), now()))).remaining END AS credits,
+  CASE WHEN ${isLimited} THEN a.reserved END AS credits_leased,
+  a.spent AS credits_spent, ${forfeited} AS credits_forfeited${more}
 FROM ${s}.keys k
 LEFT JOIN ${s}.entities i ON i.kind = 'identities' AND i.id = k.identity_id
 LEFT JOIN ${s}.accounts o ON o.number = i.account
@@ -206,10 +208,19 @@ BEGIN
 END $fn$;
 `;
 
+const withSuccessor = (s: string): string =>
+  overview(s, { ...FIRST, more: `, ${fieldOf("k", "rerolledTo")} AS rerolled_to` });
+const withExpired = (s: string): string =>
+  overview(s, {
+    isLimited: `NOT a.unlimited AND a.period <> ${ABANDONED}`,
+    forfeited: "a.forfeited - a.expired",
+    more: `, ${fieldOf("k", "rerolledTo")} AS rerolled_to, a.expired AS credits_expired`,
+  });
+
 /** The first schema. It never changes once released: a change is a step. */
 const create = (s: string): string =>
   [tables, creditFunctions, rowFunctions, lifetime, groupFunctions, overview, outcomeTables]
-    .map((part) => part(s))
+    .map((part: (s: string) => string) => part(s))
     .join("");
 
 /** What leads to a version, and back from it. A released step never changes. */
@@ -227,8 +238,7 @@ export const STEPS: readonly (((s: string) => string) | Step)[] = [
   alertTables,
   {
     // The key that replaced one. Replaced and not made anew, so that whoever may read the view still may.
-    up: (s) =>
-      overview(s, `, ${fieldOf("k", "rerolledTo")} AS rerolled_to`).replace("CREATE VIEW", "CREATE OR REPLACE VIEW"),
+    up: (s) => withSuccessor(s).replace("CREATE VIEW", "CREATE OR REPLACE VIEW"),
     down: (s) => `DROP VIEW ${s}.key_overview; ${overview(s)}`,
     refuses: {},
   },
@@ -243,6 +253,7 @@ export const STEPS: readonly (((s: string) => string) | Step)[] = [
   WALLETS,
   OWNER_STATES,
   GRANTS,
+  refills((s, isNow) => (isNow ? withExpired : withSuccessor)(s)),
 ];
 
 /** What {@link setUpScript} makes. A store works with this version alone. */

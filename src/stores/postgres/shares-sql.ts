@@ -48,7 +48,7 @@ const CHANGES = (s: string) =>
   ] as const;
 
 /** One function out of a text that makes several, to be made in place of another version of it. */
-function functionOf(text: string, s: string, name: string): string {
+export function functionOf(text: string, s: string, name: string): string {
   const start = text.indexOf(`CREATE FUNCTION ${s}.${name}(`);
   const end = /END \$f(?:n)?\$;\n/g;
   end.lastIndex = start;

@@ -293,6 +293,7 @@ function powersOf({ durability, auditRows }: { durability: string; auditRows: nu
     search: true,
     alerts: true,
     wallets: true,
+    rollover: true,
     changes: "polled",
     durability: durability === "process" ? "process" : "power",
   });

@@ -379,6 +379,7 @@ function powersOf({ handle }: Connection, { durability, audit }: SqliteSettings)
     search: true,
     alerts: true,
     wallets: true,
+    rollover: true,
     changes: isFile ? "polled" : "own",
     durability: isFile ? durability : "none",
   });

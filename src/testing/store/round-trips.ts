@@ -128,7 +128,7 @@ export function roundTripsClauses(clause: Clause): void {
     const made = {
       hasCredits: true,
       creditsFrom: undefined,
-      refill: row.refill,
+      refill: { ...row.refill, calendar: row.refillCalendar },
       generation: row.generation,
       ref: found.ref,
       account: { ref: found.account!.ref, id: row.accountId },

@@ -17,6 +17,7 @@ import { listsClauses } from "./lists.js";
 import { outcomesClauses } from "./outcomes.js";
 import { powersClauses } from "./powers.js";
 import { reservationsClauses } from "./reservations.js";
+import { rolloverClauses } from "./rollover.js";
 import { rootKeysClauses } from "./root-keys.js";
 import { roundTripsClauses } from "./round-trips.js";
 import { searchingClauses } from "./searching.js";
@@ -34,6 +35,7 @@ const PARTS = [
   identityCreditsClauses,
   idempotencyClauses,
   reservationsClauses,
+  rolloverClauses,
   usageClauses,
   outcomesClauses,
   changesClauses,

@@ -345,6 +345,8 @@ function beyondSchema(body: unknown): boolean {
   if (typeof body !== "object" || body === null) return false;
   const { cursor, ratelimits, keys, ipAllowlist } = body as Record<string, unknown>;
   if (cursor !== undefined || ipAllowlist !== undefined) return true;
+  // Which time zones there are.
+  if (/"timeZone":"/.test(JSON.stringify(body))) return true;
   const named = [
     ratelimits,
     ...(Array.isArray(keys) ? keys.map((key) => (key as { ratelimits?: unknown } | null)?.ratelimits) : []),

@@ -20,7 +20,7 @@ const KINDS = {
   creditsFrom: 2,
   description: 2,
   duration: 4,
-  expires: 6,
+  expires: 7,
   externalId: 5,
   grantId: 2,
   hash: 2,
@@ -44,10 +44,12 @@ const KINDS = {
   reset: 2,
   roleId: 2,
   roles: 3,
+  rollover: 2,
   rootKeyId: 2,
   slug: 2,
   start: 2,
   tags: 2,
+  timeZone: 2,
 };
 
 describe("docs: examples of operations", () => {

@@ -80,7 +80,7 @@ describe("requests: every problem at once, before the store is asked", () => {
       byteLength: 15,
       roles: ["ok", ""],
       permissions: ["documents.*", "no spaces", 1],
-      credits: { remaining: -1, refill: { interval: "weekly", amount: 0, refillDay: 32, x: 1 } },
+      credits: { remaining: -1, refill: { interval: "yearly", amount: 0, refillDay: 32, x: 1 } },
       ratelimits: [limit("requests"), limit("ab", { limit: 0, duration: 999, autoApply: 1 }), {}],
       unknown: true,
     };
@@ -176,6 +176,41 @@ describe("requests: the bounds of each part", () => {
     [{ credits: { remaining: 2 ** 53 } }, "credits.remaining"],
     [{ credits: { remaining: 1, refill: null } }, "credits.refill"],
     [{ credits: { remaining: 1, refill: { interval: "monthly", amount: 1 } } }, "credits.refill.refillDay"],
+    [{ credits: { remaining: 1, refill: { interval: "weekly", amount: 1 } } }, "credits.refill.refillDay"],
+    [
+      { credits: { remaining: 1, refill: { interval: "weekly", amount: 1, refillDay: 8 } } },
+      "credits.refill.refillDay",
+    ],
+    [
+      { credits: { remaining: 1, refill: { interval: "weekly", amount: 1, refillDay: 0 } } },
+      "credits.refill.refillDay",
+    ],
+    [
+      { credits: { remaining: 1, refill: { interval: "hourly", amount: 1, refillDay: 1 } } },
+      "credits.refill.refillDay",
+    ],
+    [
+      { credits: { remaining: 1, refill: { interval: "daily", amount: 1, timeZone: "Mars/Olympus" } } },
+      "credits.refill.timeZone",
+    ],
+    [
+      { credits: { remaining: 1, refill: { interval: "daily", amount: 1, timeZone: "+01:00" } } },
+      "credits.refill.timeZone",
+    ],
+    [{ credits: { remaining: 1, refill: { interval: "daily", amount: 1, timeZone: "" } } }, "credits.refill.timeZone"],
+    [
+      { credits: { remaining: 1, refill: { interval: "daily", amount: 1, timeZone: null } } },
+      "credits.refill.timeZone",
+    ],
+    [{ credits: { remaining: 1, refill: { interval: "daily", amount: 1, rollover: -1 } } }, "credits.refill.rollover"],
+    [
+      { credits: { remaining: 1, refill: { interval: "daily", amount: 1, rollover: 2 ** 53 } } },
+      "credits.refill.rollover",
+    ],
+    [
+      { credits: { remaining: 1, refill: { interval: "daily", amount: 1, rollover: null } } },
+      "credits.refill.rollover",
+    ],
     [{ credits: { remaining: 1, refill: { interval: "daily", amount: 2 ** 53 } } }, "credits.refill.amount"],
     [{ credits: { remaining: 1, refill: { interval: "daily", amount: 1, refillDay: 0 } } }, "credits.refill.refillDay"],
     [{ ratelimits: {} }, "ratelimits"],

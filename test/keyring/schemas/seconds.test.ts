@@ -18,7 +18,7 @@ const SECONDS = 1_700_000_000;
 const TIMES = ["expires", "expiresBefore", "from", "to", "createdAt"];
 const LENGTHS = ["duration", "expiration", "expiresIn"];
 const NUMBERS = [
-  ...["amount", "byteLength", "cost", "creditsBelow", "limit", "refillDay", "remaining", "value"],
+  ...["amount", "byteLength", "cost", "creditsBelow", "limit", "refillDay", "remaining", "rollover", "value"],
   ...["credits"],
 ];
 /** Fields in which any length is taken by the contract, or an earlier part of it decides. */

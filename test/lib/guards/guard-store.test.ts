@@ -294,7 +294,10 @@ describe("guardStore: what a foreign store answers", () => {
     ["meta", ["list"]],
     ["meta", { deep: "x".repeat(65_536) }],
     ["refill", { interval: "monthly", amount: 5 }, "refill.refillDay"],
-    ["refill", { interval: "weekly", amount: 5 }, "refill.interval"],
+    ["refill", { interval: "weekly", amount: 5 }, "refill.refillDay"],
+    ["refill", { interval: "weekly", amount: 5, refillDay: 8 }, "refill.refillDay"],
+    ["refill", { interval: "yearly", amount: 5 }, "refill.interval"],
+    ["refill", { interval: "daily", amount: 5, rollover: -1 }, "refill.rollover"],
   ] as const)("a key whose %s is %.60j is refused", async (field, value, path: string = field) => {
     const [, given, answer] = (await calls()).find(([name]) => name === "findKey")!;
     const broken = { ...(answer as object), [field]: value };

@@ -81,6 +81,7 @@ describe("powers of the stores of this package", () => {
     search: true,
     alerts: true,
     wallets: true,
+    rollover: true,
   } as const;
   const inMemory = { leases: true, reserves: true, ...counting, changes: "own", durability: "none" };
 
@@ -105,6 +106,7 @@ describe("powers of the stores of this package", () => {
           search: true,
           alerts: true,
           wallets: true,
+          rollover: true,
           durability,
         });
         expect(cachedStore(store).powers).toBe(store.powers);

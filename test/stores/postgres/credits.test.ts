@@ -33,6 +33,8 @@ const step = fc.oneof(
     }),
   },
   { weight: 2, arbitrary: fc.record({ kind: fc.constant("end" as const), holder, spent: fc.nat(80) }) },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constant("reserve" as const), holder, cost: amount, period }) },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constant("settle" as const), holder, spent: fc.nat(80) }) },
   {
     weight: 2,
     arbitrary: fc.record({
@@ -43,7 +45,8 @@ const step = fc.oneof(
           remaining: fc.option(amount, { nil: null }),
           add: fc.integer({ min: -80, max: 80 }),
           refillsCounted: period,
-          refill: fc.record({ amount, period }, { requiredKeys: ["amount"] }),
+          refill: fc.record({ amount, period, rollover: amount }, { requiredKeys: ["amount"] }),
+          now: fc.nat(8_000),
         },
         { requiredKeys: ["period"] },
       ),
@@ -51,6 +54,8 @@ const step = fc.oneof(
   },
 );
 type Step = typeof step extends fc.Arbitrary<infer S> ? S : never;
+
+const histories = fc.array(step, { minLength: 1, maxLength: 12 });
 
 /** Milliseconds that pass between two steps: some leases expire. */
 const TICK = 700;
@@ -62,6 +67,9 @@ async function apply(store: Store, one: Step, now: number): Promise<unknown> {
     const { kind: _, ...request } = one;
     return store.drawCredits(ref, { ...request, size: 0, now, until: now + 2_000 });
   }
+  const id = "holder" in one ? `res_${one.holder}` : "";
+  if (one.kind === "reserve") return store.reserveCredits(ref, one.cost, one.period, now, { id, until: now + 2_000 });
+  if (one.kind === "settle") return store.settleCredits(ref, { id, spent: one.spent, now });
   if (one.kind === "end") return (await store.returnCredits(ref, one)) ?? "ended";
   const row = (await readRow(store, "keys", "key_000001")) as KeyRow;
   const written = await store.write([{ table: "keys", row, credits: one.credits }]);
@@ -69,9 +77,12 @@ async function apply(store: Store, one: Step, now: number): Promise<unknown> {
   return Array.isArray(written) ? written.map(({ remaining }: WrittenBalance) => remaining) : written;
 }
 
-async function opened(store: Store, first: number, at: number): Promise<Store> {
+async function opened(store: Store, first: number, at: number, rollover: number | null): Promise<Store> {
   await store.write([{ table: "apis", row: api() }]);
-  await insert(store, keyRow(1, { hasCredits: true }), { remaining: first, amount: 7, period: at });
+  await insert(store, keyRow(1, { hasCredits: true }), {
+    ...{ remaining: first, amount: 7, period: at },
+    ...(rollover !== null && { rollover }),
+  });
   return store;
 }
 
@@ -81,11 +92,11 @@ describe("postgres: credits", () => {
     { timeout: 120_000 },
     async () => {
       await fc.assert(
-        fc.asyncProperty(amount, period, fc.array(step, { minLength: 1, maxLength: 12 }), async (first, at, steps) => {
+        fc.asyncProperty(amount, period, fc.option(amount), histories, async (first, at, rollover, steps) => {
           const [store] = await open(1);
           try {
-            const inMemory = await opened(memoryStore(), first, at);
-            const inDatabase = await opened(store!, first, at);
+            const inMemory = await opened(memoryStore(), first, at, rollover);
+            const inDatabase = await opened(store!, first, at, rollover);
             for (const [i, one] of steps.entries()) {
               const now = i * TICK;
               expect(await apply(inDatabase, one, now), JSON.stringify(one)).toEqual(await apply(inMemory, one, now));

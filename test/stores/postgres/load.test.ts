@@ -8,8 +8,18 @@ import { noPostgres, startPostgres, type TestPostgres } from "../../servers/post
 import { api, keyRow } from "../../../src/testing/store/rows.js";
 
 const SECRET = "of the source";
-const TOTALS = { credited: 100, refilled: 0, adjusted: 0, spent: 0, reserved: 0, forfeited: 0 };
-const ACCOUNT = { unlimited: false, remaining: 100, amount: 0, period: 0, generation: 0, ...TOTALS };
+const TOTALS = { credited: 100, refilled: 0, adjusted: 0, spent: 0, reserved: 0, forfeited: 0, expired: 0 };
+const ACCOUNT = {
+  unlimited: false,
+  remaining: 100,
+  amount: 0,
+  period: 0,
+  generation: 0,
+  rollover: null,
+  rollovers: 0,
+  returnable: 0,
+  ...TOTALS,
+};
 const KEYS: ExportedPage = {
   kind: "keys",
   rows: [{ number: 1, sharedAccount: undefined, row: keyRow(1, { version: 1, hasCredits: true }), account: ACCOUNT }],

@@ -83,7 +83,9 @@ describe.skipIf(noPostgres !== undefined)("postgres: reconcile", () => {
     [
       "totals that do not add up",
       set("spent = spent + 1"),
-      limited("credited 100 + refilled 0 + adjusted 0 is not spent 6 + remaining 83 + reserved 7 + forfeited 5"),
+      limited(
+        "credited 100 + refilled 0 + adjusted 0 is not spent 6 + remaining 83 + reserved 7 + forfeited 5 + expired 0",
+      ),
     ],
     [
       "an amount below 0",
@@ -99,7 +101,7 @@ describe.skipIf(noPostgres !== undefined)("postgres: reconcile", () => {
       "totals beyond what bigint adds",
       set("credited = 9223372036854775807, spent = 9223372036854775807"),
       limited(
-        "credited 9223372036854775807 + refilled 0 + adjusted 0 is not spent 9223372036854775807 + remaining 83 + reserved 7 + forfeited 5",
+        "credited 9223372036854775807 + refilled 0 + adjusted 0 is not spent 9223372036854775807 + remaining 83 + reserved 7 + forfeited 5 + expired 0",
       ),
     ],
     [

@@ -102,8 +102,18 @@ describe.skipIf(noPostgres !== undefined)("postgres beside strangers", () => {
       },
     };
     const load = await beginLoad(connection, "secret", { schema: "loaded" });
-    const totals = { credited: 100, refilled: 0, adjusted: 0, spent: 0, reserved: 0, forfeited: 0 };
-    const account = { unlimited: false, remaining: 100, amount: 0, period: 0, generation: 0, ...totals };
+    const totals = { credited: 100, refilled: 0, adjusted: 0, spent: 0, reserved: 0, forfeited: 0, expired: 0 };
+    const account = {
+      unlimited: false,
+      remaining: 100,
+      amount: 0,
+      period: 0,
+      generation: 0,
+      rollover: null,
+      rollovers: 0,
+      returnable: 0,
+      ...totals,
+    };
     const entry = { workspace_id: "ws_1", actor_kind: "program", actor: null, operation: "createApi" };
     const once = {
       kind: "idempotency",

@@ -25,6 +25,9 @@ const DUE = `
 const EXPIRED = `
   coalesce((SELECT sum(l.reserved) FROM keystile_leases l
     WHERE l.account = a.number AND l.generation = a.generation AND l.expires <= t.unix * 1000), 0)`;
+function expiredOf(which: string): string {
+  return EXPIRED.replace("<= t.unix * 1000", `<= t.unix * 1000 AND ${which}`);
+}
 
 const names = (table: string, ids: string) =>
   `(SELECT group_concat(name, ' ') FROM (SELECT DISTINCT name FROM keystile_${table} WHERE id IN (${ids}) ORDER BY name))`;
@@ -32,13 +35,39 @@ const DIRECT = "SELECT value FROM json_each(nullif(k.grants, ''), '$[0]')";
 const ROLES = "SELECT value FROM json_each(nullif(k.grants, ''), '$[1]')";
 const OF_ROLES = `SELECT p.value FROM keystile_roles r, json_each(r.body, '$.permissions') p WHERE r.id IN (${ROLES})`;
 
-const IS_LIMITED = `a.unlimited = 0 AND a.period < ${ABANDONED}`;
+/** How the view counts credits. */
+interface Columns {
+  readonly isLimited: string;
+  readonly credits: string;
+  readonly forfeited: string;
+}
+const FIRST: Columns = {
+  isLimited: `a.unlimited = 0 AND a.period < ${ABANDONED}`,
+  credits: `min(${MAX_BALANCE}, a.remaining + min(a.amount * ${DUE}, ${MAX_BALANCE} - a.remaining) + ${EXPIRED})`,
+  forfeited: "a.forfeited",
+};
+/**
+ * With rollovers: expired reserves of before the last boundary come back as far as it had space for them. Refills that are
+ * hourly, weekly or of a time zone count once a call has counted them.
+ */
+const CURRENT: Columns = {
+  isLimited: `a.unlimited = 0 AND a.period <> ${ABANDONED}`,
+  credits: withRollover(
+    `(a.remaining + ${expiredOf("l.rollovers = a.rollovers")} + min(a.returnable, ${expiredOf("l.rollovers = a.rollovers - 1")}))`,
+  ),
+  forfeited: "a.forfeited - a.expired",
+};
+
+function withRollover(had: string): string {
+  return `iif(a.rollover IS NULL OR ${DUE} = 0, min(${MAX_BALANCE}, ${had} + min(a.amount * ${DUE}, ${MAX_BALANCE})),
+      min(${MAX_BALANCE}, min(${had} + a.amount * (${DUE} - 1), a.rollover) + a.amount))`;
+}
 /** The account that a key `k` of an identity `i` draws on. */
 export const ACCOUNT = `iif(json_extract(i.body, '$.hasCredits') AND json_extract(k.body, '$.limited') IS NULL
     AND coalesce(json_extract(k.body, '$.creditsFrom'), '') <> 'none', -i.number, coalesce(k.account, k.number))`;
 
 /** @param more columns after those that it had at first */
-const createOverview = (more: string) => `
+const createOverview = (more: string, { isLimited, credits, forfeited }: Columns) => `
   CREATE VIEW keystile_key_overview AS
   WITH t AS (${NOW})
   SELECT k.id AS key_id,
@@ -54,22 +83,30 @@ const createOverview = (more: string) => `
     strftime('%Y-%m-%dT%H:%M:%fZ', json_extract(k.body, '$.expires') / 1000.0, 'unixepoch') AS expires,
     ${names("permissions", `${DIRECT} UNION ${OF_ROLES}`)} AS permissions,
     ${names("roles", ROLES)} AS roles,
-    iif(${IS_LIMITED}, min(${MAX_BALANCE}, a.remaining + min(a.amount * ${DUE}, ${MAX_BALANCE} - a.remaining) + ${EXPIRED}), NULL) AS credits,
-    iif(${IS_LIMITED}, a.reserved - ${EXPIRED}, NULL) AS credits_leased,
+    iif(${isLimited}, ${credits}, NULL) AS credits,
+    iif(${isLimited}, a.reserved - ${EXPIRED}, NULL) AS credits_leased,
     a.spent AS credits_spent,
-    a.forfeited AS credits_forfeited${more}
+    ${forfeited} AS credits_forfeited${more}
   FROM keystile_keys k
   CROSS JOIN t
   JOIN keystile_apis p ON p.number = k.api
   LEFT JOIN keystile_identities i ON i.number = k.identity
   LEFT JOIN keystile_accounts a ON a.number = ${ACCOUNT}`;
 
-export const CREATE_OVERVIEW = createOverview("");
+export const CREATE_OVERVIEW = createOverview("", FIRST);
 
 /** Adds the key that replaced one, so that questions can leave out what is rotated. */
+const SUCCESSOR = ", json_extract(k.body, '$.rerolledTo') AS rerolled_to";
 export const SHOW_SUCCESSORS = {
   up: `DROP VIEW keystile_key_overview;
-    ${createOverview(", json_extract(k.body, '$.rerolledTo') AS rerolled_to")}`,
+    ${createOverview(SUCCESSOR, FIRST)}`,
   down: `DROP VIEW keystile_key_overview; ${CREATE_OVERVIEW}`,
   refuses: {},
+};
+
+/** Adds what expired, and counts rollovers. */
+export const SHOW_EXPIRED = {
+  up: `DROP VIEW keystile_key_overview;
+    ${createOverview(`${SUCCESSOR}, a.expired AS credits_expired`, CURRENT)}`,
+  down: SHOW_SUCCESSORS.up,
 };

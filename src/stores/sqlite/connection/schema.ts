@@ -11,7 +11,7 @@
  * credits.
  */
 import { KeystileError } from "../../../contracts/errors.js";
-import { CREATE_RESERVATIONS, SEAL_SQL } from "../credits/account-table.js";
+import { ADD_ROLLOVER, CREATE_RESERVATIONS, SEAL_SQL } from "../credits/account-table.js";
 import { CREATE_IDEMPOTENCY } from "../credits/once-table.js";
 import { CREATE_USES } from "../keys/key-uses.js";
 import { CREATE_KEY_SEARCH, LIST_DELETED, OWNER_STATES } from "../keys/search-keys.js";
@@ -21,7 +21,7 @@ import { CREATE_OUTCOMES, REMOVE_UNNAMED } from "../tables/outcome-tables.js";
 import { resultName } from "./errors.js";
 import { grantsStep } from "./grants-step.js";
 import { type Handle, select } from "./handle.js";
-import { CREATE_OVERVIEW, SHOW_SUCCESSORS } from "./overview.js";
+import { CREATE_OVERVIEW, SHOW_EXPIRED, SHOW_SUCCESSORS } from "./overview.js";
 import type { Transact } from "./transaction.js";
 
 const entityTable = (table: string) => `
@@ -138,6 +138,25 @@ export interface Step {
   readonly refuses: Readonly<Record<string, string>>;
 }
 
+/** Whether a body says what only later versions know of refills; those before would refill by other days, or keep all. */
+const HAS_NEW_REFILL = `(json_extract(body, '$.refillCalendar') IS NOT NULL OR json_extract(body, '$.refill.timeZone') IS NOT NULL
+  OR json_extract(body, '$.refill.rollover') IS NOT NULL OR json_extract(body, '$.refill.interval') IN ('hourly', 'weekly'))`;
+
+/** Refills by other calendars than the first two, and credits that expire. */
+const REFILLS: Step = {
+  up: `${ADD_ROLLOVER.up}
+  ALTER TABLE keystile_credit_days ADD COLUMN expired INTEGER NOT NULL DEFAULT 0;
+  ${SHOW_EXPIRED.up}`,
+  down: `${SHOW_EXPIRED.down};
+  ALTER TABLE keystile_credit_days DROP COLUMN expired;
+  ${ADD_ROLLOVER.down}`,
+  refuses: {
+    "keys with a refill that is hourly, weekly, of a time zone or with a rollover, or was": `SELECT count(*) AS n FROM keystile_keys WHERE ${HAS_NEW_REFILL}`,
+    "identities with such a refill": `SELECT count(*) AS n FROM keystile_identities WHERE ${HAS_NEW_REFILL}`,
+    "grants with such a refill": `SELECT count(*) AS n FROM keystile_grants WHERE ${HAS_NEW_REFILL}`,
+  },
+};
+
 /** What upgrades a file, each by one version, from the first on. Texts alone have no way back: before 0.1.0. */
 export const STEPS: readonly (string | Step)[] = [
   CREATE_RESERVATIONS,
@@ -150,6 +169,7 @@ export const STEPS: readonly (string | Step)[] = [
   LIST_DELETED,
   OWNER_STATES,
   grantsStep(entityTable),
+  REFILLS,
 ];
 
 /** The schema version that this code reads and writes. */

@@ -3,8 +3,10 @@
  * rejects an account that does not add up.
  *
  * Two guards find a row that anything but keystile changed. The totals find a changed amount: they add up only if all
- * of them are as they were written, and the table has that as a CHECK. The seal finds a change of the columns that
+ * of them are as they were written, and the table has that as a CHECK. The seals find a change of the columns that
  * decide about refills and leases.
+ *
+ * In the file `forfeited` includes what `expired`, so that the CHECK of the first tables holds.
  */
 import { KeystileError } from "../../../contracts/errors.js";
 import type { AccountTable } from "../../../contracts/store.js";
@@ -14,6 +16,7 @@ import {
   isConserved,
   type Lease,
   type LeaseChanges,
+  MAX_BALANCE,
   openAccount,
   RESERVATION,
 } from "../../../credits/account.js";
@@ -92,19 +95,21 @@ interface AccountWithLeases {
   readonly leases: Map<string, Lease>;
 }
 
-const TOTALS = ["credited", "refilled", "adjusted", "spent", "reserved", "forfeited"] as const;
-const COLUMNS = ["unlimited", "remaining", "amount", "period", "generation", ...TOTALS, "seal"] as const;
+const TOTALS = ["credited", "refilled", "adjusted", "spent", "reserved", "forfeited", "expired"] as const;
+const ROLLOVER = ["rollover", "rollovers", "returnable"] as const;
+const SEALS = ["seal", "rollover_seal"] as const;
+const COLUMNS = ["unlimited", "remaining", "amount", "period", "generation", ...TOTALS, ...ROLLOVER, ...SEALS] as const;
 
 /** An account as the file has it: not validated, since another tool may have written it. */
 type AccountRaw = Record<(typeof COLUMNS)[number], unknown>;
 
 /** A lease as the file has it, under names that no column of an account has. */
 type LeaseRaw = { readonly holder: string } & Record<
-  "ofGeneration" | "expires" | "leaseReserved" | "held" | "leaseSpent" | "isForfeited",
+  "ofGeneration" | "ofRollovers" | "expires" | "leaseReserved" | "held" | "leaseSpent" | "isForfeited",
   unknown
 >;
 const LEASE_COLUMNS =
-  "l.holder, l.generation AS ofGeneration, l.expires, l.reserved AS leaseReserved, l.held, l.spent AS leaseSpent, " +
+  "l.holder, l.generation AS ofGeneration, l.rollovers AS ofRollovers, l.expires, l.reserved AS leaseReserved, l.held, l.spent AS leaseSpent, " +
   "l.is_forfeited AS isForfeited";
 
 /** A key or an identity, its account and one of its leases, if it has any. */
@@ -137,8 +142,8 @@ export function createAccounts(handle: Handle): Accounts {
   );
   const open = createManyRows(
     handle,
-    "INSERT INTO keystile_accounts (number, remaining, credited, amount, period, generation, seal) VALUES",
-    7,
+    "INSERT INTO keystile_accounts (number, remaining, credited, amount, period, generation, seal, rollover, rollover_seal) VALUES",
+    9,
   );
   const saveSpend = handle.prepare("UPDATE keystile_accounts SET remaining = ?, spent = ? WHERE number = ?");
   const saveAll = handle.prepare(
@@ -172,8 +177,9 @@ export function createAccounts(handle: Handle): Accounts {
        SELECT id FROM keystile_reservations_ended WHERE until <= ? ORDER BY until LIMIT ${FORGOTTEN_PER_WRITE})`,
   );
   const putLease = handle.prepare(
-    `INSERT OR REPLACE INTO keystile_leases (account, holder, generation, expires, reserved, held, spent, is_forfeited)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+    `INSERT OR REPLACE INTO keystile_leases
+       (account, holder, generation, rollovers, expires, reserved, held, spent, is_forfeited)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   );
   const dropLease = handle.prepare("DELETE FROM keystile_leases WHERE account = ? AND holder = ?");
   const remove = handle.prepare(
@@ -219,8 +225,8 @@ export function createAccounts(handle: Handle): Accounts {
         if (ending !== undefined) putEnding.run(id, ending.how, ending.until);
         if (lease === undefined) dropLease.run(n, id);
         else {
-          const { generation, expires, reserved, held, spent, isForfeited } = lease;
-          putLease.run(n, id, generation, expires, reserved, held, spent, isForfeited ? 1 : 0);
+          const { generation, rollovers, expires, reserved, held, spent, isForfeited } = lease;
+          putLease.run(n, id, generation, rollovers, expires, reserved, held, spent, isForfeited ? 1 : 0);
         }
       }
     },
@@ -230,12 +236,13 @@ export function createAccounts(handle: Handle): Accounts {
         swap.run(after.remaining, after.spent, n, before.remaining, before.spent, before.period, before.generation),
       ) === 1,
     create(keys) {
-      const values: number[] = [];
+      const values: SqliteValue[] = [];
       for (const [n, { generation, balance }] of keys) {
         if (balance === undefined) continue;
         const { remaining, amount, period } = balance;
-        const account = openAccount(remaining, { amount, period, generation });
+        const account = openAccount(remaining, { ...balance, generation });
         values.push(n, remaining, account.credited, amount, period, generation, sealOf(n, account));
+        values.push(account.rollover, rolloverSealOf(account));
       }
       open(values);
     },
@@ -253,6 +260,7 @@ function isSpendOnly(before: Account, after: Account): boolean {
     before.adjusted === after.adjusted &&
     before.reserved === after.reserved &&
     before.forfeited === after.forfeited &&
+    before.expired === after.expired &&
     before.credited === after.credited &&
     before.generation === after.generation
   );
@@ -275,16 +283,53 @@ function sealOf(n: number, { unlimited, amount, period, generation }: Omit<Accou
   );
 }
 
+/** SQL for {@link rolloverSealOf}. Part of the file format. */
+const ROLLOVER_SEAL_SQL = `(coalesce(rollover % ${MODULUS} + 1, 0) * 2 + rollovers % ${MODULUS} * 3 + returnable % ${MODULUS} * 5)`;
+
+/** The same for the columns of rollovers, which the first tables lack. */
+function rolloverSealOf({ rollover, rollovers, returnable }: Pick<Account, (typeof ROLLOVER)[number]>): number {
+  const ofRollover = rollover === null ? 0 : (rollover % MODULUS) + 1;
+  return ofRollover * 2 + (rollovers % MODULUS) * 3 + (returnable % MODULUS) * 5;
+}
+
+const count = (name: string): string =>
+  `${name} INTEGER NOT NULL DEFAULT 0 CHECK (${name} BETWEEN 0 AND ${MAX_BALANCE})`;
+
+/** Part of the file format: what credits that expire need. */
+export const ADD_ROLLOVER = {
+  up: `
+  ALTER TABLE keystile_accounts ADD COLUMN rollover INTEGER CHECK (rollover BETWEEN 0 AND ${MAX_BALANCE});
+  ALTER TABLE keystile_accounts ADD COLUMN ${count("rollovers")};
+  ALTER TABLE keystile_accounts ADD COLUMN ${count("returnable")};
+  ALTER TABLE keystile_accounts ADD COLUMN expired INTEGER NOT NULL DEFAULT 0 CHECK (expired BETWEEN 0 AND forfeited);
+  ALTER TABLE keystile_accounts ADD COLUMN rollover_seal INTEGER NOT NULL DEFAULT 0 CHECK (rollover_seal = ${ROLLOVER_SEAL_SQL});
+  ALTER TABLE keystile_leases ADD COLUMN ${count("rollovers")};`,
+  down: `
+  ALTER TABLE keystile_leases DROP COLUMN rollovers;
+  ALTER TABLE keystile_accounts DROP COLUMN rollover_seal;
+  ${[...ROLLOVER, "expired"].map((name) => `ALTER TABLE keystile_accounts DROP COLUMN ${name};`).join("\n  ")}`,
+};
+
+/** What is wrong with the seals of an account `a`, as a condition. */
+export const IS_UNSEALED = `a.seal <> ${ofAccount(SEAL_SQL)} OR a.rollover_seal <> ${ofAccount(ROLLOVER_SEAL_SQL)}`;
+
+function ofAccount(seal: string): string {
+  return seal.replaceAll(/\b(number|unlimited|amount|period|generation|rollover|rollovers|returnable)\b/g, "a.$1");
+}
+
 function encodeAccount(n: number, account: Account): SqliteValue[] {
-  const { unlimited, remaining, amount, period, generation } = account;
+  const { unlimited, remaining, amount, period, generation, forfeited, expired } = account;
+  const kept = { ...account, forfeited: forfeited + expired };
   return [
     unlimited ? 1 : 0,
     remaining,
     amount,
     period,
     generation,
-    ...TOTALS.map((name) => account[name]),
+    ...TOTALS.map((name) => kept[name]),
+    ...ROLLOVER.map((name) => account[name]),
     sealOf(n, account),
+    rolloverSealOf(account),
   ];
 }
 
@@ -310,9 +355,14 @@ function decodeAccount(n: number, raw: AccountRaw): Account {
     adjusted: integer(raw.adjusted),
     spent: natural(raw.spent),
     reserved: natural(raw.reserved),
-    forfeited: natural(raw.forfeited),
+    forfeited: natural(integer(raw.forfeited) - natural(raw.expired)),
+    expired: natural(raw.expired),
+    rollover: raw.rollover === null ? null : natural(raw.rollover),
+    rollovers: natural(raw.rollovers),
+    returnable: natural(raw.returnable),
   };
   if (!isConserved(account) || sealOf(n, account) !== integer(raw.seal)) throw invalid();
+  if (rolloverSealOf(account) !== integer(raw.rollover_seal)) throw invalid();
   return account;
 }
 
@@ -323,6 +373,7 @@ function toLeases(raws: readonly LeaseRaw[]): Map<string, Lease> {
 function decodeLease(raw: Omit<LeaseRaw, "holder">): Lease {
   return {
     generation: natural(raw.ofGeneration),
+    rollovers: natural(raw.ofRollovers),
     expires: integer(raw.expires),
     reserved: natural(raw.leaseReserved),
     held: natural(raw.held),

@@ -4,7 +4,7 @@
 import { ABANDONED } from "../../../credits/account.js";
 import { type Handle, select } from "../connection/handle.js";
 import { createFindings, type Reconciliation } from "../../reconciliation.js";
-import { accountOfGrantSql, SEAL_SQL } from "./account-table.js";
+import { accountOfGrantSql, IS_UNSEALED } from "./account-table.js";
 
 /** Keys per query: some 50 ms. */
 const BATCH = 50_000;
@@ -19,21 +19,18 @@ const PROBLEMS: readonly (readonly [condition: string, words: string])[] = [
   ],
   [
     "a.credited + a.refilled + a.adjusted <> a.spent + a.remaining + a.reserved + a.forfeited",
-    "printf('credited %d + refilled %d + adjusted %d is not spent %d + remaining %d + reserved %d + forfeited %d', " +
-      "a.credited, a.refilled, a.adjusted, a.spent, a.remaining, a.reserved, a.forfeited)",
+    "printf('credited %d + refilled %d + adjusted %d is not spent %d + remaining %d + reserved %d + forfeited %d + expired %d', " +
+      "a.credited, a.refilled, a.adjusted, a.spent, a.remaining, a.reserved, a.forfeited - a.expired, a.expired)",
   ],
   [
-    "min(a.remaining, a.amount, a.credited, a.refilled, a.spent, a.reserved, a.forfeited) < 0",
+    "min(a.remaining, a.amount, a.credited, a.refilled, a.spent, a.reserved, a.expired, a.forfeited - a.expired) < 0",
     "'an amount is below 0'",
   ],
-  [
-    `a.seal <> ${SEAL_SQL.replaceAll(/\b(number|unlimited|amount|period|generation)\b/g, "a.$1")}`,
-    "'the seal does not fit the refill and the generation'",
-  ],
+  [IS_UNSEALED, "'the seal does not fit the refill and the generation'"],
   [`a.reserved <> ${LEASED}`, `printf('reserved %d, and its leases hold %d', a.reserved, ${LEASED})`],
   ["a.unlimited = 1 AND a.remaining <> 0", "'unlimited, and has a balance'"],
   [
-    `k.id IS NOT NULL AND (a.unlimited = 0 AND a.period < ${ABANDONED}) <> (json_extract(k.body, '$.limited') IS NOT NULL)`,
+    `k.id IS NOT NULL AND (a.unlimited = 0 AND a.period <> ${ABANDONED}) <> (json_extract(k.body, '$.limited') IS NOT NULL)`,
     "'the key and its account differ about whether it is unlimited'",
   ],
   [

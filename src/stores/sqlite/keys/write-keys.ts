@@ -206,8 +206,9 @@ export function createKeyWriter(handle: Handle, references: ReferenceCache, acco
     } catch (error) {
       // Setting the balance is how a damaged account is repaired: it starts anew, by the refill of the row.
       if (!isKeystileError(error) || error.code !== "STORE_INVALID" || change.remaining === undefined) throw error;
-      const amount = row.refill?.amount ?? 0;
-      const { account } = applyChange(undefined, NO_LEASES, { refill: { amount }, ...change });
+      const { amount = 0, rollover } = row.refill ?? {};
+      const refill = { amount, ...(rollover !== undefined && { rollover }) };
+      const { account } = applyChange(undefined, NO_LEASES, { refill, ...change });
       accounts.dropLeases(n);
       accounts.replace(n, { ...account, generation: row.generation ?? 0 });
       return true;

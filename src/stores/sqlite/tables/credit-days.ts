@@ -6,11 +6,11 @@
  */
 import type { CreditDay, CreditDaysQuery } from "../../../contracts/outcomes.js";
 import type { Write } from "../../../contracts/store.js";
-import { DAY, toCreditDay, TOTALS } from "../../outcome-entries.js";
+import { DAY, toCreditDay, TOTALS, TOTALS_KEPT } from "../../outcome-entries.js";
 import { changed, type Handle, select } from "../connection/handle.js";
 import { given, one } from "./given.js";
 
-const SUMS = [...TOTALS, "balance"];
+const SUMS = [...TOTALS_KEPT, "balance"];
 const each = (write: (name: string) => string): string => SUMS.map(write).join(", ");
 
 /** Part of the file format. `external_id` is NULL where the account is nobody's from then on. */
@@ -21,7 +21,7 @@ export const CREATE_CREDIT_DAYS = `
     day INTEGER NOT NULL,
     workspace_id TEXT,
     external_id TEXT,
-    ${SUMS.map((name) => `${name} INTEGER NOT NULL`).join(",\n    ")},
+    ${[...TOTALS, "balance"].map((name) => `${name} INTEGER NOT NULL`).join(",\n    ")},
     PRIMARY KEY (account, seq),
     CHECK (credited + refilled + adjusted = spent + forfeited + balance)
   ) STRICT, WITHOUT ROWID;
@@ -72,9 +72,9 @@ export function createCreditDays(handle: Handle): CreditDays {
   const keepOne = handle.prepare(
     `${given("account", "day")}, owner AS (${OWNER}),
        last AS (SELECT * FROM keystile_credit_days WHERE account = ${one("account")} ORDER BY seq DESC LIMIT 1)
-     INSERT INTO keystile_credit_days (account, seq, day, workspace_id, external_id, ${SUMS.join(", ")})
+     INSERT INTO keystile_credit_days (account, seq, day, workspace_id, external_id, ${each((name) => name)})
        SELECT g.account, coalesce(l.seq + (l.day < g.day OR l.external_id IS NOT o.name), 1), max(g.day, coalesce(l.day, g.day)), o.ws, o.name,
-         ${TOTALS.map((name) => `coalesce(a.${name}, l.${name})`).join(", ")}, coalesce(a.remaining + a.reserved, l.balance)
+         ${TOTALS_KEPT.map((name) => `coalesce(a.${name}, l.${name})`).join(", ")}, coalesce(a.remaining + a.reserved, l.balance)
        FROM given g LEFT JOIN owner o LEFT JOIN last l LEFT JOIN keystile_accounts a ON a.number = g.account
        WHERE a.number IS NOT NULL OR l.external_id IS NOT NULL
      ON CONFLICT DO UPDATE SET ${each((name) => `${name} = excluded.${name}`)}`,
