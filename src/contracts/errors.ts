@@ -111,7 +111,7 @@ const CATALOGUE = {
  * - `RESERVATIONS_FULL`: from `reserve`: the balance has 1,000 open reservations, or as many credits in
  *   them as a number can hold; settle some. No credits were taken; rate-limit tokens may have been.
  * - `IDEMPOTENCY_FULL`: the store is full of idempotency keys, and the workspace has its share of them. No credits
- *   were taken; rate-limit tokens may have been.
+ *   were taken or changed; rate-limit tokens may have been taken.
  * - `LIMITER_UNAVAILABLE`: the limiter failed or timed out with `onLimiterFailure: "deny"`, or a memory limiter was
  *   closed.
  * - `STORE_BUSY`: other writers held the store, or kept changing what was to be written, for too long; try again. What

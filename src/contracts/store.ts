@@ -60,7 +60,9 @@
  *     has `maxRecords`, so is one of a workspace that has an equal share of them: `maxRecords` divided by the
  *     workspaces with records, this one included. One below its share, or without any, always has another. None is
  *     removed before it expires, and expired ones do not count. Calls in flight at once may pass a bound by one for
- *     each other workspace. Power `idempotency`.
+ *     each other workspace. A `write` with `once` is recorded likewise, in the step that makes it and only if it is
+ *     made: under a record that lasts it changes nothing and is `repeated` or a `mismatch`, and without space for
+ *     another, where nothing else refuses it, `full`. Power `idempotency`.
  * 24. `recordUses` sets `lastUsedAt` of keys and changes nothing else: no version, and no subscriber is notified. The
  *     latest time stays, ids that do not exist are ignored, and `write` and `insertKeys` ignore `lastUsedAt`. keystile
  *     passes at most 1,000 uses. Power `usage`.
@@ -641,6 +643,15 @@ export interface OnceRecord {
   /** Reserves the credits instead of spending them (clause 27). */
   readonly reservation?: ReservationRequest;
 }
+/** What `write` records of a change that was made under an idempotency key (clause 23). */
+export interface WriteOnce {
+  readonly record: Omit<OnceRecord, "reservation">;
+  readonly bounds: OnceBounds;
+  /** Unix time, milliseconds: records that have expired by then count as absent. */
+  readonly now: number;
+}
+/** Why a write under an idempotency key changed nothing (clause 23). */
+export type OnceRefusal = "repeated" | "mismatch" | "full";
 /** How many records a store may have. */
 export interface OnceBounds {
   /** Of all workspaces, ≥ 1; from there on only those below an equal share of them have more. */
@@ -819,9 +830,9 @@ export interface KeyCounts {
 /**
  * Outcome of a write (clause 13). `conflict`: read the rows again and retry. `taken`: another row has a name, a digest
  * or the new id; retrying would not help. It was made: `written`, or, if it has `credits`, the balance after it of each
- * row that has some, in order.
+ * row that has some, in order. {@link OnceRefusal} only where it has `once`.
  */
-export type WriteOutcome = "written" | "conflict" | "taken" | readonly WrittenBalance[];
+export type WriteOutcome = "written" | "conflict" | "taken" | OnceRefusal | readonly WrittenBalance[];
 /** A balance as a write left it: credits that others take meanwhile are not missing yet. */
 export interface WrittenBalance extends Pick<CountedBalance, "remaining"> {
   /** Credits that are leased or reserved, those of leases among them that expired and hold nothing in the store. */
@@ -1001,10 +1012,11 @@ export interface Store {
   /**
    * Stores and removes rows, all or nothing, in one durable step (clause 13).
    * @param entries of the audit trail, given only where the store keeps it (clause 25)
+   * @param once of a write with an idempotency key (clause 23); given only where the store has the power `idempotency`
    * @throws (or rejects with) KeystileError, of a store that looks: NOT_FOUND, the API of a key is not there; CONFLICT,
    * an API that is to be removed has keys
    */
-  write(writes: readonly Write[], entries?: readonly AuditEntry[]): MaybePromise<WriteOutcome>;
+  write(writes: readonly Write[], entries?: readonly AuditEntry[], once?: WriteOnce): MaybePromise<WriteOutcome>;
 
   /** A slice of a search (clause 29). Power `search`. */
   searchKeys?(search: KeySearch): MaybePromise<KeySlice>;

@@ -11,6 +11,18 @@ const MAX_LENGTH = 512;
 /** The header's name, as documents and problems write it. */
 export const IDEMPOTENCY_KEY = "Idempotency-Key";
 
+/** The header in the documents of an operation that takes it. @param effect what a repeat does not do, in words */
+export const documentKey = (effect: string) => ({
+  [IDEMPOTENCY_KEY]: {
+    type: "string" as const,
+    minLength: 1,
+    maxLength: MAX_LENGTH,
+    description:
+      'A structured-field string such as "8e03978e-40d5-43dd-bc93-6894a57f9324", with or without its quotes: a repeat ' +
+      `of the same key and body ${effect}.`,
+  },
+});
+
 /**
  * Refuses the header where it would be ignored: a repeat would act again, although its client says that it must not.
  * @param headers those that the operation documents

@@ -3,7 +3,7 @@ import type { AuditEntry } from "../contracts/audit.js";
 import type { Caller } from "../contracts/caller.js";
 import { isKeystileError, KeystileError } from "../contracts/errors.js";
 import type { StandardSchema } from "../contracts/standard-schema.js";
-import type { Store } from "../contracts/store.js";
+import type { Store, WriteOnce } from "../contracts/store.js";
 import { drop } from "../lib/callbacks.js";
 import { DEFAULT_WORKSPACE, guardClock } from "../lib/check-options.js";
 import type { EventQueue } from "../lib/event-queue.js";
@@ -36,6 +36,10 @@ export interface Context {
   readonly turns: Turns;
   /** Of this call. */
   readonly progress: Progress;
+  /** Of this call, as it was given; absent: none. */
+  readonly idempotencyKey?: unknown;
+  /** What the one write of this call records; absent: nothing. */
+  readonly once?: WriteOnce;
 }
 
 /** Options that all operations have; each is documented where a program gives it. */
@@ -68,6 +72,8 @@ export function createContext(given: Store, options: ContextOptions, audit: Audi
 /** What a call has done so far: `write.ts` notes it, and `operation.ts` tells it with what fails afterwards. */
 export interface Progress {
   hasWritten: boolean;
+  /** Its idempotency key was used before: nothing was written. */
+  isRepeated?: true;
 }
 
 /** What reading rows takes. */

@@ -4,12 +4,12 @@ import type { CreditChange, IdentityRow, Write } from "../contracts/store.js";
 import { periodOf } from "../credits/refill-calendar.js";
 import { refillOf } from "../lib/credits-source.js";
 import type { Mutable } from "../lib/mutable.js";
+import { adjustment } from "./adjustment.js";
 import { type Context, updateWithRetry } from "./context.js";
 import type { CreditPatch } from "./keys/credit-change.js";
-import { toChangedCredits } from "./keys/key-response.js";
+import { creditsNow, toChangedCredits } from "./keys/key-response.js";
 import { keysThatDrawOn, pagesOfKeys } from "./keys/keys-of-identity.js";
 import { changeBalanceOf, writeKey } from "./keys/update-key.js";
-import { operation } from "./operation.js";
 import { requireNamed } from "./rows.js";
 import { changedIdentityBalance } from "./schemas/credits.js";
 import { writeRows } from "./write.js";
@@ -18,7 +18,7 @@ import { writeRows } from "./write.js";
  * Sets, raises or lowers the balance that its keys share. Returns it as the change left it.
  * @throws KeystileError BAD_REQUEST, also for `increment` and `decrement` without credits · NOT_FOUND
  */
-export const updateIdentityCredits = operation(
+export const updateIdentityCredits = adjustment(
   "updateIdentityCredits",
   changedIdentityBalance,
   async (context, { identity, value = null, operation }) => {
@@ -35,6 +35,8 @@ export const updateIdentityCredits = operation(
     });
     return toChangedCredits(changed, value);
   },
+  async (context, { identity }) =>
+    creditsNow(context, "identities", await requireNamed(context, "identities", identity)),
 );
 
 const WITHOUT_CREDITS = {

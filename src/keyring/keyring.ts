@@ -7,6 +7,7 @@ import { callable, type Check, checkOptions, checkStore, word, workspace } from 
 import { STORE_GUARD_OPTIONS, type StoreGuardOptions } from "../lib/guards/guard-store.js";
 import { standardSchema } from "../lib/meta-schema.js";
 import type { MigrationAlgorithms } from "../lib/migration-hashes.js";
+import { adjustmentMethod, type AdjustmentOptions } from "./adjustment.js";
 import * as apis from "./apis.js";
 import { type Audited, type AuditOptions, PROGRAM_AUDIT_OPTIONS, programAudit } from "./audit.js";
 import { type Audit, createContext } from "./context.js";
@@ -150,10 +151,12 @@ export interface Keyring<Meta = JsonObject> {
   rerollKey(body: R.V2KeysRerollKeyRequestBody): Promise<A.V2KeysCreateKeyResponseData>;
   /**
    * Returns the balance after the change, which may include concurrent spends. Setting it voids what nodes have leased.
+   * @param options an idempotency key, so that a change that comes twice is made once
    * @throws KeystileError BAD_REQUEST at `body.operation` for `increment` and `decrement` on an unlimited key ·
-   *   NOT_FOUND
+   *   NOT_FOUND · IDEMPOTENCY_MISMATCH: the key was used with another body · IDEMPOTENCY_FULL · STORE_POWER_MISSING: the
+   *   store keeps no idempotency keys; TypeError for a key that is no string
    */
-  updateCredits(body: R.V2KeysUpdateCreditsRequestBody): Promise<A.KeyCredits>;
+  updateCredits(body: R.V2KeysUpdateCreditsRequestBody, options?: AdjustmentOptions): Promise<A.ChangedCredits>;
   /**
    * The record of a key by its text. An imported key is found by its text once it has verified, or from the start where
    * its hash is a SHA-256 of the whole key. A root key is NOT_FOUND.
@@ -232,9 +235,14 @@ export interface Keyring<Meta = JsonObject> {
   /**
    * Returns the balance that its keys share after the change, which may include concurrent spends. Setting it voids
    * what nodes have leased; taking it away, as `set` with null, makes the keys that drew on it unlimited.
-   * @throws KeystileError BAD_REQUEST at `body.operation` for `increment` and `decrement` without credits · NOT_FOUND
+   * @param options an idempotency key, so that a change that comes twice is made once
+   * @throws KeystileError BAD_REQUEST at `body.operation` for `increment` and `decrement` without credits · NOT_FOUND ·
+   *   of an idempotency key as `updateCredits`
    */
-  updateIdentityCredits(body: R.UpdateIdentityCreditsRequestBody): Promise<A.KeyCredits>;
+  updateIdentityCredits(
+    body: R.UpdateIdentityCreditsRequestBody,
+    options?: AdjustmentOptions,
+  ): Promise<A.ChangedCredits>;
   /**
    * Gives an identity or a key credits beside its balance, perhaps with an expiry, a refill and a place in the order in
    * which credits are spent. The same `grantId` again returns that grant and adds nothing, until 400 days after it
@@ -365,7 +373,7 @@ function methodsOf(context: RootKeyContext): Keyring {
     updateKey: method(updateKey),
     deleteKey: method(deleteKey),
     rerollKey: method(rerollKey),
-    updateCredits: method(updateCredits),
+    updateCredits: adjustmentMethod(context, updateCredits),
     whoami: method(whoami),
     addPermissions: method(grants.addPermissions),
     removePermissions: method(grants.removePermissions),
@@ -386,7 +394,7 @@ function methodsOf(context: RootKeyContext): Keyring {
     getIdentity: method(identities.getIdentity),
     listIdentities: method(identities.listIdentities),
     updateIdentity: method(identities.updateIdentity),
-    updateIdentityCredits: method(updateIdentityCredits),
+    updateIdentityCredits: adjustmentMethod(context, updateIdentityCredits),
     grantCredits: method(grantCredits),
     listGrants: method(listGrants),
     deleteIdentity: method(identities.deleteIdentity),

@@ -34,6 +34,7 @@ export function operation<C extends Context, B, T>(
  *
  * Why here: an error after the first write of an operation must not read as if nothing had been changed.
  * @param caller for whom; absent: the program itself
+ * @param idempotencyKey of an `adjustment`, not validated so far
  * @throws what `act` throws; once something was written, errors of the store and the like as `outcomeUnknown`
  */
 export async function runCall<C extends Context, T>(
@@ -41,10 +42,16 @@ export async function runCall<C extends Context, T>(
     context: shared,
     operation,
     caller,
-  }: { readonly context: C; readonly operation: string; readonly caller?: Caller | undefined },
+    idempotencyKey,
+  }: {
+    readonly context: C;
+    readonly operation: string;
+    readonly caller?: Caller | undefined;
+    readonly idempotencyKey?: unknown;
+  },
   act: (context: C) => Promise<T>,
 ): Promise<T> {
-  const context = { ...shared, operation, progress: { hasWritten: false } };
+  const context = { ...shared, operation, progress: { hasWritten: false }, idempotencyKey };
   try {
     if (caller === undefined) return await act(context);
     return await act({ ...context, caller, audit: { ...context.audit, actor: actorOf(caller) } });

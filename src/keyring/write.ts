@@ -7,10 +7,19 @@
 import type { AuditEntry } from "../contracts/audit.js";
 import { KeystileError } from "../contracts/errors.js";
 import { fieldsThat } from "../contracts/key-fields.js";
-import type { CreditChange, NewKey, Store, Write, WriteOutcome, WrittenBalance } from "../contracts/store.js";
+import type {
+  CreditChange,
+  NewKey,
+  OnceRefusal,
+  Store,
+  Write,
+  WriteOutcome,
+  WrittenBalance,
+} from "../contracts/store.js";
 import type { MaybePromise } from "../contracts/types.js";
 import { ownOnly } from "../lib/check-options.js";
 import { requirePower } from "../lib/guards/powers.js";
+import { full, mismatch } from "../lib/once.js";
 import { isThenable } from "../lib/thenable.js";
 import { type Context, updateWithRetry } from "./context.js";
 
@@ -48,24 +57,38 @@ export function taken(what: string): KeystileError {
   return new KeystileError("CONFLICT", `${what} exists already`);
 }
 
+/** Outcome of {@link write}. */
+export type Written = Exclude<WriteOutcome, OnceRefusal>;
+
 /**
  * `write` of the store (store clause 13), and the entry of what was written. Writes that change nothing are neither
- * made nor recorded: the answer is `written`. Notes in the context that something was written.
+ * made nor recorded, unless they are under an idempotency key: the answer is `written`. Notes in the context that
+ * something was written, or that it was before: then the answer is `written` too.
+ * @throws KeystileError IDEMPOTENCY_MISMATCH · IDEMPOTENCY_FULL
  */
-export async function write(context: Context, writes: readonly Write[]): Promise<WriteOutcome> {
-  const { unaudited, audit } = context;
+export async function write(context: Context, writes: readonly Write[]): Promise<Written> {
+  const { unaudited, audit, once } = context;
   requireRollover(context, writes);
   const fields = new Set<string>();
   const changing: Write[] = [];
   for (const write of writes) if (await addChanges(unaudited, write, fields)) changing.push(write);
   // A change of credits by 0 counts due refills and returns expired reserves.
-  if (changing.length === 0 && !writes.some((write) => "credits" in write)) return "written";
+  if (changing.length === 0 && once === undefined && !writes.some((write) => "credits" in write)) return "written";
   const isKept = unaudited.powers.audit === true;
   const isTold = changing.length > 0 && (audit.queue !== undefined || isKept);
   const entry = isTold && describe(context, { ...touched(changing), fields: [...fields].sort() });
   // All of them, where one changes something: the others guard the versions of their rows.
-  const outcome = await (isKept && entry ? unaudited.write(writes, [entry]) : unaudited.write(writes));
+  const entries = isKept && entry ? [entry] : undefined;
+  const outcome = await (once === undefined
+    ? unaudited.write(writes, entries)
+    : unaudited.write(writes, entries, once));
   if (outcome === "conflict" || outcome === "taken") return outcome;
+  if (outcome === "mismatch") throw mismatch();
+  if (outcome === "full") throw full();
+  if (outcome === "repeated") {
+    context.progress.isRepeated = true;
+    return "written";
+  }
   context.progress.hasWritten = true;
   if (entry) audit.queue?.emit(entry);
   return outcome;

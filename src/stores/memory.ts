@@ -62,7 +62,7 @@ import { createMemoryCreditDays, type Owner } from "./memory-credit-days.js";
 import { createMemoryOutcomes } from "./memory-outcomes.js";
 import { listed, nameOf, uniqueOf } from "./row-names.js";
 import { SortedIds } from "./sorted-ids.js";
-import { bodyAt, spendOnce } from "./spend-once.js";
+import { assertRecord, bodyAt, knownAs, makeSpaceFor, spendOnce } from "./spend-once.js";
 
 const POWERS: StorePowers = Object.freeze({
   leases: true,
@@ -275,15 +275,18 @@ export function memoryStore(): Store {
       notify(digests);
       return inserted;
     },
-    write(writes, entries = []) {
-      const refusal = refusalOf(state, writes);
+    write(writes, entries = [], once) {
+      if (once !== undefined) assertRecord(once.record);
+      const refusal = (once && knownAs(recorded, once)) ?? refusalOf(state, writes);
       if (refusal !== undefined) return refusal;
+      if (once !== undefined && !makeSpaceFor(recorded, once)) return "full";
       const changes = writes.flatMap((write) => changesOf(state, write));
       const at = timeOfWrites(writes, entries) ?? Date.now();
       const before = hasCounted() ? writes.flatMap((write) => accountsOfWrite(state, write)) : [];
       creditDays.keep(before, at);
       for (const write of writes) apply(state, write);
       if (hasCounted()) creditDays.keep([...before, ...writes.flatMap((write) => accountsOfWrite(state, write))], at);
+      if (once !== undefined) recorded.add(once.record);
       entries.forEach(record);
       notify(changes);
       const changed = writes.filter(isCreditWrite).map((write) => state.accounts.get(refOf(state, write)) as Account);

@@ -1,5 +1,5 @@
-/** A spend under an idempotency key: what every store does inside its transaction. Store clause 23. */
-import type { OnceBounds, OnceRecord, OnceSpend, Spend } from "../contracts/store.js";
+/** Spends and writes under an idempotency key: what every store does inside its transaction. Store clause 23. */
+import type { OnceBounds, OnceRecord, OnceSpend, Spend, WriteOnce } from "../contracts/store.js";
 
 /** Expired records that one write removes of all, and where the share is used up as many of the workspace. */
 export const EXPIRED_PER_WRITE = 8;
@@ -33,14 +33,27 @@ export function spendOnce(
   bounds: OnceBounds,
 ): OnceSpend {
   assertRecord(record);
-  const known = table.find(record.id);
-  if (known !== undefined && known.until > now)
-    return known.body === record.body ? withSpend("repeated", spend(0)) : { outcome: "mismatch" };
-  if (known !== undefined) table.remove(record.id);
-  if (!table.makeSpace(record.workspaceId, now, bounds)) return { outcome: "full" };
+  const once = { record, bounds, now };
+  const known = knownAs(table, once);
+  if (known !== undefined) return known === "repeated" ? withSpend(known, spend(0)) : { outcome: known };
+  if (!makeSpaceFor(table, once)) return { outcome: "full" };
   const spent = spend(cost);
   if (spent?.ok === true) table.add(record);
   return withSpend("done", spent);
+}
+
+/** What a call is if the table has a record of it that lasts; `undefined`: it is new. */
+export function knownAs(table: OnceTable, { record, now }: WriteOnce): "repeated" | "mismatch" | undefined {
+  const body = bodyAt(table.find(record.id), now);
+  if (body === undefined) return undefined;
+  return body === record.body ? "repeated" : "mismatch";
+}
+
+/** Makes space for the record of a new call. @returns false: the store has none for its workspace */
+export function makeSpaceFor(table: OnceTable, { record, bounds, now }: WriteOnce): boolean {
+  // One that has expired: a new one takes its place.
+  if (table.find(record.id) !== undefined) table.remove(record.id);
+  return table.makeSpace(record.workspaceId, now, bounds);
 }
 
 /**
@@ -67,7 +80,7 @@ export function bodyAt(record: Pick<OnceRecord, "body" | "until"> | undefined, n
 }
 
 /** @throws RangeError: `until` is not an integer, which a database driver would bind as something else */
-export function assertRecord({ until }: OnceRecord): void {
+export function assertRecord({ until }: Pick<OnceRecord, "until">): void {
   if (!Number.isSafeInteger(until)) throw new RangeError("record.until must be an integer of at most 2^53 - 1");
 }
 

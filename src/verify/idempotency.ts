@@ -8,14 +8,13 @@
  * taken once.
  */
 import type { Caller } from "../contracts/caller.js";
-import { badRequest, KeystileError } from "../contracts/errors.js";
+import { KeystileError } from "../contracts/errors.js";
 import type { OnceBounds, OnceRecord, Spend, Store } from "../contracts/store.js";
 import type { MaybePromise } from "../contracts/types.js";
 import { RESERVATION } from "../credits/account.js";
 import type { Spender, SpendTarget } from "../credits/spender.js";
 import { type Check, checkOptions, integer } from "../lib/check-options.js";
-import { requirePower } from "../lib/guards/powers.js";
-import { keyedDigest } from "../lib/hash.js";
+import { createSigner, full, mismatch, scopeOf } from "../lib/once.js";
 import { requestOf, type VerificationRequest } from "./request.js";
 
 /** Options of calls with an idempotency key. */
@@ -35,9 +34,6 @@ export interface IdempotencyOptions {
 
 const DAY = 86_400_000;
 const RECORDS = 1_000_000;
-/** A structured-field string has these characters; 255 are enough for any id. */
-const IDEMPOTENCY_KEY = /^[ -~]{1,255}$/;
-const MAX_CALLER_LENGTH = 1_024;
 
 /** The check of {@link IdempotencyOptions}. */
 export const IDEMPOTENCY_OPTIONS: Check = (value, path) => {
@@ -98,21 +94,12 @@ export function createIdempotency(store: Store, spender: Spender, options: Idemp
   const bounds: OnceBounds = Object.freeze({ maxRecords: records, maxPerWorkspace: recordsPerWorkspace });
   /** Digests of the bodies of calls in flight, by the id of their record. */
   const inFlight = new Map<string, string>();
-  let secret: string | undefined;
-  const signer = async () => {
-    const known = (secret ??= await store.readSecret("idempotency"));
-    return (text: string) => keyedDigest(known, text);
-  };
+  const signer = createSigner(store);
   const digest = async (text: string): Promise<string> => (await signer())(text);
 
   return {
     signer,
-    scopeOf(idempotencyKey, caller) {
-      if (typeof idempotencyKey !== "string") throw new TypeError("context.idempotencyKey must be a string");
-      if (!IDEMPOTENCY_KEY.test(idempotencyKey)) throw malformed();
-      requirePower(store, "idempotency", "context.idempotencyKey");
-      return JSON.stringify([idempotencyKey, caller === undefined ? null : identify(caller)]);
-    },
+    scopeOf: (idempotencyKey, caller) => scopeOf(store, idempotencyKey, caller, "context.idempotencyKey"),
     async begin(scope, workspaceId, call) {
       const { now, context } = call;
       const { timeout } = context;
@@ -147,33 +134,8 @@ export function createIdempotency(store: Store, spender: Spender, options: Idemp
   };
 }
 
-/** @throws TypeError: the caller has no `id` that tells it from others of its workspace, or `kind` is not text */
-function identify({ kind, id }: Caller): readonly unknown[] {
-  if (typeof id !== "string" || id.length < 1 || id.length > MAX_CALLER_LENGTH)
-    throw new TypeError("context.caller.id must be a string of 1 to 1024 characters where there is an idempotency key");
-  if (kind !== undefined && typeof kind !== "string") throw new TypeError("context.caller.kind must be a string");
-  return [kind ?? null, id];
-}
-
-const malformed = (): KeystileError =>
-  badRequest([
-    { location: "idempotencyKey", message: "must be 1 to 255 characters of printable ASCII", fix: "send a UUID" },
-  ]);
-
 const stillInFlight = (): KeystileError =>
   new KeystileError(
     "IDEMPOTENCY_IN_FLIGHT",
     "a call with this idempotency key has not ended yet; repeat yours once it has",
-  );
-
-const mismatch = (): KeystileError =>
-  new KeystileError(
-    "IDEMPOTENCY_MISMATCH",
-    "the idempotency key was used with another body; take a new one for a new request",
-  );
-
-const full = (): KeystileError =>
-  new KeystileError(
-    "IDEMPOTENCY_FULL",
-    "the workspace has used up its share of the space for idempotency keys; try again later, or without a key",
   );

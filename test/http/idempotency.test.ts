@@ -1,4 +1,4 @@
-/** The header `Idempotency-Key` of `keys.verifyKey`: its forms, its errors, and whose key it is. */
+/** The header `Idempotency-Key`: its forms, its errors, whose key it is, and which operations take it. */
 import { describe, expect, it } from "vitest";
 import { readIdempotencyKey } from "../../src/http/idempotency-key.js";
 import { OPERATIONS } from "../../src/http/operations/index.js";
@@ -62,10 +62,9 @@ describe.each(HOSTS)("Idempotency-Key where it is not taken: %s", (host) => {
       expect([name, status, locations.includes(LOCATION)]).toEqual([name, 400, !(LOCATION.slice(8) in documented)]);
       if (!locations.includes(LOCATION)) taking.push(name);
     }
-    expect(taking).toEqual(["keys.verifyKey"]);
-    for (const _ of [1, 2])
-      expect((await ask("keys.updateCredits", { keyId, operation: "increment", value: 10 })).status).toBe(400);
-    expect((await keyring.getKey({ keyId })).credits?.remaining).toBe(10);
+    expect(taking.sort()).toEqual(["identities.updateCredits", "keys.updateCredits", "keys.verifyKey"]);
+    for (const _ of [1, 2]) expect((await ask("keys.updateKey", { keyId, name: "n" })).status).toBe(400);
+    expect((await keyring.getKey({ keyId })).name).toBeUndefined();
     await close();
   });
 
@@ -78,6 +77,35 @@ describe.each(HOSTS)("Idempotency-Key where it is not taken: %s", (host) => {
       return (await send("/v2/keys.updateCredits", { method: "POST", headers, body: "{}" })).status;
     };
     expect([await statusOf("root_unknown"), await statusOf(key)]).toEqual([401, 403]);
+    await close();
+  });
+});
+
+describe.each(HOSTS)("Idempotency-Key of changes of credits: %s", (host) => {
+  it("a repeat changes nothing and says so, another body is a 422, and each root key has its own", async () => {
+    const { send, authorization, create, keyring, close } = await world({ host });
+    const { keyId } = await create({ credits: { remaining: 10 } });
+    await keyring.createIdentity({ externalId: "ada", credits: { remaining: 10 } });
+    const { key: other } = await keyring.createRootKey({ permissions: ["api.*.update_key", "api.*.read_api"] });
+    const add = { operation: "increment", value: 5 };
+    const ask = async (name: string, body: object, header = `"${UUID}"`, credential = authorization) => {
+      const headers = { ...JSON_TYPE, authorization: credential, "idempotency-key": header };
+      const answer = await send(`/v2/${name}`, { method: "POST", headers, body: JSON.stringify(body) });
+      return [answer.status, answer.body.data ?? answer.body.error.type.split("/").at(-1)] as const;
+    };
+    const change = { keyId, ...add };
+    expect(await ask("keys.updateCredits", change)).toEqual([200, { remaining: 15 }]);
+    for (const header of [UUID, `"${UUID}"`])
+      expect(await ask("keys.updateCredits", change, header)).toEqual([200, { remaining: 15, repeated: true }]);
+    expect(await ask("keys.updateCredits", { ...change, value: 6 })).toEqual([422, "idempotency_mismatch"]);
+    expect(await ask("identities.updateCredits", { identity: "ada", ...add })).toEqual([422, "idempotency_mismatch"]);
+    expect((await ask("keys.updateCredits", change, '"a", "b"'))[0]).toBe(400);
+    expect(await ask("keys.updateCredits", change, UUID, `Bearer ${other}`)).toEqual([200, { remaining: 20 }]);
+    // The program is not a root key either.
+    expect(await keyring.updateCredits(change as never, { idempotencyKey: UUID })).toEqual({ remaining: 25 });
+    const identities = () => ask("identities.updateCredits", { identity: "ada", ...add }, "second");
+    expect(await identities()).toEqual([200, { remaining: 15 }]);
+    expect(await identities()).toEqual([200, { remaining: 15, repeated: true }]);
     await close();
   });
 });

@@ -133,6 +133,7 @@ const FIELDS: Readonly<Record<string, Field>> = {
   },
   refusal: { text: "The code otherwise: that of the first check that fails.", sample: "EXPIRED" },
   remaining: { text: "What is left: tokens of a rate limit, or credits (null: unlimited).", sample: 99 },
+  repeated: { text: "The idempotency key was used before: nothing was changed, and this is how things stand." },
   rerolledFrom: { text: "The key that it replaced.", sample: "key_9mKp2XwZ" },
   rerolledTo: { text: "The key that replaced it.", sample: "key_9mKp2XwZ" },
   reserved: { text: "Credits that nodes or reservations have set aside.", sample: 1 },

@@ -6,7 +6,7 @@ import { grantOf, grantsOf } from "../../keyring/schemas/grants.js";
 import type { V2IdentitiesCreateIdentityResponseData } from "../../keyring/schemas/responses.js";
 import { onAll, onNamed } from "./access.js";
 import { byExternalIds, group } from "./operation.js";
-import { credits, empty, grantList, identity, newGrant, object, text } from "./responses.js";
+import { changedCredits, empty, grantList, identity, newGrant, object, text } from "./responses.js";
 import { toWireCredits, toWireIdentity } from "./wire-key.js";
 
 const define = group("identities", ({ keyring }) => keyring);
@@ -56,7 +56,7 @@ export const identityOperations = [
   }),
   define(updateCredits, {
     summary: "Sets, raises or lowers the credits that an identity's keys share, and returns the balance.",
-    answer: credits,
+    answer: changedCredits,
     access: onIdentity("update_identity"),
     show: toWireCredits,
   }),

@@ -13,7 +13,7 @@ import { onKey, onKeyspace, onKeyText } from "./access.js";
 import { naming, onReplacedKey, requireGivable } from "./delegation.js";
 import { countedKeys, foundKeys, keysOfApi } from "./list-keys.js";
 import { byExternalIds, group } from "./operation.js";
-import { arrayOf, credits, empty, grantList, newGrant, object, text, texts } from "./responses.js";
+import { arrayOf, changedCredits, empty, grantList, newGrant, object, text, texts } from "./responses.js";
 import { key, toWireCredits, toWireKey, wholeKey } from "./wire-key.js";
 
 const define = group("keys", ({ keyring }) => keyring);
@@ -57,7 +57,7 @@ export const keyOperations = [
   ),
   define(updateCredits, {
     summary: "Sets, raises or lowers the credits of a key, and returns the balance.",
-    answer: credits,
+    answer: changedCredits,
     access: onKey("update_key"),
     show: toWireCredits,
   }),

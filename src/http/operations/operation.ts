@@ -10,6 +10,7 @@ import { anyExternalId, externalId } from "../../keyring/schemas/primitives.js";
 import type { Verifier } from "../../verify/verifier.js";
 import { type Access, type AccessContext, type Asked, requireAnyGrant } from "./access.js";
 import { explain } from "./fields.js";
+import { documentKey, readIdempotencyKey } from "../idempotency-key.js";
 import type { BodyShape } from "../long-json.js";
 import { bodyBytesOf, bodyShapeOf } from "./largest-body.js";
 
@@ -99,7 +100,7 @@ export function byExternalIds<B>(schemaOf: (externalId: Schema<string>) => Schem
 }
 
 /** An operation, which may accept other requests over HTTP than in the library. */
-type Declared<C, B, T> = { readonly name: string; readonly act: Act<C, B, T> } & (
+type Declared<C, B, T> = { readonly name: string; readonly act: Act<C, B, T>; readonly takesKey?: true } & (
   { readonly schema: Schema<B> } | { readonly reading: Reading<B> }
 );
 
@@ -149,23 +150,29 @@ export function describe(
   };
 }
 
+/** What the documents say of an operation that honours an idempotency key. */
+const KEYED = { headers: documentKey("changes nothing again, for 30 days"), statuses: [404, 422] };
+
 /**
  * Declares operations of a group.
  * @param contextIn what they work with, of the services of a workspace
  */
 export function group<C extends Context>(groupName: string, contextIn: (services: Services) => C) {
   return <B, T>(operation: Declared<C, B, T>, definition: Definition<B, T>): Operation => {
-    const { name, act } = operation;
+    const { name, act, takesKey } = operation;
     const { access, show } = definition;
     const { request, read } = "reading" in operation ? operation.reading : bySchema(operation.schema);
     return {
       ...describe(`${groupName}.${name}`, request, definition),
+      ...(takesKey && KEYED),
       validate: (body, externalIds = "specified") => void read(body, externalIds),
-      async perform(services, { caller, body, isWhole }) {
+      async perform(services, { caller, body, header, isWhole }) {
         requireAnyGrant(access, caller);
         const request = read(body, services.externalIds);
+        const sent = takesKey && header("idempotency-key");
+        const idempotencyKey = sent === undefined ? undefined : readIdempotencyKey(sent);
         await access.allow(services, caller, request);
-        const call = { context: contextIn(services), operation: name, caller };
+        const call = { context: contextIn(services), operation: name, caller, idempotencyKey };
         const result = await runCall(call, (context) => act(context, request));
         return show === undefined || isWhole === true ? result : show(result);
       },

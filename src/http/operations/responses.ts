@@ -73,18 +73,22 @@ const refill = object<Extract<Refill, { readonly interval: "daily" }>>(
   { interval: { type: "string", enum: ["hourly", "daily", "weekly", "monthly"] }, amount: integer(1) },
   { refillDay: integer(1, 31), timeZone: text, rollover: integer(0) },
 );
-/** `remaining` is null for an unlimited key. */
-export const credits = object<A.WireCredits>(
-  { remaining: { ...integer(0), type: ["integer", "null"] } },
-  {
-    refill,
-    invalid: {
-      type: "boolean",
-      enum: [true],
-      description: "The credits of the key do not add up, and cannot be spent until its balance is set.",
-    },
+const balance = { remaining: { ...integer(0), type: ["integer", "null"] } } as const;
+const ofBalance = {
+  refill,
+  invalid: {
+    type: "boolean",
+    enum: [true],
+    description: "The credits of the key do not add up, and cannot be spent until its balance is set.",
   },
-);
+} as const;
+/** `remaining` is null for an unlimited key. */
+export const credits = object<A.WireCredits>(balance, ofBalance);
+/** The same after a change. */
+export const changedCredits = object<Omit<A.ChangedCredits, "reserved">>(balance, {
+  ...ofBalance,
+  repeated: { ...flag, enum: [true] },
+});
 
 /** A new grant, or the one under the same id. */
 export const newGrant = object<A.GrantCreditsData>(

@@ -2,7 +2,7 @@
 import type { V2KeysVerifyKeyResponseData, VerificationCode, VerifyKeyRatelimitData } from "../../contracts/types.js";
 import { compileQuery } from "../../access/permission-query.js";
 import { readRequest, REQUEST_SCHEMA } from "../../verify/request.js";
-import { IDEMPOTENCY_KEY, readIdempotencyKey } from "../idempotency-key.js";
+import { documentKey, readIdempotencyKey } from "../idempotency-key.js";
 import { keyForms, requireAnyGrant } from "./access.js";
 import { describe, type Operation } from "./operation.js";
 import { arrayOf, flag, free, integer, limit, object, owner, text, texts, time } from "./responses.js";
@@ -52,16 +52,7 @@ export const verifyKey: Operation = {
     access,
     statuses: [404, 409, 422],
   }),
-  headers: {
-    [IDEMPOTENCY_KEY]: {
-      type: "string",
-      minLength: 1,
-      maxLength: 512,
-      description:
-        'A structured-field string such as "8e03978e-40d5-43dd-bc93-6894a57f9324", with or without its quotes: a repeat ' +
-        "of the same key and body takes no credits or tokens again, for a day unless the service says otherwise.",
-    },
-  },
+  headers: documentKey("takes no credits or tokens again, for a day unless the service says otherwise"),
   validate(body) {
     const { permissions } = readRequest(body);
     if (permissions !== undefined) compileQuery(permissions);

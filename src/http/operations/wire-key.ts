@@ -3,7 +3,7 @@
  * of a response.
  */
 import { KEY_STATES } from "../../lib/key-state.js";
-import type { IdentityData, KeyCredits, KeyResponseData, WireCredits } from "../../keyring/schemas/responses.js";
+import type { IdentityData, KeyCredits, KeyResponseData } from "../../keyring/schemas/responses.js";
 import {
   arrayOf,
   credits,
@@ -73,7 +73,7 @@ export function toWireIdentity({ credits: _, ...identity }: IdentityData): Omit<
   return identity;
 }
 
-export function toWireCredits({ reserved, granted, ...credits }: KeyCredits): WireCredits {
+export function toWireCredits<T extends KeyCredits>({ reserved, granted, ...credits }: T): Omit<T, "reserved" | "granted"> {
   return credits;
 }
 

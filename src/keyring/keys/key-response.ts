@@ -191,6 +191,15 @@ export async function readCredits<T extends "keys" | "identities">(
   });
 }
 
+/** {@link readCredits} of one row, as of now. */
+export async function creditsNow<T extends "keys" | "identities">(
+  context: Context,
+  table: T,
+  row: Rows[T],
+): Promise<KeyCredits> {
+  return (await readCredits(context, table, [row], context.clock()))[0] as KeyCredits;
+}
+
 /** A balance, and the refill that its row had when it was read. */
 export interface ReadAccount {
   readonly refill: Refill | undefined;

@@ -2,9 +2,10 @@
 import { badRequest } from "../../contracts/errors.js";
 import { periodOf } from "../../credits/refill-calendar.js";
 import { refillOf } from "../../lib/credits-source.js";
-import { operation } from "../operation.js";
+import { adjustment } from "../adjustment.js";
+import { requireKey } from "../rows.js";
 import { changedKeyBalance } from "../schemas/credits.js";
-import { toChangedCredits } from "./key-response.js";
+import { creditsNow, toChangedCredits } from "./key-response.js";
 import { changeBalance, changeKey } from "./update-key.js";
 
 /**
@@ -12,7 +13,7 @@ import { changeBalance, changeKey } from "./update-key.js";
  * the change left it.
  * @throws KeystileError BAD_REQUEST, also for `increment` and `decrement` on an unlimited key · NOT_FOUND
  */
-export const updateCredits = operation(
+export const updateCredits = adjustment(
   "updateCredits",
   changedKeyBalance,
   async (context, { keyId, value = null, operation }) => {
@@ -24,6 +25,7 @@ export const updateCredits = operation(
     });
     return toChangedCredits(changed, value);
   },
+  async (context, { keyId }) => creditsNow(context, "keys", await requireKey(context, keyId)),
 );
 
 const UNLIMITED = {

@@ -107,6 +107,12 @@ export interface KeyCredits extends WireCredits {
   readonly granted?: number;
 }
 
+/** Credits as a change left them. */
+export interface ChangedCredits extends KeyCredits {
+  /** The idempotency key was used before: nothing was changed, and these are the credits as they stand. Absent: no. */
+  readonly repeated?: true;
+}
+
 /**
  * A key as the library shows it; a property that does not apply is not there. HTTP shows all but `apiId`, `state`,
  * `creditsFrom`, `ownerCredits`, `rerolledFrom`, `rerolledTo`, `credits.reserved` and `credits.granted`.

@@ -16,6 +16,7 @@ import { isFoundWithKeys } from "../../contracts/row-changes.js";
 import { isThenable } from "../thenable.js";
 import { createDeadline, type Deadline } from "./deadline.js";
 import {
+  lacking as lackingPower,
   readPowers,
   withoutAnalytics,
   withoutAudit,
@@ -81,10 +82,11 @@ const rootKey = always(optional(rows.rootKeys));
 const spendResult = always(optional(spend));
 const drawResult = always(optional(draw));
 /** Of a write: what it left of each balance that it changed, or why it was not made. */
-const outcome: Guard["reader"] = ([writes]) => {
+const outcome: Guard["reader"] = ([writes, , once]) => {
   const changed = (writes as readonly Write[]).filter(isCreditWrite);
-  if (changed.length === 0) return oneOf("written", "conflict", "taken");
-  const [refusal, balances] = [oneOf("conflict", "taken"), eachOf(changed, writtenBalance)];
+  const refusals = ["conflict", "taken", ...(once === undefined ? [] : ["repeated", "mismatch", "full"])];
+  if (changed.length === 0) return oneOf("written", ...refusals);
+  const [refusal, balances] = [oneOf(...refusals), eachOf(changed, writtenBalance)];
   return (value) => (typeof value === "string" ? refusal(value) : balances(value));
 };
 
@@ -154,12 +156,20 @@ export function guardStore(store: Store, timeout = DEFAULT_TIMEOUT): Store {
   const lacking = {
     ...(!powers.leases && withoutLeases),
     ...(powers.reservations !== true && withoutReservations),
-    ...(!powers.idempotency && withoutIdempotency),
+    ...(!powers.idempotency && { ...withoutIdempotency, write: refusingOnce(guards.write) }),
     ...(!powers.usage && withoutUsage),
     ...(powers.audit !== true && withoutAudit),
     ...(powers.analytics !== true && withoutAnalytics),
   };
   return trust({ powers, ...guards, ...lacking, subscribe, close });
+}
+
+/** Of a store that would ignore it: the write would be made again each time. */
+function refusingOnce(write: Store["write"]): Store["write"] {
+  return (writes, entries, once) => {
+    if (once !== undefined) throw lackingPower("idempotency", "write with once");
+    return write(writes, entries);
+  };
 }
 
 function guarded(

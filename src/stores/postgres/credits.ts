@@ -13,6 +13,7 @@ import type {
   OnceBounds,
   OnceRecord,
   OnceSpend,
+  WriteOnce,
   Settlement,
   Spend,
   SettleRequest,
@@ -196,7 +197,7 @@ export function createCredits(session: Session, { schema, durability, timeout }:
       assertRecord(record);
       const { reservation } = record;
       if (reservation !== undefined) assertReservation(reservation);
-      const call = { cost, period, ...onceFields(record, bounds, now) };
+      const call = { cost, period, ...onceFields({ record, bounds, now }) };
       const reserve = reservation && { reserve: reservation.id, reserveUntil: reservation.until };
       return once({ ...call, ...reserve, ...(ref !== undefined && { n: typeof ref === "number" ? ref : 0 }) });
     },
@@ -238,7 +239,7 @@ export function createCredits(session: Session, { schema, durability, timeout }:
           wallet.map(({ ref, period, expires = null }) => [ref as number, period, expires]),
         ),
         ...{ cost, now, id, until },
-        ...(record !== undefined && bounds !== undefined && { once: onceFields(record, bounds, now) }),
+        ...(record !== undefined && bounds !== undefined && { once: onceFields({ record, bounds, now }) }),
       });
     },
     async settleWallets(wallets: readonly (readonly KeyRef[])[], { id, spent, now }: SettleRequest) {
@@ -271,7 +272,7 @@ export function createCredits(session: Session, { schema, durability, timeout }:
 }
 
 /** What `spend_once_v1` reads of a call besides its account and its cost. */
-function onceFields({ id, workspaceId, body, until }: OnceRecord, bounds: OnceBounds, now: number) {
+export function onceFields({ record: { id, workspaceId, body, until }, bounds, now }: WriteOnce) {
   return { now, id, ws: workspaceId, body, until, most: bounds.maxRecords, share: bounds.maxPerWorkspace };
 }
 

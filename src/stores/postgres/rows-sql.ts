@@ -37,6 +37,34 @@ BEGIN
 END $f$;
 `;
 
+/**
+ * The step that makes `write_v3`: `write_v2` under an idempotency key. Locks id, accounts and counts in this order, as
+ * `once_group_v1` does.
+ */
+export const WRITE_ONCE = {
+  // once: {id, ws, body, until, now, most, share}, as of spend_once_v1, which records it.
+  up: (s: string): string => `
+CREATE FUNCTION ${s}.write_v3(mode text, writes text, entries text, most bigint, once text) RETURNS text LANGUAGE plpgsql AS $f$
+DECLARE o jsonb := once::jsonb; known text; written text;
+BEGIN
+  -- Two calls under one id: the second waits, and finds the record of the first.
+  PERFORM pg_advisory_xact_lock(hashtextextended(o ->> 'id', 7235926));
+  SELECT i.body INTO known FROM ${s}.idempotency i WHERE i.id = o ->> 'id' AND i.expires > (o ->> 'now')::bigint;
+  IF FOUND THEN
+    RETURN jsonb_build_object('outcome', CASE WHEN known = o ->> 'body' THEN 'repeated' ELSE 'mismatch' END)::text;
+  END IF;
+  written := ${s}.write_v2(mode, writes, entries, most);
+  IF written::jsonb ->> 'outcome' = 'written' AND ${s}.spend_once_v1(mode, once)::jsonb ->> 'outcome' <> 'done' THEN
+    RAISE EXCEPTION 'no space for another record' USING ERRCODE = 'KS012';
+  END IF;
+  RETURN written;
+EXCEPTION WHEN SQLSTATE 'KS012' THEN RETURN '{"outcome":"full"}';
+END $f$;
+`,
+  down: (s: string): string => `DROP FUNCTION ${s}.write_v3(text, text, text, bigint, text);`,
+  refuses: {},
+};
+
 /** The statements that make the functions. @param s the schema, quoted */
 export const rowFunctions = (s: string): string => `
 CREATE FUNCTION ${s}.audit_v1(entries jsonb, most bigint) RETURNS void LANGUAGE plpgsql AS $f$

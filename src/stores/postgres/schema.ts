@@ -1,7 +1,7 @@
 /** The schema of the database: one script that may run any number of times, from any number of nodes at once. */
 import { ABANDONED, MAX_BALANCE } from "../../credits/account.js";
 import { creditFunctions } from "./credits-sql.js";
-import { rowFunctions, writtenBalances } from "./rows-sql.js";
+import { rowFunctions, WRITE_ONCE, writtenBalances } from "./rows-sql.js";
 import { groupFunctions } from "./groups-sql.js";
 import { outcomeTables, REMOVE_UNNAMED } from "./outcomes-sql.js";
 import { alertTables } from "./alerts.js";
@@ -254,6 +254,7 @@ export const STEPS: readonly (((s: string) => string) | Step)[] = [
   OWNER_STATES,
   GRANTS,
   refills((s, isNow) => (isNow ? withExpired : withSuccessor)(s)),
+  WRITE_ONCE,
 ];
 
 /** What {@link setUpScript} makes. A store works with this version alone. */

@@ -2,14 +2,25 @@
 import type { AuditEntry } from "../../contracts/audit.js";
 import { isKeystileError, KeystileError } from "../../contracts/errors.js";
 import { timeOfWrites } from "../../contracts/row-changes.js";
-import type { KeyUse, NewKey, Store, StorePowers, Table, Write, WrittenBalance } from "../../contracts/store.js";
+import type {
+  KeyUse,
+  NewKey,
+  OnceRefusal,
+  Store,
+  StorePowers,
+  Table,
+  Write,
+  WriteOnce,
+  WrittenBalance,
+} from "../../contracts/store.js";
 import { withoutAudit } from "../../lib/guards/powers.js";
 import { trust } from "../../lib/guards/trusted.js";
+import { assertRecord } from "../spend-once.js";
 import { createAlertStore } from "./alerts.js";
 import { Changes } from "./changes.js";
 import { createSession, type PostgresClient, type Statement, writing } from "./client.js";
 import { createAuditReader } from "./read-audit.js";
-import { createCredits } from "./credits.js";
+import { createCredits, onceFields } from "./credits.js";
 import { createEntities, encodeEntityWrite } from "./entities.js";
 import { createKeys, encodeKeyRow } from "./keys.js";
 import { type PostgresStoreOptions, readOptions } from "./options.js";
@@ -44,7 +55,7 @@ const MAX_NOTIFIED_DIGESTS = 16;
 
 /** What a function returns that changes rows. */
 interface Written {
-  readonly outcome: "written" | "conflict" | "taken";
+  readonly outcome: "written" | "conflict" | "taken" | OnceRefusal;
   readonly balances?: readonly WrittenBalance[] | null;
   readonly xid?: string;
   readonly changes?: readonly string[];
@@ -93,6 +104,7 @@ export function postgresStore(client: PostgresClient, options: PostgresStoreOpti
   const alerts = createAlertStore(session, schema, lockMs);
   const change = (call: string): Statement => writing(`${schema}.${call}`, lockMs);
   const write = change("write_v2($1, $2, $3, $4::text::bigint)");
+  const writeOnce = change("write_v3($1, $2, $3, $4::text::bigint, $5)");
   // The APIs are locked against being deleted before the function looks at anything.
   const insert = writing(
     `(CASE WHEN EXISTS (SELECT 1 FROM held WHERE deleted) THEN '{"apiDeleted":true}' ELSE ${schema}.insert_keys_v1(
@@ -236,7 +248,8 @@ export function postgresStore(client: PostgresClient, options: PostgresStoreOpti
       if (reasons.length > 0) throw reasons.find(isOfUnknownOutcome) ?? reasons[0];
       return results.flat();
     }),
-    write: asking(async (writes: readonly Write[], entries: readonly AuditEntry[] = []) => {
+    write: asking(async (writes: readonly Write[], entries: readonly AuditEntry[] = [], once?: WriteOnce) => {
+      if (once !== undefined) assertRecord(once.record);
       const encoded = writes.map((one) =>
         one.table === "keys"
           ? "remove" in one
@@ -249,7 +262,9 @@ export function postgresStore(client: PostgresClient, options: PostgresStoreOpti
       const isTimeAlone = entries.length === 0 && time !== undefined;
       const given = [JSON.stringify(encoded), jsonForPeople(isTimeAlone ? [{ time }] : entries)] as const;
       const most = isTimeAlone ? "0" : String(auditRows);
-      const { outcome, balances } = await changing(write, true, durability, ...given, most);
+      const { outcome, balances } = await (once === undefined
+        ? changing(write, true, durability, ...given, most)
+        : changing(writeOnce, true, durability, ...given, most, JSON.stringify(onceFields(once))));
       return balances ?? outcome;
     }),
 

@@ -40,6 +40,7 @@ import { createKeyUses } from "./keys/key-uses.js";
 import { createKeySearch } from "./keys/search-keys.js";
 import { createKeyWriter } from "./keys/write-keys.js";
 import { readOptions, type SqliteHandleOptions, type SqliteSettings, type SqliteStoreOptions } from "./options.js";
+import { assertRecord, knownAs, makeSpaceFor } from "../spend-once.js";
 import { createAlertTable } from "./tables/alert-table.js";
 import { createAuditTable } from "./tables/audit-table.js";
 import { createCreditDays } from "./tables/credit-days.js";
@@ -190,7 +191,8 @@ function wire(connection: Connection, settings: SqliteSettings): WriterStore {
   const creditDays = createCreditDays(handle);
   const outcomes = createOutcomeTables(handle, creditDays);
   const alerts = createAlertTable(handle);
-  const spending = createSpending(accounts, createOnceTable(handle), group);
+  const recorded = createOnceTable(handle);
+  const spending = createSpending(accounts, recorded, group);
   const leases = losses.ofLeases(spending);
   const examine = createHealth(connection, settings, counters);
   const health = shared.before(() => retryWhileBusy(examine, DRIVER_BUSY_TIMEOUT));
@@ -313,14 +315,21 @@ function wire(connection: Connection, settings: SqliteSettings): WriterStore {
       }
       return inserted;
     },
-    async write(writes, entries = []) {
+    async write(writes, entries = [], once) {
+      if (once !== undefined) assertRecord(once.record);
       const changing = writes.filter(isCreditWrite);
       let balances: WrittenBalance[] = [];
       const outcome = await write(short, () => {
+        const known = once && knownAs(recorded, once);
+        if (known !== undefined) return known;
         const changes = creditDays.around(writes, timeOfWrites(writes, entries) ?? Date.now(), () =>
           applyWrites(writes, rows, writer),
         );
         if (typeof changes === "string") return changes;
+        if (once !== undefined) {
+          if (!makeSpaceFor(recorded, once)) return "full";
+          recorded.add(once.record);
+        }
         audit.add(entries);
         balances = changing.map(({ table, row }) =>
           writtenBalance(accounts.readMany(table, [row.id]).get(row.id)?.account as Account),

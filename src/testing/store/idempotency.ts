@@ -1,9 +1,9 @@
 /** Calls with an idempotency key: clause 23. */
-import type { OnceBounds, OnceRecord, Store } from "../../contracts/store.js";
+import type { KeyRow, OnceBounds, OnceRecord, Store, WriteOutcome } from "../../contracts/store.js";
 import { expect, faultOf } from "../expect.js";
 import type { Clause } from "./bed.js";
 import { withPower } from "./powers.js";
-import { balance, insert, keyRow, readBalance, refOf, WS } from "./rows.js";
+import { balance, insert, keyRow, readBalance, readRow, refOf, WS } from "./rows.js";
 import type { SharedClause, SharedStore } from "./shared-steps.js";
 
 const BOUNDS: OnceBounds = { maxRecords: 1_000, maxPerWorkspace: 1_000 };
@@ -29,6 +29,30 @@ async function spender(store: Store, keyId = 1) {
 async function withCredits(store: Store, remaining: number) {
   await insert(store, keyRow(1, { hasCredits: true }), balance(remaining));
   return spender(store);
+}
+
+interface Added {
+  readonly now?: number;
+  readonly bounds?: OnceBounds;
+  readonly over?: Partial<KeyRow>;
+}
+
+const onceOf = (one: OnceRecord, { now = 0, bounds = BOUNDS }: Added = {}) => ({ record: one, bounds, now });
+
+/** How to add to the balance of the key by `write`, under an idempotency key. */
+function adder(store: Store) {
+  const { id } = keyRow(1);
+  const read = () => readRow(store, "keys", id);
+  return {
+    read,
+    async add(one: OnceRecord, add: number, how: Added = {}): Promise<WriteOutcome> {
+      const row = { ...(await read())!, ...how.over };
+      const what = { operation: "add", ids: [id], fields: ["credits"], count: 1 };
+      const entry = { time: 0, workspaceId: WS, actorKind: "program", ...what };
+      const entries = store.powers.audit === true ? [entry] : [];
+      return store.write([{ table: "keys", row, credits: { period: 0, add } }], entries, onceOf(one, how));
+    },
+  };
 }
 
 export function idempotencyClauses(all: Clause): void {
@@ -153,6 +177,67 @@ export function idempotencyClauses(all: Clause): void {
     expect(await left()).toBe(4);
   });
 
+  clause("clause 23: a write under an idempotency key is made once, and recorded only if it is made", async (open) => {
+    const store = await open();
+    const { once: spend, left } = await withCredits(store, 10);
+    const { add, read } = adder(store);
+    expect(await add(record("a"), 5)).toEqual([{ remaining: 15, reserved: 0 }]);
+    expect(await store.findOnce("a", 0)).toBe("body");
+    // Before its row is looked at: a repeat was made with the row as it was.
+    expect(await add(record("a"), 5, { over: { version: 7 } })).toBe("repeated");
+    expect(await add(record("a", { body: "other" }), 5)).toBe("mismatch");
+    expect(await add(record("b"), 5, { over: { version: 7 } })).toBe("conflict");
+    expect(await add(record("b"), 5, { over: { version: 0 } })).toBe("taken");
+    expect(await store.findOnce("b", 0)).toBeUndefined();
+    expect(await add(record("b"), 1)).toEqual([{ remaining: 16, reserved: 0 }]);
+    // Spends and writes have one table of records.
+    expect((await spend(record("b"))).outcome).toBe("repeated");
+    expect((await read())?.version).toBe(3);
+    // Without credits, and with nothing to write.
+    const row = (await read())!;
+    const rename = () => store.write([{ table: "keys", row: { ...row, name: "n" } }], [], onceOf(record("c")));
+    expect([await rename(), await rename()]).toEqual(["written", "repeated"]);
+    const nothing = () => store.write([], [], onceOf(record("d")));
+    expect([await nothing(), await nothing()]).toEqual(["written", "repeated"]);
+    expect(await left()).toBe(16);
+  });
+
+  clause("clause 23: a write is a new one once its record has expired", async (open) => {
+    const store = await open();
+    const { left } = await withCredits(store, 0);
+    const { add } = adder(store);
+    expect(await add(record("a"), 1)).toEqual([{ remaining: 1, reserved: 0 }]);
+    expect(await add(record("a"), 1, { now: UNTIL - 1 })).toBe("repeated");
+    const later = record("a", { body: "other", until: 2 * UNTIL });
+    expect(await add(later, 1, { now: UNTIL })).toEqual([{ remaining: 2, reserved: 0 }]);
+    expect(await add(later, 1, { now: UNTIL })).toBe("repeated");
+    expect(await left()).toBe(2);
+  });
+
+  clause("clause 23: a write without space for its record changes nothing, nor the audit trail", async (open) => {
+    const store = await open();
+    const { left } = await withCredits(store, 0);
+    const { add, read } = adder(store);
+    const bounds = { maxRecords: 2, maxPerWorkspace: 1 };
+    expect(await add(record("a"), 1, { bounds })).toEqual([{ remaining: 1, reserved: 0 }]);
+    expect(await add(record("b"), 1, { bounds })).toBe("full");
+    expect(await add(record("b"), 1, { bounds, over: { version: 7 } })).toBe("conflict");
+    expect(await add(record("a"), 1, { bounds })).toBe("repeated");
+    expect([await left(), (await read())?.version]).toEqual([1, 2]);
+    if (store.powers.audit === true)
+      expect((await store.readAudit({ workspaceId: WS, among: 10, limit: 10 })).entries).toHaveLength(1);
+    expect(await add(record("b"), 1, { bounds, now: UNTIL })).toEqual([{ remaining: 2, reserved: 0 }]);
+  });
+
+  clause("clause 23: of concurrent writes under one idempotency key one is made", async (open) => {
+    const store = await open();
+    const { left } = await withCredits(store, 0);
+    const { add } = adder(store);
+    const outcomes = await Promise.all(Array.from({ length: 20 }, () => add(record("a"), 1)));
+    expect(outcomes.filter((outcome) => outcome === "repeated")).toHaveLength(19);
+    expect(await left()).toBe(1);
+  });
+
   clause("clause 23: the secret is 32 bytes, and stays as it is", async (open) => {
     const store = await open();
     const secret = await store.readSecret("idempotency");
@@ -184,6 +269,23 @@ export function sharedIdempotencyClauses(all: SharedClause): void {
     for (const { left } of [one, other]) expect(await left()).toBe(95);
     for (const store of [here, there]) expect(await store.findOnce("id-4", 0)).toBe("body");
     expect(await other.once(record("id-0", { body: "other" }))).toEqual({ outcome: "mismatch" });
+  });
+
+  clause("clause 23: of writes under one idempotency key through both handles one is made", async (open) => {
+    const { here, there } = await open();
+    const { left } = await withCredits(here, 0);
+    await there.pollChanges("anew");
+    const [ours, theirs] = [adder(here), adder(there)];
+    for (let round = 1; round <= 10; round++) {
+      const attempts = Array.from({ length: 6 }, (_, i) => (i % 2 === 0 ? ours : theirs).add(record(`${round}`), 1));
+      const outcomes = await Promise.all(attempts);
+      expect(
+        outcomes.filter((outcome) => outcome === "repeated"),
+        `round ${round}`,
+      ).toHaveLength(5);
+      expect(await left()).toBe(round);
+    }
+    expect(await theirs.add(record("1", { body: "other" }), 1)).toBe("mismatch");
   });
 
   clause("clause 23: both handles have one secret, and count each other's records", async (open) => {

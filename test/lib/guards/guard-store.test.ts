@@ -379,6 +379,23 @@ describe("guardStore: what a foreign store answers", () => {
       expect(() => write(outcome)).toThrow("must be one of: written, conflict, taken");
   });
 
+  it("a write under an idempotency key has three more, and no other write has them", () => {
+    for (const outcome of ["repeated", "mismatch", "full"]) {
+      const { write } = answering("write", () => outcome);
+      expect(write!([], undefined, {})).toBe(outcome);
+      expect(() => write!([], undefined, undefined)).toThrow("must be one of: written, conflict, taken");
+    }
+  });
+
+  it("a write under an idempotency key does not reach a store without that power", () => {
+    const store = memoryStore();
+    const guarded = guardStore({ ...store, powers: { ...store.powers, idempotency: false } });
+    const record = { workspaceId: "ws", id: "id", body: "body", until: 1 };
+    const once = { record, bounds: { maxRecords: 1, maxPerWorkspace: 1 }, now: 0 };
+    expect(() => guarded.write([], [], once)).toThrow(expect.objectContaining({ code: "STORE_POWER_MISSING" }));
+    expect(guarded.write([])).toBe("written");
+  });
+
   it("what a method without an answer returns is dropped; a promise of it is waited for", async () => {
     expect(answering("pollChanges", () => ({ anything: 1 }))["pollChanges"]!()).toBeUndefined();
     const late = answering("returnCredits", () => Promise.resolve("done"))["returnCredits"]!();

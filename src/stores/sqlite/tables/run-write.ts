@@ -1,4 +1,5 @@
 /** Runs a transaction that writes rows, and notifies listeners of the changes after the commit. */
+import type { OnceRefusal } from "../../../contracts/store.js";
 import type { ChangeLog, LoggedChange } from "../changes/change-log.js";
 import type { BusyRetry } from "../connection/retry-busy.js";
 import { afterTurn, type Transact } from "../connection/transaction.js";
@@ -16,9 +17,9 @@ export type RowOutcome = "written" | Refusal;
  */
 export type RunWrite = (
   transact: Transact,
-  work: () => readonly LoggedChange[] | Refusal,
+  work: () => readonly LoggedChange[] | Refusal | OnceRefusal,
   deadline?: number,
-) => Promise<RowOutcome>;
+) => Promise<RowOutcome | OnceRefusal>;
 
 export function createWriting(
   { run }: BusyRetry,
@@ -32,8 +33,8 @@ export function createWriting(
     session.forget();
   };
   return async (transact, work, deadline) => {
-    const commit = (): RowOutcome => {
-      let outcome: RowOutcome = "written";
+    const commit = (): RowOutcome | OnceRefusal => {
+      let outcome: RowOutcome | OnceRefusal = "written";
       const done = transact(() => {
         session.begin();
         const changes = work();

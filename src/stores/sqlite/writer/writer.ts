@@ -154,7 +154,7 @@ export function withWriter<S extends Store>(
         parts.push(writer.insert(keys.slice(start, start + BATCH), entry));
       return (await Promise.all(parts).finally(notify)).flat();
     },
-    write: (writes, entries) => change("write", writes, entries),
+    write: (writes, entries, once) => change("write", writes, entries, once),
     close() {
       closing ??= Promise.all([writer.close(), reader.close()]).then(() => undefined);
       return closing;
