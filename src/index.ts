@@ -34,6 +34,7 @@ export type * from "./contracts/standard-schema.js";
 export type * from "./contracts/store.js";
 export type * from "./contracts/types.js";
 export type { LeaseOptions } from "./credits/leased-spender.js";
+export type { AdjustmentOptions } from "./keyring/adjustment.js";
 export type { AuditCounters, Audited, AuditOptions } from "./keyring/audit.js";
 export { createKeyring, type Keyring, type KeyringOptions, type WithMeta } from "./keyring/keyring.js";
 export type { OwnerCeiling } from "./keyring/owner/ceiling.js";

@@ -153,8 +153,8 @@ export interface Keyring<Meta = JsonObject> {
    * Returns the balance after the change, which may include concurrent spends. Setting it voids what nodes have leased.
    * @param options an idempotency key, so that a change that comes twice is made once
    * @throws KeystileError BAD_REQUEST at `body.operation` for `increment` and `decrement` on an unlimited key ·
-   *   NOT_FOUND · IDEMPOTENCY_MISMATCH: the key was used with another body · IDEMPOTENCY_FULL · STORE_POWER_MISSING: the
-   *   store keeps no idempotency keys; TypeError for a key that is no string
+   *   NOT_FOUND · IDEMPOTENCY_MISMATCH: the key was used with another body · IDEMPOTENCY_FULL · STORE_POWER_MISSING:
+   *   the store keeps no idempotency keys; TypeError for a key that is no string
    */
   updateCredits(body: R.V2KeysUpdateCreditsRequestBody, options?: AdjustmentOptions): Promise<A.ChangedCredits>;
   /**

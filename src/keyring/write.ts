@@ -78,10 +78,8 @@ export async function write(context: Context, writes: readonly Write[]): Promise
   const isTold = changing.length > 0 && (audit.queue !== undefined || isKept);
   const entry = isTold && describe(context, { ...touched(changing), fields: [...fields].sort() });
   // All of them, where one changes something: the others guard the versions of their rows.
-  const entries = isKept && entry ? [entry] : undefined;
-  const outcome = await (once === undefined
-    ? unaudited.write(writes, entries)
-    : unaudited.write(writes, entries, once));
+  const entries = isKept && entry ? [[entry]] : [];
+  const outcome = await (once ? unaudited.write(writes, entries[0], once) : unaudited.write(writes, ...entries));
   if (outcome === "conflict" || outcome === "taken") return outcome;
   if (outcome === "mismatch") throw mismatch();
   if (outcome === "full") throw full();

@@ -380,12 +380,13 @@ describe("storeSuite: what it fails", () => {
       "compares versions, waits and then writes",
       ["clause 13: of two writes of one version in flight at once, one is written"],
       (store) => ({
-        async write(writes, entries) {
+        async write(writes, entries, once) {
           const before = writes.map((write) => storedVersion(store, write));
           await null;
           return store.write(
             writes.map((write, i) => (before[i] === versionOf(write) ? atVersion(store, write) : write)),
             entries,
+            once,
           );
         },
       }),
@@ -394,9 +395,9 @@ describe("storeSuite: what it fails", () => {
       "removes an identity whose credits are drawn on",
       ["clause 26: an identity on whose credits an enabled key draws is not removed, and its account ends with it"],
       (store) => ({
-        async write(writes, entries) {
+        async write(writes, entries, once) {
           const [write] = writes;
-          const outcome = await store.write(writes, entries);
+          const outcome = await store.write(writes, entries, once);
           if (outcome !== "conflict" || write?.table !== "identities" || !("remove" in write)) return outcome;
           const [row] = await store.readMany("identities", [write.remove]);
           if (row?.version !== write.version) return outcome;
@@ -505,9 +506,9 @@ function auditing(keep: (trail: AuditEntry[], entry: AuditEntry) => unknown): St
       for (const entry of trail) read.record(entry);
       return read.readAudit(query);
     },
-    async write(writes, entries = []) {
-      const outcome = await store.write(writes, entries);
-      if (outcome === "written") for (const entry of entries) keep(trail, entry);
+    async write(writes, entries = [], once) {
+      const outcome = await store.write(writes, entries, once);
+      if (outcome === "written" || typeof outcome === "object") for (const entry of entries) keep(trail, entry);
       return outcome;
     },
     async insertKeys(keys, entry) {
@@ -535,9 +536,9 @@ describe("storeSuite: stores that keep the audit trail", () => {
         const store = auditing(() => undefined);
         return {
           ...store,
-          write(writes, entries = []) {
+          write(writes, entries = [], once) {
             store.trail.push(...entries);
-            return store.write(writes, entries);
+            return store.write(writes, entries, once);
           },
         };
       },

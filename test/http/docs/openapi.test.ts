@@ -93,7 +93,8 @@ describe("openapi: the document", () => {
       // Of an idempotency key, which is ours too: in flight, and used with another body.
       // And of an identity on whose credits keys draw, which is not deleted, and a key that was rotated before.
       const conflicting = ["identities.deleteIdentity", "keys.rerollKey"].includes(name);
-      const more = name === "keys.verifyKey" ? [409, 422] : conflicting ? [409] : [];
+      const adjusting = ["keys.updateCredits", "identities.updateCredits"].includes(name);
+      const more = name === "keys.verifyKey" ? [409, 422] : conflicting ? [409] : adjusting ? [422] : [];
       const theirs = [...statuses.filter((status) => status !== 410 && status !== 412), ...more].sort();
       // A role that is not there is a 404, as any other thing is (contract 7).
       expect(ours).toEqual(name === "permissions.deleteRole" ? [200, 400, 401, 403, 404, 429, 500] : theirs);
