@@ -85,7 +85,7 @@ const ofBalance = {
 /** `remaining` is null for an unlimited key. */
 export const credits = object<A.WireCredits>(balance, ofBalance);
 /** The same after a change. */
-export const changedCredits = object<Omit<A.ChangedCredits, "reserved">>(balance, {
+export const changedCredits = object<Omit<A.ChangedCredits, "reserved" | "granted">>(balance, {
   ...ofBalance,
   repeated: { ...flag, enum: [true] },
 });

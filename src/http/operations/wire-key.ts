@@ -73,7 +73,11 @@ export function toWireIdentity({ credits: _, ...identity }: IdentityData): Omit<
   return identity;
 }
 
-export function toWireCredits<T extends KeyCredits>({ reserved, granted, ...credits }: T): Omit<T, "reserved" | "granted"> {
+export function toWireCredits<T extends KeyCredits>({
+  reserved,
+  granted,
+  ...credits
+}: T): Omit<T, "reserved" | "granted"> {
   return credits;
 }
 
