@@ -134,7 +134,10 @@ const share: Check = (value, path) => {
 };
 const BOUNDS = {
   creditsBelow(value: unknown, path: string) {
-    if (!isPlainObject(value)) return integer(1, MAX_BELOW)(value, path);
+    if (!isPlainObject(value)) {
+      integer(1, MAX_BELOW)(value, path);
+      return;
+    }
     const { share: given } = checkOptions(value as Partial<CreditsShare>, { share }, path);
     if (given === undefined) throw new TypeError(`${path} must be an integer, or { share }`);
   },
@@ -360,5 +363,5 @@ const readRaised = ({ body }: AlertRow): Raised => JSON.parse(body) as Raised;
 
 function toAlert(row: AlertRow): Alert {
   const { bound: _, ...alert } = readRaised(row);
-  return alert as Alert;
+  return alert;
 }

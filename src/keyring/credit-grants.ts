@@ -6,7 +6,7 @@
  * that draw on it hear of the change.
  */
 import { badRequest, KeystileError } from "../contracts/errors.js";
-import type { CountedBalance, GrantRow, KeyRow, Write, WrittenBalance } from "../contracts/store.js";
+import type { CountedBalance, GrantRow, Write, WrittenBalance } from "../contracts/store.js";
 import { periodOf } from "../credits/refill-calendar.js";
 import { DEFAULT_PRIORITY } from "../credits/wallet.js";
 import { requirePower } from "../lib/guards/powers.js";
@@ -47,7 +47,7 @@ async function findOwner(context: Context, { identity, keyId }: GrantOwner): Pro
   const row = await requireKey(context, keyId);
   if (!row.hasCredits) throw unlimited("body.keyId", "a key");
   const keys = [row, ...(await othersOfAccount(context, row))];
-  const rows = keys.map((key): Write => ({ table: "keys", row: { ...key, hasGrants: true } as KeyRow }));
+  const rows = keys.map((key): Write => ({ table: "keys", row: { ...key, hasGrants: true } }));
   return { id: row.accountId ?? row.id, field: "accountId", rows };
 }
 

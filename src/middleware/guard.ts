@@ -376,7 +376,6 @@ function withMethods(result: ValidResult, can: PermissionCheck, reserved: Reserv
 
 const HIDDEN = { enumerable: false } as const;
 
-// eslint-disable-next-line @typescript-eslint/promise-function-async -- as `commit`, it rejects
 const nothingReserved = (): Promise<never> =>
   Promise.reject(new TypeError("the guard reserves no credits: give it the option reserve"));
 

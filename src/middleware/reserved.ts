@@ -61,14 +61,15 @@ export function endingWith(response: Response, end: Reserved["end"]): Response |
   const { body, status } = response;
   if (status < 200) return response;
   if (body === null) return end(status).then(() => response);
-  const reader = body.getReader();
+  const reader = (body as ReadableStream<Uint8Array>).getReader();
   const stream = new ReadableStream<Uint8Array>({
     async pull(controller) {
       try {
         const { done, value } = await reader.read();
-        if (!done) return controller.enqueue(value);
-        await end(status);
-        controller.close();
+        if (done) {
+          await end(status);
+          controller.close();
+        } else controller.enqueue(value);
       } catch (error) {
         await end(500);
         throw error;

@@ -36,7 +36,7 @@ export function listed(row: Rows[Table], query: ListQuery): boolean {
   if ((row as Rows["apis"]).workspaceId !== query.workspaceId) return false;
   const { apiId, identityId } = row as Partial<KeyRow>;
   if (query.namespaceId !== undefined && (row as Partial<OverrideRow>).namespaceId !== query.namespaceId) return false;
-  if (query.ownerId !== undefined && ownerOf(row as Partial<GrantRow>) !== query.ownerId) return false;
+  if (query.ownerId !== undefined && ownerOf(row) !== query.ownerId) return false;
   if (query.apiId !== undefined && apiId !== query.apiId) return false;
   return query.identityId === undefined || identityId === query.identityId;
 }

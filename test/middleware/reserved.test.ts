@@ -98,7 +98,7 @@ describe("a guard that reserves", () => {
       const body = new ReadableStream({
         async pull(controller) {
           controller.enqueue(new TextEncoder().encode("token "));
-          await use(key as VerifiedKey);
+          await use(key);
         },
       });
       return new Response(body);
