@@ -11,6 +11,7 @@ import { adjustmentMethod, type AdjustmentOptions } from "./adjustment.js";
 import * as apis from "./apis.js";
 import { type Audited, type AuditOptions, PROGRAM_AUDIT_OPTIONS, programAudit } from "./audit.js";
 import { type Audit, createContext } from "./context.js";
+import { changePlan } from "./change-plan.js";
 import { grantCredits, listGrants } from "./credit-grants.js";
 import * as identities from "./identities.js";
 import { updateIdentityCredits } from "./identity-credits.js";
@@ -253,6 +254,17 @@ export interface Keyring<Meta = JsonObject> {
    */
   grantCredits(body: R.GrantCreditsRequestBody): Promise<A.GrantCreditsData>;
   /**
+   * Moves an identity or a key to another plan: its refill, and with `now: "difference"` at once what the new one gives
+   * more, in one step. Returns the balance as the change left it.
+   * @param options an idempotency key, so that a change that comes twice is made once
+   * @throws KeystileError BAD_REQUEST at `body.identity` or `body.keyId` also for an owner without credits · NOT_FOUND ·
+   *   of an idempotency key as `updateCredits`
+   * @example
+   * const refill = { interval: "monthly", amount: 10_000, refillDay: 1, rollover: 0 } as const;
+   * await keyring.changePlan({ identity: "acme", refill, now: "difference" }, { idempotencyKey: event.id });
+   */
+  changePlan(body: R.ChangePlanRequestBody, options?: AdjustmentOptions): Promise<A.ChangedCredits>;
+  /**
    * The open grants of an identity or a key, and on demand those that have ended.
    * @throws KeystileError NOT_FOUND · STORE_POWER_MISSING
    */
@@ -396,6 +408,7 @@ function methodsOf(context: RootKeyContext): Keyring {
     updateIdentity: method(identities.updateIdentity),
     updateIdentityCredits: adjustmentMethod(context, updateIdentityCredits),
     grantCredits: method(grantCredits),
+    changePlan: adjustmentMethod(context, changePlan),
     listGrants: method(listGrants),
     deleteIdentity: method(identities.deleteIdentity),
     createMigration: method(createMigration),

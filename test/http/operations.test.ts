@@ -53,6 +53,11 @@ const steps: readonly [name: string, body: (w: Made) => unknown, data: unknown][
     () => ({ identity: "user_1", grantId: "order 1", amount: 7, reason: "bonus" }),
     { grantId: "order 1", amount: 7, remaining: 7, created: true },
   ],
+  [
+    "identities.changePlan",
+    () => ({ identity: "user_1", refill: { interval: "daily", amount: 9 }, now: "difference" }),
+    { remaining: 14, refill: { interval: "daily", amount: 9 } },
+  ],
   ["identities.listGrants", () => ({ identity: "user_1" }), { grants: [{ grantId: "order 1", reason: "bonus" }] }],
   [
     "keys.createKey",
@@ -80,6 +85,11 @@ const steps: readonly [name: string, body: (w: Made) => unknown, data: unknown][
   ["keys.updateKey", ({ keyId }) => ({ keyId, name: "renamed", ratelimits: [limit] }), {}],
   ["keys.updateCredits", ({ keyId }) => ({ keyId, operation: "set", value: 5 }), { remaining: 5 }],
   ["keys.grantCredits", ({ keyId }) => ({ keyId, amount: 6 }), { amount: 6, remaining: 6, created: true }],
+  [
+    "keys.changePlan",
+    ({ keyId }) => ({ keyId, refill: { interval: "daily", amount: 9 } }),
+    { remaining: 5, refill: { interval: "daily", amount: 9 } },
+  ],
   ["keys.listGrants", ({ keyId }) => ({ keyId, ended: true }), { grants: [{ amount: 6, priority: 100 }] }],
   [
     "keys.rerollKey",

@@ -158,6 +158,10 @@ const KEYRING: Cases<Keyring> = {
     ({ ids }) => ({ keyId: ids.keyId, grantId: "bonus", amount: 5 }),
     ({ ids }) => ({ ids: [ids.keyId, expect.stringMatching(/^grant_/)], fields: [], count: 2 }),
   ],
+  changePlan: [
+    ({ ids }) => ({ keyId: ids.keyId, refill: { interval: "daily", amount: 7 } }),
+    ({ ids }) => ({ ...made(ids.keyId), fields: ["credits"] }),
+  ],
   listGrants: [({ ids }) => ({ keyId: ids.keyId })],
   deleteIdentity: [() => ({ identity: "user_1" }), ({ ids }) => made(ids.identityId)],
   createMigration: [() => ({ id: "other", algorithm: "sha256" }), made("other")],

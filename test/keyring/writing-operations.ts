@@ -82,6 +82,9 @@ export const OPERATIONS: Readonly<Record<string, Act>> = {
   updateIdentity: keyring((k) => k.updateIdentity({ identity: "ann", meta: { a: 1 } })),
   updateIdentityCredits: keyring((k) => k.updateIdentityCredits({ identity: "ann", operation: "increment", value: 5 })),
   grantCredits: keyring((k) => k.grantCredits({ identity: "ann", amount: 5 })),
+  changePlan: keyring((k) =>
+    k.changePlan({ identity: "ann", refill: { interval: "daily", amount: 7 }, now: "difference" }),
+  ),
   deleteIdentity: keyring((k) => k.deleteIdentity({ identity: "ann", keys: "disable" })),
   createMigration: keyring((k) => k.createMigration({ id: "new", algorithm: "sha512" })),
   migrateKeys: keyring((k) => k.migrateKeys({ migrationId: "old", ...APIS, keys: hashes }, { batchSize: 1 })),

@@ -5,7 +5,7 @@ import { fieldAt } from "../operations/fields.js";
 import type { Operation } from "../operations/operation.js";
 
 /** Optional properties of requests that an example shows, because the operation is about them. */
-const SHOWN: ReadonlySet<string> = new Set(["credits", "permissions", "ratelimits", "value"]);
+const SHOWN: ReadonlySet<string> = new Set(["credits", "permissions", "ratelimits", "refillDay", "value"]);
 
 /** An example request of an operation. */
 export function requestSample({ request }: Pick<Operation, "request">): Json {

@@ -47,6 +47,10 @@ const FIELDS: Readonly<Record<string, Field>> = {
   },
   degraded: { text: "Whether the fallback of a failed limiter was asked." },
   deleted: { text: "Whether the key is deleted, or its API is.", sample: true },
+  "changePlan.now": {
+    text: "`difference`: add at once what the new plan gives more. Default `nothing`.",
+    sample: "difference",
+  },
   deletedAt: { text: "When the key was deleted: Unix time, milliseconds.", sample: 1_798_848_000_000 },
   deletedBy: { text: "Who deleted the key, as `actor` or else `actorKind` has it.", sample: "rk_5Jd8sK2p" },
   description: { text: "For people.", sample: "for the nightly export" },

@@ -1,8 +1,9 @@
 /** Operations `identities.*`. */
+import { changePlan } from "../../keyring/change-plan.js";
 import { grantCredits, listGrants } from "../../keyring/credit-grants.js";
 import * as identities from "../../keyring/identities.js";
 import { updateIdentityCredits } from "../../keyring/identity-credits.js";
-import { grantOf, grantsOf } from "../../keyring/schemas/grants.js";
+import { grantOf, grantsOf, planOf } from "../../keyring/schemas/grants.js";
 import type { V2IdentitiesCreateIdentityResponseData } from "../../keyring/schemas/responses.js";
 import { onAll, onNamed } from "./access.js";
 import { byExternalIds, group } from "./operation.js";
@@ -67,6 +68,15 @@ export const identityOperations = [
       answer: newGrant,
       access: onIdentity("update_identity"),
       statuses: [404, 409],
+    },
+  ),
+  define(
+    { ...changePlan, schema: planOf.identity },
+    {
+      summary: "Moves an identity to another plan: its refill, and at once what that gives more.",
+      answer: changedCredits,
+      access: onIdentity("update_identity"),
+      show: toWireCredits,
     },
   ),
   define(

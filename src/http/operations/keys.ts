@@ -1,6 +1,7 @@
 /** Operations `keys.*` except verification, imports and grants (contract 4.3). */
 import { countKeys } from "../../keyring/keys/count-keys.js";
 import { createKey, createSpecifiedKey, specifiedKey } from "../../keyring/keys/create-key.js";
+import { changePlan } from "../../keyring/change-plan.js";
 import { grantCredits, listGrants } from "../../keyring/credit-grants.js";
 import { getKey, getKeys, listKeys, whoami } from "../../keyring/keys/read-keys.js";
 import { replaceKey, rerollKey, specifiedRotation } from "../../keyring/keys/reroll-key.js";
@@ -8,7 +9,7 @@ import { searchKeys } from "../../keyring/keys/search-keys.js";
 import { updateCredits } from "../../keyring/keys/update-credits.js";
 import { deleteKey, specifiedChange, updateKey } from "../../keyring/keys/update-key.js";
 import type { GetKeysResponseData, V2KeysCreateKeyResponseData } from "../../keyring/schemas/responses.js";
-import { grantOf, grantsOf } from "../../keyring/schemas/grants.js";
+import { grantOf, grantsOf, planOf } from "../../keyring/schemas/grants.js";
 import { onKey, onKeyspace, onKeyText } from "./access.js";
 import { naming, onReplacedKey, requireGivable } from "./delegation.js";
 import { countedKeys, foundKeys, keysOfApi } from "./list-keys.js";
@@ -68,6 +69,15 @@ export const keyOperations = [
       answer: newGrant,
       access: onKey("update_key"),
       statuses: [404, 409],
+    },
+  ),
+  define(
+    { ...changePlan, schema: planOf.keyId },
+    {
+      summary: "Moves a key to another plan: its refill, and at once what that gives more.",
+      answer: changedCredits,
+      access: onKey("update_key"),
+      show: toWireCredits,
     },
   ),
   define(

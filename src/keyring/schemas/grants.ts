@@ -1,4 +1,4 @@
-/** Requests about grants of credits. */
+/** Requests about the credits of one owner, an identity or a key: grants, and plans. */
 import * as v from "valibot";
 import { refill } from "./credits.js";
 import { described } from "./json-schema.js";
@@ -43,6 +43,17 @@ const grant = {
   reason: optional(atom.name),
 };
 const asked = { ended: optional(atom.boolean) };
+
+const plan = {
+  refill,
+  now: optional(v.picklist(["difference", "nothing"], 'must be "difference" or "nothing"')),
+};
+/** Another plan, of an identity or a key; over HTTP the group says of which. */
+export const planOf = {
+  both: ofOwner<R.ChangePlanRequestBody>(["identity", "keyId"], plan),
+  identity: ofOwner<R.ChangePlanRequestBody & { readonly identity: string }>(["identity"], plan),
+  keyId: ofOwner<R.ChangePlanRequestBody & { readonly keyId: string }>(["keyId"], plan),
+};
 
 /** A grant, of an identity or a key. */
 export const newGrant = ofOwner<R.GrantCreditsRequestBody>(["identity", "keyId"], {

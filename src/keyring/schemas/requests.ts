@@ -280,7 +280,7 @@ export interface DeleteIdentityRequestBody extends V2IdentitiesGetIdentityReques
    */
   readonly keys?: "disable";
 }
-/** Whose grants: those of an identity, by its id or externalId, or of a key. */
+/** Whose credits: those of an identity, by its id or externalId, or of a key. */
 export type GrantOwner =
   { readonly identity: string; readonly keyId?: never } | { readonly keyId: string; readonly identity?: never };
 /** Body of `grantCredits`. */
@@ -299,6 +299,16 @@ export type GrantCreditsRequestBody = GrantOwner & {
   readonly refill?: Refill;
   /** For people, 1–255 code points. */
   readonly reason?: string;
+};
+/** Body of `changePlan`. */
+export type ChangePlanRequestBody = GrantOwner & {
+  /** The refill from now on. */
+  readonly refill: Refill;
+  /**
+   * `difference` adds at once what `refill.amount` is above that of the old refill, of which there may be none; a
+   * smaller plan takes nothing away. Default `nothing`: the balance stays until the next boundary.
+   */
+  readonly now?: "difference" | "nothing";
 };
 /** Body of `listGrants`. */
 export type ListGrantsRequestBody = GrantOwner & {

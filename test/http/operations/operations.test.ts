@@ -53,6 +53,11 @@ const TABLE: Readonly<Record<string, readonly [permissions: readonly string[], b
     () => ({ identity: "user_1", amount: 5 }),
   ],
   "identities.listGrants": [ofOne("identity", "identity_id", "read_identity"), () => ({ identity: "user_1" })],
+  "identities.changePlan": [
+    ofOne("identity", "identity_id", "update_identity"),
+    () => ({ identity: "user_1", refill: { interval: "daily", amount: 5 } }),
+  ],
+  "keys.changePlan": [ofKey("update_key"), keyed({ refill: { interval: "daily", amount: 5 } })],
   "keys.grantCredits": [ofKey("update_key"), keyed({ amount: 5 })],
   "keys.listGrants": [ofKey("read_key"), keyed()],
   "identities.updateCredits": [
@@ -275,9 +280,11 @@ const OURS = [
   "apis.updateApi",
   "audit.listAudit",
   "callers.whoami",
+  "identities.changePlan",
   "identities.grantCredits",
   "identities.listGrants",
   "identities.updateCredits",
+  "keys.changePlan",
   "keys.countKeys",
   "keys.explainKey",
   "keys.getKeys",

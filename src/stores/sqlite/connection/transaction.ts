@@ -53,7 +53,8 @@ export const { nextTick } = process;
 
 /**
  * Captured at load, so that fake timers in a program's tests delay no commits, polls of changes or waits for locks.
- * `afterCallback`: as a microtask, before the event loop continues; `afterTurn`: once this turn of the event loop is over.
+ * `afterCallback`: as a microtask, before the event loop continues; `afterTurn`: once this turn of the event loop is
+ * over.
  */
 export const { setImmediate: afterTurn, setTimeout: afterDelay, queueMicrotask: afterCallback } = globalThis;
 const clock = performance;
