@@ -1,5 +1,6 @@
 /** What clients do: verifications, and an administrator's changes of everything, each drawn from one seed. */
 import { createHash } from "node:crypto";
+import type { KeyRef } from "../../src/contracts/store.js";
 import type { V2KeysVerifyKeyResponseData } from "../../src/contracts/types.js";
 import type { Keyring } from "../../src/keyring/keyring.js";
 import type { Dice } from "../model/dice.js";
@@ -139,7 +140,8 @@ export function verify(world: World, parts: VerifyParts): Operation {
       }
       sources.delete(undefined);
       if (timeout !== undefined) {
-        if (response.id !== undefined && ACCOUNT.test(response.id)) world.reservations.push({ id: response.id, cost });
+        if (response.id !== undefined && refIn(response.id) !== undefined)
+          world.reservations.push({ id: response.id, cost });
       } else if (code === "VALID" && credits !== undefined && cost > 0) {
         const [source] = sources;
         // Which of several it was is not answered: each may have been.
@@ -157,15 +159,17 @@ export function verify(world: World, parts: VerifyParts): Operation {
   return operation;
 }
 
-/** What the handle of a reservation names between its workspace and its signature, unless it took nothing. */
-const ACCOUNT = /^res_[\w-]+\.[\w-]+\.(?:n(-?\d+)|s(.+))\.[\w-]+$/s;
+/** The account that a reservation's handle names between workspace and signature, unless it took nothing. */
+function refIn(handle: string): KeyRef | undefined {
+  const [, , told = ""] = handle.split(".");
+  return (JSON.parse(Buffer.from(told, "base64url").toString()) as { readonly ref?: KeyRef }).ref;
+}
 
 /** Settles one of the reservations of any client, which may have ended before. */
 function settle(world: World, dice: Dice): Operation {
   const { id, cost } = dice.pick(world.reservations);
   const spent = dice.pick([0, 1, Math.floor(cost / 2), cost].filter((each) => each <= cost));
-  const [, number, text] = ACCOUNT.exec(id)!;
-  const accountId = world.ledger.idOfRef(number === undefined ? text! : Number(number));
+  const accountId = world.ledger.idOfRef(refIn(id)!);
   return {
     name: `settle ${spent} of ${cost}`,
     spends: { cost: spent, accountIds: () => [accountId] },

@@ -19,7 +19,7 @@ const TIMES = ["expires", "expiresBefore", "from", "to", "createdAt"];
 const LENGTHS = ["duration", "expiration", "expiresIn"];
 const NUMBERS = [
   ...["amount", "byteLength", "cost", "creditsBelow", "limit", "refillDay", "remaining", "rollover", "value"],
-  ...["credits"],
+  ...["credits", "priority"],
 ];
 /** Fields in which any length is taken by the contract, or an earlier part of it decides. */
 const TAKEN_OVER_HTTP = ["createKey", "updateKey", "migrateKeys", "rerollKey", "verifyKey", "explainKey"];

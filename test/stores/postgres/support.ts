@@ -11,6 +11,7 @@ import {
 
 const TABLES = [
   ...["keys", "entities", "accounts", "changes", "audit", "idempotency", "idempotency_counts"],
+  ...["reservations_ended"],
   ...["flushes", "subjects", "tag_sets", "tag_sets_counts", "outcomes_hour", "outcomes_day", "credit_days", "alerts"],
 ];
 
