@@ -222,7 +222,7 @@ export function prepareSchema(handle: Handle, transact: Transact, steps = STEPS)
       const version = readVersion(handle, newest);
       if (version === 0) handle.exec(`${CREATE}; INSERT INTO keystile_schema VALUES (${FIRST_VERSION})`);
       for (const step of steps.slice(Math.max(0, version - FIRST_VERSION))) {
-        handle.exec(typeof step === "string" ? step : step.up);
+        run(handle, typeof step === "string" ? step : step.up);
         if (typeof step !== "string") step.fill?.(handle);
       }
       setVersion(handle, newest);
@@ -258,6 +258,11 @@ export function downgradeSchema(handle: Handle, transact: Transact, to: number, 
   return before as number;
 }
 
+/** A step that changes no table has no statements, which Bun refuses. */
+function run(handle: Handle, statements: string): void {
+  if (statements !== "") handle.exec(statements);
+}
+
 /** A step need not change a table: one comes and goes, so that {@link watchSchema} of open stores looks again. */
 function setVersion(handle: Handle, version: number): void {
   handle.exec(`UPDATE keystile_schema SET version = ${version};
@@ -275,7 +280,7 @@ function takeBack(handle: Handle, step: string | Step | undefined, from: number)
         `the file has ${n} ${what}, which version ${from - 1} does not know; nothing was changed`,
       );
   }
-  handle.exec(step.down);
+  run(handle, step.down);
 }
 
 /**
