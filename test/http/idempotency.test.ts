@@ -62,7 +62,10 @@ describe.each(HOSTS)("Idempotency-Key where it is not taken: %s", (host) => {
       expect([name, status, locations.includes(LOCATION)]).toEqual([name, 400, !(LOCATION.slice(8) in documented)]);
       if (!locations.includes(LOCATION)) taking.push(name);
     }
-    expect(taking.sort()).toEqual(["identities.updateCredits", "keys.updateCredits", "keys.verifyKey"]);
+    expect(taking.sort()).toEqual([
+      ...["identities.changePlan", "identities.updateCredits"],
+      ...["keys.changePlan", "keys.updateCredits", "keys.verifyKey"],
+    ]);
     for (const _ of [1, 2]) expect((await ask("keys.updateKey", { keyId, name: "n" })).status).toBe(400);
     expect((await keyring.getKey({ keyId })).name).toBeUndefined();
     await close();
