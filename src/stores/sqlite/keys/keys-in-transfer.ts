@@ -15,7 +15,7 @@ export interface PackedKeys {
 }
 
 const TEXTS = 7;
-/** The numbers of a balance; one that is absent is NaN. A field that is left out does not compile. */
+/** The numbers of a balance; a rollover that is absent is NaN. A field that is left out does not compile. */
 const BALANCE = Object.keys({
   remaining: true,
   amount: true,
@@ -79,5 +79,7 @@ export function unpackKeys({ texts, numbers }: PackedKeys): EncodedKey[] {
 
 function balanceAt(numbers: PackedKeys["numbers"], start: number): NewBalance {
   const given = BALANCE.map((name, i) => [name, numbers[start + i]] as const);
-  return Object.fromEntries(given.filter(([, value]) => !Number.isNaN(value))) as unknown as NewBalance;
+  return Object.fromEntries(
+    given.filter(([name, value]) => name !== "rollover" || !Number.isNaN(value)),
+  ) as unknown as NewBalance;
 }
