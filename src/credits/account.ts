@@ -10,11 +10,10 @@
  * keeps the totals beside the balance, in the same transaction, so that a balance that was changed in any other way is
  * found when it is read ({@link isConserved}).
  *
- * Where the refill has a rollover, credits expire at its boundaries. What a lease or a reservation took before such a
- * boundary and gives back after it stays as far as the rollover has space for it, as if it had been there at the
- * boundary, and otherwise has expired; after a second such boundary all of it has. So it makes no difference whether
- * the boundary is counted first or the credits come back first. Where both are done at once, expired reserves come
- * first.
+ * Where the refill has a rollover, credits expire at its boundaries. A lease or a reservation may return credits after
+ * the boundary that followed it. They stay as far as the rollover still has space, as if they had been in the balance
+ * at that boundary; the others have expired. After a second boundary all of them have. So the order of the boundary and
+ * the return makes no difference. Where one step does both, expired reserves return first.
  */
 import type {
   CountedBalance,
@@ -74,9 +73,9 @@ export interface Account extends Totals {
   readonly generation: number;
   /** How much of the balance stays at a boundary, 0…{@link MAX_BALANCE}; null: all of it. */
   readonly rollover: number | null;
-  /** How often boundaries were counted at which a rollover applied. */
+  /** How many times this account counted refills with a rollover. */
   readonly rollovers: number;
-  /** Most that may still come back of what was leased before the last of them: what the rollover had space for. */
+  /** Credits that leases from before the last of these times may still return: the space left below the rollover. */
   readonly returnable: number;
 }
 

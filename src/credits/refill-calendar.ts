@@ -9,9 +9,9 @@
  * was compared with a count of months and created 100,000 credits. Periods of different calendars are never compared;
  * code that gets one of another calendar finds the key again.
  *
- * Why other calendars than those of the contract are numbered for each account: there are more kinds, days and zones than
- * numbers. Once an account has had one, every change of its calendar takes the next number, so that no number ever
- * means two calendars of one account.
+ * The contract's calendars have fixed numbers. Each account numbers its own other calendars, because kinds, days and
+ * zones make more calendars than there are numbers. Each change of calendar takes the account's next number, so that no
+ * number means two calendars of one account.
  */
 import type { NumberedRefill } from "../contracts/store.js";
 import type { Refill } from "../contracts/types.js";
@@ -34,7 +34,7 @@ const MAX_DUE = [9_600, 400, 60, 24] as const;
 /** 1970-01-01 was a Thursday, the fourth day of its week. */
 const FIRST_WEEKDAY = 4;
 
-/** The calendar that a period belongs to: 0 without refill, 1…31 monthly on that day, 32 daily, from 64 on numbered. */
+/** The calendar that a period belongs to: 0 without refill, 1…31 monthly on that day, 32 daily, from 64 on numbered by the account. */
 export function calendarOf(period: number): number {
   return Math.floor(period / CALENDAR_UNIT);
 }
@@ -130,7 +130,7 @@ export function nextBoundary(refill: NumberedRefill, now: number): number {
  * The instant of the last boundary that a period has counted. Changing the calendar uses it, so that the new calendar
  * does not count the same time again.
  * @param period as {@link periodOf} returns it
- * @param refill whose period it is, of which numbered calendars need to know the interval, the day and the time zone
+ * @param refill that the period belongs to; only a calendar with a number of the account's own needs it
  * @returns Unix time, milliseconds, up to 8.64e15; 0 if nothing was counted, or the period has another calendar than
  *   the refill
  */

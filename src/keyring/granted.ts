@@ -32,7 +32,7 @@ export async function readGrants({ store }: Pick<Reading, "store">, grants: read
   return balances.map((one) => (one === "invalid" ? undefined : one));
 }
 
-/** What can be spent of the grants of each owner, by its id: credits of those that have some. */
+/** Credits of open grants that can be spent now, by the owner's id. Owners without any are absent. */
 export async function readGranted<O extends OwnedRow>(
   context: Reading,
   owners: readonly O[],

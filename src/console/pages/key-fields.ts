@@ -97,7 +97,7 @@ export const CREDIT_FIELDS: readonly Field[] = [
     hint: "Where its hours and days begin, such as Europe/Berlin. Empty: UTC.",
   }),
   credit("rollover", "Rollover", {
-    hint: "How much of what is left stays when a refill comes; the rest expires. Empty: all of it.",
+    hint: "Credits that a refill leaves in the balance, at most; all above them expire. Empty: none expire.",
   }),
 ];
 
