@@ -8,6 +8,7 @@
 import {
   type FlushResult,
   LEVELS,
+  OTHER,
   type OutcomeCell,
   type OutcomeFlush,
   type OutcomeLevel,
@@ -97,7 +98,7 @@ const CLOSE_TIMEOUT = 5_000;
 const PRUNE_EVERY = 600_000;
 const PRUNED = 1_000;
 
-/** Most workspaces whose calls with unknown keys share one row each; beyond it, each such call takes a row. */
+/** Most workspaces that have a row of their own for calls with unknown keys; all others share one, as `(other)`. */
 const MAX_UNKNOWN = 10_000;
 
 /** The part of `VerifierCounters` that is counted here. */
@@ -278,11 +279,9 @@ export function createOutcomeCounter(store: Store, options: AnalyticsOptions, of
   return {
     count,
     countUnknown(workspaceId, now, tags, key) {
-      let of = unknown.get(workspaceId);
-      if (of === undefined) {
-        of = { cell: -1, workspaceId, apiId: "", keyId: "" };
-        if (unknown.size < MAX_UNKNOWN) unknown.set(workspaceId, of);
-      }
+      const whose = unknown.has(workspaceId) || unknown.size < MAX_UNKNOWN ? workspaceId : OTHER;
+      const of = unknown.get(whose) ?? { cell: -1, workspaceId: whose, apiId: "", keyId: "" };
+      unknown.set(whose, of);
       count(of, "NOT_FOUND", 0, now, tags, key);
     },
     countSettled(of, spent, now, tags) {

@@ -335,6 +335,19 @@ describe("counting of verifications", () => {
     expect(count).toBe(1_000);
   });
 
+  it("of calls with unknown keys, workspaces beyond 10,000 share one row", async () => {
+    const { store, verifier } = await world({ interval: 60_000 });
+    const flushed = vi.spyOn(store, "countOutcomes");
+    const caller = (n: number) => ({ workspaceId: `ws_${n}`, may: () => true, mayAny: () => true });
+    for (let n = 0; n < 10_100; n++)
+      for (let again = 0; again < 2; again++) await verifier.verify({ key: "unknown" }, { caller: caller(n) });
+    await verifier.close();
+    const cells = flushed.mock.calls.flatMap(([{ cells }]) => cells);
+    expect(cells).toHaveLength(10_001);
+    expect(cells.find(({ workspaceId }) => workspaceId === "(other)")?.counts[1]).toBe(200);
+    vi.restoreAllMocks();
+  });
+
   it("a store that was closed is not asked again", async () => {
     const { store, verifier, key, sent } = await world({ interval: 250 });
     vi.spyOn(store, "countOutcomes").mockImplementation(() => {
