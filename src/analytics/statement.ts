@@ -13,8 +13,8 @@ export type StatementOf =
   { readonly externalId: string; readonly keyId?: never } | { readonly keyId: string; readonly externalId?: never };
 
 /**
- * Credits of a month, UTC: `opening + refills + adjustments − spent − forfeited − expired = closing`. Of a key that shares a
- * balance, with the key that replaced it or with others of its identity, they are those of the balance.
+ * Credits of a month, UTC: `opening + refills + adjustments − spent − forfeited − expired = closing`. Of a key that
+ * shares a balance, with the key that replaced it or with others of its identity, they are those of the balance.
  */
 export interface Statement {
   /** `2026-11`. */

@@ -25,8 +25,8 @@ import { jsonBytes } from "../lib/json-bytes.js";
 export interface CacheOptions {
   /**
    * Records kept, 1…10_000_000; default 100_000. Records with more than 1 KiB of metadata (theirs and their identity's)
-   * and allow-lists are bounded by bytes as well: at most `size` KiB of it as JSON, which takes up to four times as much
-   * in memory.
+   * and allow-lists are bounded by bytes as well: at most `size` KiB of that as JSON, which takes up to four times as
+   * much in memory.
    */
   readonly size?: number;
   /** Milliseconds for which a record is used unless the store notifies a change, 1…2^53 − 1; default `Infinity`. */

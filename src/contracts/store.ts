@@ -496,9 +496,9 @@ export interface NewBalance {
   readonly rollover?: number;
 }
 /**
- * A change of a balance, applied in this order: unless `remaining` is given, take back the reserves that have expired at
- * `now`; then count the refills due at `period`; then replace the balance with `remaining`, if it is given; then add `add` (bounded to
- * 0…2^53 − 1); then replace the calendar with `refill`.
+ * A change of a balance, applied in this order: unless `remaining` is given, take back the reserves that have expired
+ * at `now`; then count the refills due at `period`; then replace the balance with `remaining`, if it is given; then add
+ * `add` (bounded to 0…2^53 − 1); then replace the calendar with `refill`.
  */
 export interface CreditChange {
   /**

@@ -34,7 +34,10 @@ const MAX_DUE = [9_600, 400, 60, 24] as const;
 /** 1970-01-01 was a Thursday, the fourth day of its week. */
 const FIRST_WEEKDAY = 4;
 
-/** The calendar that a period belongs to: 0 without refill, 1…31 monthly on that day, 32 daily, from 64 on numbered by the account. */
+/**
+ * The calendar that a period belongs to: 0 without refill, 1…31 monthly on that day, 32 daily, from 64 on numbered by
+ * the account.
+ */
 export function calendarOf(period: number): number {
   return Math.floor(period / CALENDAR_UNIT);
 }

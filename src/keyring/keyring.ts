@@ -257,8 +257,8 @@ export interface Keyring<Meta = JsonObject> {
    * Moves an identity or a key to another plan: its refill, and with `now: "difference"` at once what the new one gives
    * more, in one step. Returns the balance as the change left it.
    * @param options an idempotency key, so that a change that comes twice is made once
-   * @throws KeystileError BAD_REQUEST at `body.identity` or `body.keyId` also for an owner without credits · NOT_FOUND ·
-   *   of an idempotency key as `updateCredits`
+   * @throws KeystileError BAD_REQUEST at `body.identity` or `body.keyId` also for an owner without credits · NOT_FOUND
+   *   · of an idempotency key as `updateCredits`
    * @example
    * const refill = { interval: "monthly", amount: 10_000, refillDay: 1, rollover: 0 } as const;
    * await keyring.changePlan({ identity: "acme", refill, now: "difference" }, { idempotencyKey: event.id });

@@ -1,4 +1,4 @@
-/** Days and hours of time zones, against Temporal, which has the rules of the same zones and an arithmetic of its own. */
+/** Days and hours of time zones, against Temporal, which has the same rules and an arithmetic of its own. */
 import fc from "fast-check";
 import { Temporal } from "temporal-polyfill";
 import { describe, expect, it } from "vitest";

@@ -256,7 +256,7 @@ export class Account {
     if (holder.startsWith("res_")) this.endings.set(holder, { how, until: expires + HOUR });
   }
 
-  /** Beyond 2^53 − 1, to another balance, and after boundaries at which it would not have stayed, nothing comes back. */
+  /** Nothing returns beyond 2^53 − 1, to another balance, or after boundaries at which it would have expired. */
   #giveBack(credits: number, { generation, rollovers }: Lease): void {
     const isVoid = !this.limited || generation !== this.generation;
     const isOfLast = !isVoid && rollovers === this.rollovers - 1;

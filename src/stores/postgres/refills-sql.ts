@@ -168,7 +168,7 @@ function functions(s: string, isChanged: boolean): string {
     .join("\n");
 }
 
-/** Whether a row says what only later versions know of refills; those before would refill by other days, or keep all. */
+/** Whether a refill is one that earlier versions would count by other days, or let nothing of expire. */
 const hasNewRefill = (row: string): string => {
   const refill = `${fieldOf(row, "refill")}::jsonb`;
   return `(${fieldOf(row, "refillCalendar")} IS NOT NULL OR ${refill} ?| ARRAY['timeZone', 'rollover']

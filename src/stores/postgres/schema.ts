@@ -168,7 +168,7 @@ CREATE TABLE ${s}.audit (
 );
 `;
 
-/** Conditions and columns of the view, as they were at first. Refills of other calendars count once a call counted them. */
+/** Conditions and columns of the first view. Refills of other calendars count once a call has counted them. */
 const FIRST = { isLimited: `NOT a.unlimited AND a.period < ${ABANDONED}`, forfeited: "a.forfeited", more: "" };
 const overview = (s: string, { isLimited, forfeited, more }: typeof FIRST = FIRST): string => `
 CREATE VIEW ${s}.key_overview AS

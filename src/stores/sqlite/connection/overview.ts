@@ -47,8 +47,8 @@ const FIRST: Columns = {
   forfeited: "a.forfeited",
 };
 /**
- * With rollovers: expired reserves of before the last boundary come back as far as it had space for them. Refills that are
- * hourly, weekly or of a time zone count once a call has counted them.
+ * With rollovers: reserves of before the last boundary that have expired return as far as the rollover has space.
+ * Refills that are hourly, weekly or of a time zone count once a call has counted them.
  */
 const CURRENT: Columns = {
   isLimited: `a.unlimited = 0 AND a.period <> ${ABANDONED}`,

@@ -138,7 +138,7 @@ export interface Step {
   readonly refuses: Readonly<Record<string, string>>;
 }
 
-/** Whether a body says what only later versions know of refills; those before would refill by other days, or keep all. */
+/** Whether a refill is one that earlier versions would count by other days, or let nothing of expire. */
 const HAS_NEW_REFILL = `(json_extract(body, '$.refillCalendar') IS NOT NULL OR json_extract(body, '$.refill.timeZone') IS NOT NULL
   OR json_extract(body, '$.refill.rollover') IS NOT NULL OR json_extract(body, '$.refill.interval') IN ('hourly', 'weekly'))`;
 
