@@ -24,7 +24,7 @@ export const HAS_EXPIRED = (s: string, at: string) => `(a.reserved > 0 AND EXIST
         SELECT 1 FROM ${s}.leases l WHERE l.account = a.number AND l.reserved > 0 AND l.expires <= ${at}))`;
 
 /** Returns them. */
-const SWEEP = (s: string) => `
+export const SWEEP = (s: string) => `
       IF is_known AND ${HAS_EXPIRED(s, "call.at")} THEN
         a := ${s}.sweep_v1(a, '', call.at);
         is_changed := true;

@@ -5,7 +5,7 @@
  */
 import { MAX_BALANCE } from "../../credits/account.js";
 import { TOTALS_KEPT } from "../outcome-entries.js";
-import { creditFunctions, HAS_EXPIRED } from "./credits-sql.js";
+import { creditFunctions, HAS_EXPIRED, SWEEP } from "./credits-sql.js";
 import { outcomeTables } from "./outcomes-sql.js";
 import { rowFunctions } from "./rows-sql.js";
 import { functionOf } from "./shares-sql.js";
@@ -43,6 +43,23 @@ END $f$;
 const expiredReserves = (s: string): string => `${HAS_EXPIRED(s, "(change ->> 'now')::bigint")} THEN
     a := ${s}.sweep_v1(a, '', (change ->> 'now')::bigint);
   END IF;`;
+
+/** A cost of 0 changes nothing: what returns is in its answer alone. Nor does a spend of another calendar. */
+const sweepOfSpend = (s: string): string => `
+      IF is_known AND NOT a.unlimited AND ${s}.calendar_v1(a.period) = ${s}.calendar_v1(call.period)
+        AND ${HAS_EXPIRED(s, "call.at")} THEN
+        IF call.cost = 0 THEN
+          BEGIN
+            settled := ${s}.settle_v1(${s}.sweep_v1(a, '', call.at), call.period);
+            RAISE EXCEPTION USING ERRCODE = 'KS012';
+          EXCEPTION WHEN SQLSTATE 'KS012' THEN
+            results[call.ord] := format('{"ok":true,"remaining":%s}', settled.remaining);
+          END;
+          CONTINUE;
+        END IF;
+        a := ${s}.sweep_v1(a, '', call.at);
+        is_changed := true;
+      END IF;`;
 
 const ofCredits = (s: string): Readonly<Record<string, readonly Change[]>> => ({
   move_v1: [["a.forfeited := 0;", "a.forfeited := 0;\n    a.expired := 0;"]],
@@ -82,7 +99,10 @@ const ofCredits = (s: string): Readonly<Record<string, readonly Change[]>> => ({
     ],
     [" returned bigint;", ""],
   ],
-  spend_v1: [["0, 0, false, call.cost);", "0, 0, false, call.cost, a.rollovers);"]],
+  spend_v1: [
+    ["0, 0, false, call.cost);", "0, 0, false, call.cost, a.rollovers);"],
+    [SWEEP(s), sweepOfSpend(s)],
+  ],
   draw_v1: [
     [
       `    forfeits := ${s}.forfeits_v1`,
