@@ -198,7 +198,8 @@ function define(object: object, name: string, value: unknown): void {
 
 /** The name that stands before a value, as a member of `whole`. */
 function nameIn(before: string, whole: unknown[] | object): string {
-  if (!Array.isArray(whole)) return Object.keys(JSON.parse(`{${before}0}`) as object)[0] as string;
+  // A list stands for the value: a digit would join one that stands before the value, as in `{"a":1[…]}`.
+  if (!Array.isArray(whole)) return Object.keys(JSON.parse(`{${before}[]}`) as object)[0] as string;
   if (!BLANK.test(before)) throw new SyntaxError("unexpected text before an item");
   return "";
 }

@@ -22,6 +22,12 @@ const outcome = async (parsing: () => unknown): Promise<unknown> => {
 };
 
 describe("countJson and parseCounted", () => {
+  it.each(["1", "-", "true", '"b"', ",", "[]", "0.", "1e"])("%s before a long value is refused", async (before) => {
+    const long = JSON.stringify([FILLER]);
+    for (const text of [`{"a":${before}${long}}`, `[${before}${long}]`])
+      expect(await outcome(() => parse(text))).toBe("SyntaxError");
+  });
+
   it("returns what JSON.parse does, and refuses what it refuses (property)", async () => {
     const item = fc.oneof(
       fc.jsonValue({ maxDepth: 3 }),
