@@ -64,9 +64,9 @@ const WORKERS = availableParallelism() + 1;
  * else is counted: counts of what nobody asks for took a minute.
  */
 const THRESHOLDS = {
-  "src/{contracts,lib,access,ratelimit,credits,cache,verify,keyring}/**/*.ts": { branches: 97 },
+  "src/{contracts,lib,access,ratelimit,credits,cache,verify,keyring}/**/*.ts": { branches: 99 },
   "src/http/workspace-limit.ts": { branches: 100 },
-  "src/stores/*.ts": { branches: 96 },
+  "src/stores/*.ts": { branches: 100 },
 };
 
 /** Where this run of the tests keeps the files of a new PostgreSQL server; the process that it ends with removes them. */

@@ -45,6 +45,19 @@ describe("toRecord", () => {
     expect(toRecord(7, keyRow(1, fields), related())).toMatchObject({ ref: 7, keyId: "key_000001", ...fields });
   });
 
+  it("grants are those that the store has: of a store without any, the key draws on its own account alone", () => {
+    const row = keyRow(1, { hasCredits: true, hasGrants: true });
+    expect(toRecord(7, row, related())).not.toHaveProperty("wallets");
+    expect(toRecord(7, row, related({ creditGrants: () => [] }))).not.toHaveProperty("wallets");
+    const grant = {
+      ...{ id: "grant_1", workspaceId: "ws_1", version: 1, accountId: row.id, grantId: "order 1", amount: 5 },
+      ...{ priority: 7, createdAt: 3, hasCredits: true, generation: 1 },
+    };
+    const record = toRecord(7, row, related({ creditGrants: () => [{ ref: 9, row: grant }] }));
+    const accounts = [expect.objectContaining({ ref: 7 }), { ref: 9, grantId: "order 1", priority: 7, createdAt: 3 }];
+    expect(record?.wallets).toEqual([{ owner: "key", accounts }]);
+  });
+
   it("draws on its identity's account if that has credits, which is then named", () => {
     const owner = { id: "id_1", workspaceId: "ws_1", version: 1, externalId: "user_1", ratelimits: [], createdAt: 0 };
     const identity = { ...owner, hasCredits: true } as unknown as IdentityRow;
