@@ -109,7 +109,7 @@
  * 31. `spendWallets` takes its cost from each of several wallets, all or nothing, in one atomic, durable step: of each
  *     from its accounts in the order given, as much as there is of one before the next. Of each account that it takes
  *     credits from, clauses 5 to 7, 14, 23 and 27 hold as of one balance. The others stay as they are, but for those at
- *     their `expires` or past it: nothing is taken from them, and what is left there then counts as forfeited. A
+ *     their `expires` or past it: nothing is taken from them, and what is left there has expired then. A
  *     wallet has what its accounts have together, at most 2^53 − 1, and the result has the least of what the wallets
  *     have; one with an unlimited account is unlimited, and nothing is taken from it. The result is `stale` if an
  *     account is not there, or has another calendar than its period. A reservation has a part in each account that it
@@ -118,7 +118,7 @@
  *     then are passed over; if all have, the outcome is how the first of them ended. keystile passes at most two
  *     wallets of at most 17 accounts, and no account twice. Power `wallets`.
  * 32. A grant has an account, which ends with its row. All that clauses 5 to 7, 13, 14, 23, 27 and 31 say of a balance
- *     holds of it; read at its `expires` or later, what is left counts as forfeited. A key that draws on an owner with
+ *     holds of it; read at its `expires` or later, what is left has expired. A key that draws on an owner with
  *     `hasGrants` (the identity, or the keys of an account) has `wallets` in its record, if any grant of that owner has
  *     no `endedAt`: one wallet, of the main account and these. keystile writes a grant together with its owner, of
  *     which clause 15 notifies, and removes the grants of an owner with it. Power `wallets`.

@@ -378,7 +378,7 @@ function takeBackReserves(
 }
 
 /**
- * The account from its expiry on: what is left, and what returns from reserves that have expired, counts as forfeited.
+ * The account from its expiry on: what is left, and what returns from reserves that have expired, has expired.
  * @param leases those that have expired at `now`, or more
  */
 export function expire(
@@ -390,7 +390,7 @@ export function expire(
   const { remaining } = swept.account;
   return remaining === 0
     ? swept
-    : { ...swept, account: move(swept.account, { remaining: -remaining, forfeited: remaining }) };
+    : { ...swept, account: move(swept.account, { remaining: -remaining, expired: remaining }) };
 }
 
 /** Reserves that {@link sweep} would return to the balance. */

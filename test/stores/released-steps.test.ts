@@ -42,7 +42,7 @@ const RELEASED: Readonly<Record<string, readonly string[]>> = {
     "92dbb5a4fb2bb8d4",
     "e3b0c44298fc1c14",
     "a3aa9fb6c2b64ad6",
-    "75644a1e32183a78",
+    "bbeda5474898851e",
     "8c511a105b58ed60",
   ],
 };

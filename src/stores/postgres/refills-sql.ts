@@ -10,6 +10,7 @@ import { outcomeTables } from "./outcomes-sql.js";
 import { rowFunctions } from "./rows-sql.js";
 import { functionOf } from "./shares-sql.js";
 import { fieldOf } from "./texts.js";
+import { walletFunctions } from "./wallets-sql.js";
 
 /** What stands in place of what. */
 type Change = readonly [before: string, after: string];
@@ -161,6 +162,20 @@ const OF_ROWS: Readonly<Record<string, readonly Change[]>> = {
     ["(r ->> 'generation')::bigint\n", "(r ->> 'generation')::bigint, (r ->> 'rollover')::bigint\n"],
   ],
 };
+/** What a grant has left at its end expires, where it was forfeited before. */
+const ofWallets = (s: string): Readonly<Record<string, readonly Change[]>> => ({
+  spend_wallets_of_v1: [
+    [
+      `      PERFORM ${s}.save_v1(${s}.move_v1(a, by_remaining => -a.remaining, by_forfeited => a.remaining));
+`,
+      `      available := a.remaining;
+      a := ${s}.move_v1(a, by_remaining => -available, by_forfeited => available);
+      a.expired := a.expired + available;
+      PERFORM ${s}.save_v1(a);
+`,
+    ],
+  ],
+});
 const OF_OUTCOMES: Readonly<Record<string, readonly Change[]>> = {
   keep_totals_v1: [
     [
@@ -177,6 +192,7 @@ function functions(s: string, isChanged: boolean): string {
     [creditFunctions(s), ofCredits(s)],
     [rowFunctions(s), OF_ROWS],
     [outcomeTables(s), OF_OUTCOMES],
+    [walletFunctions(s), ofWallets(s)],
   ] as const;
   return texts
     .flatMap(([text, changes]) =>

@@ -19,7 +19,7 @@ const HOLD = (s: string, number: string) => `
     results[call.ord] := '"locked"';
   END LOOP;`;
 
-const walletFunctions = (s: string): string => `
+export const walletFunctions = (s: string): string => `
 -- c: {wallets: [[[account, period, expires or null], ...], ...], cost, now, of a reservation its id and until, and of a
 -- call with an idempotency key "once", as of spend_once_v1}. Its accounts are locked.
 CREATE FUNCTION ${s}.spend_wallets_of_v1(mode text, c jsonb) RETURNS text LANGUAGE plpgsql AS $f$
