@@ -73,7 +73,7 @@ const GUARD: Narrows<ApiKeyOptions<never>> = {
   ...REQUIREMENT,
   ...{ apiId: true, keyFrom: false, skipJwt: false, clientAddress: false, migrationId: false },
   ...{ reveal: false, scope: false, usageExceeded: false, legacyHeaders: false, render: false, onError: false },
-  unsettled: false,
+  ...{ unsettled: false, reserveTimeout: false },
 };
 const VERIFIER: Narrows<VerifierOptions> = {
   ...{ workspaceId: true, storeTimeout: false, cache: false, limiter: false, limiterTimeout: false },

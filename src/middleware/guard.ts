@@ -12,7 +12,17 @@ import type {
   VerifiedKey as ValidResult,
 } from "../contracts/types.js";
 import { drop, fireAndForget, settled } from "../lib/callbacks.js";
-import { callable, type Check, checkOptions, flag, methods, narrowing, oneOf, text } from "../lib/check-options.js";
+import {
+  callable,
+  type Check,
+  checkOptions,
+  flag,
+  integer,
+  methods,
+  narrowing,
+  oneOf,
+  text,
+} from "../lib/check-options.js";
 import {
   createPermissionCheck,
   type PermissionCheck,
@@ -119,6 +129,11 @@ export interface ApiKeyOptions<Request> extends KeyRequirement<Request>, Refusal
    * `status`.
    */
   readonly unsettled?: Unsettled | undefined;
+  /**
+   * Milliseconds after which reserved credits that nobody settled return, 1_000…86_400_000, default 300_000. A response
+   * that lasts longer is free unless this is longer: what it commits comes too late.
+   */
+  readonly reserveTimeout?: number | undefined;
   /** Renders the bodies of refusals. Not async: a promise is a 500. Default: problem+json with `code`. */
   readonly render?: ((refusal: Refusal) => RefusalBody) | undefined;
   /**
@@ -203,6 +218,7 @@ export const GUARD_OPTIONS = {
   apiId: narrowing(text),
   migrationId: partOfRequest("migrationId"),
   unsettled: oneOf("status", "commit", "release"),
+  reserveTimeout: integer(1_000, 86_400_000),
   reveal: flag,
   scope: flag,
   usageExceeded: usageStatus,
@@ -300,7 +316,9 @@ export function createGuard<Request>(verifier: KeyVerifier, given: ApiKeyOptions
         ...scope,
         [TELL_PERMISSIONS]: (check) => void (known.can = check),
       };
-      result = await (reserves ? verifier.reserve!(body, context) : verifier.verify(body, context));
+      result = await (reserves
+        ? verifier.reserve!(body, { ...context, timeout: options.reserveTimeout })
+        : verifier.verify(body, context));
     } catch (error) {
       // Each time with fewer limits.
       const less = withoutRemovedLimits(body, requirement, error);

@@ -4,6 +4,7 @@ import { createKeyring, createVerifier, memoryStore } from "../../src/index.js";
 import { createGuard, type VerifiedKey } from "../../src/middleware/guard.js";
 import { endingWith } from "../../src/middleware/reserved.js";
 import { apiKey as webGuard } from "../../src/middleware/web.js";
+import { testClock } from "../../src/testing/index.js";
 import { BEDS, handling } from "./beds.js";
 
 async function world() {
@@ -124,6 +125,27 @@ describe("a guard that reserves", () => {
     const upgraded = { status: 101, body: null } as Response;
     expect(await endingWith(upgraded, async (status) => void ended.push(status))).toBe(upgraded);
     expect(ended).toEqual([]);
+  });
+
+  it("what lasts longer than the time-out commits too late; `reserveTimeout` is longer", async () => {
+    for (const [reserveTimeout, settled] of [
+      [undefined, false],
+      [600_000, true],
+    ] as const) {
+      const clock = testClock(1_000_000);
+      const store = memoryStore();
+      const keyring = createKeyring(store, { clock: clock.now });
+      const { apiId } = await keyring.createApi({ name: "models" });
+      const { key } = await keyring.createKey({ apiId, credits: { remaining: 100 } });
+      const verifier = createVerifier(store, { clock: clock.now });
+      const guard = createGuard<object>(verifier, { apiId, reserve: 100, reserveTimeout });
+      const request = {};
+      const decision = await guard.check({ request, memory: request, header: () => `Bearer ${key}` });
+      if (decision.outcome !== "pass") throw new Error(decision.outcome);
+      clock.advance(400_000);
+      expect(await decision.apiKey.commit(10)).toMatchObject({ settled });
+      await verifier.close();
+    }
   });
 
   it("a commit that fails leaves it to the end of the response", async () => {
