@@ -91,10 +91,12 @@ const refillOf =
   <R extends Refill>(read: Reader<object>): Reader<R> =>
   (value) => {
     const parts = read(value) as R;
-    const { interval, refillDay } = parts;
+    // As read: a store of the program's own may lack the day.
+    const { interval, refillDay }: Pick<Refill, "interval"> & { readonly refillDay?: number } = parts;
     if ((interval === "weekly" || interval === "monthly") && refillDay === undefined)
       throw new Malformed(`must be there with a ${interval} refill`, "refillDay");
-    if (interval === "weekly" && refillDay > 7) throw new Malformed("must be 1 to 7 with a weekly refill", "refillDay");
+    if (interval === "weekly" && refillDay! > 7)
+      throw new Malformed("must be 1 to 7 with a weekly refill", "refillDay");
     return parts;
   };
 const refill = refillOf<Refill>(object(refillFields));
