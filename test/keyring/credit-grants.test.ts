@@ -166,6 +166,29 @@ describe.each(BEDS)("grantCredits: %s", (_, openStore) => {
     await verifier.close();
   });
 
+  it("shows what is reserved of a grant, and one that was ended before its expiry with its end", async () => {
+    const { keyring, key, verifier, time } = await world(await openStore());
+    await keyring.grantCredits({ identity: "ann", grantId: "one", amount: 4, priority: 1, expiresIn: 9 * DAY });
+    const call = await verifier.reserve({ key, credits: { cost: 3 } });
+    const grants = async () => (await keyring.listGrants({ identity: "ann", ended: true })).grants;
+    expect(await grants()).toMatchObject([{ grantId: "one", remaining: 1, reserved: 3 }]);
+    if (call.valid) await call.commit(3);
+    await verifier.verify({ key, credits: { cost: 1 } });
+    time.now += DAY;
+    // Used up: the next grant ends it.
+    await keyring.grantCredits({ identity: "ann", grantId: "two", amount: 1 });
+    expect(await grants()).toMatchObject([{ grantId: "one", remaining: 0, endedAt: NOON + DAY }, { grantId: "two" }]);
+    // Kept for 400 days after its end: its id adds nothing till then, and a later grant removes it.
+    time.now += 399 * DAY;
+    expect(await keyring.grantCredits({ identity: "ann", grantId: "one", amount: 4 })).toMatchObject({
+      created: false,
+    });
+    time.now += DAY;
+    await keyring.grantCredits({ identity: "ann", grantId: "three", amount: 1 });
+    expect((await grants()).map(({ grantId }) => grantId)).toEqual(["two", "three"]);
+    await verifier.close();
+  });
+
   it("a reservation of plan and grant settles, and returns what was taken last first", async () => {
     const { keyring, key, list, verifier } = await world(await openStore());
     await keyring.grantCredits({ identity: "ann", grantId: "g", amount: 5, expiresIn: DAY });

@@ -221,7 +221,14 @@ describe("reserve", () => {
     const { key, keyId } = await create(100);
     const call = await hold(key, 40);
     for (const spent of [41, -1, 1.5, NaN, 2 ** 53]) await expect(call.commit(spent)).rejects.toThrow(RangeError);
-    for (const id of ["", "res_", `res_1.n${"9".repeat(20)}`, "node_1.1", `x${call.id}`, `res_1.s${"k".repeat(2_000)}`])
+    for (const id of [
+      "",
+      "res_",
+      `res_1.n${"9".repeat(20)}`,
+      "node_1.1",
+      `x${call.id}`,
+      `res_1.s${"k".repeat(20_000)}`,
+    ])
       expect(await verifier.settle(id, 0)).toEqual(late("unknown"));
     for (const id of [`res_other.s${keyId}`, "res_1.n7", "res_1.skey_gone", "res_1", "res_1.ws_default"])
       expect(await verifier.settle(id, 0)).toEqual(late("unknown"));
@@ -231,7 +238,7 @@ describe("reserve", () => {
       for (let length = 0; length < id.length; length++)
         expect(await verifier.settle(id.slice(0, length), 0)).toEqual(late("unknown"));
     const [parts, others] = [call.id.split("."), (await hold(key, 1)).id.split(".")];
-    for (const place of [0, 3]) {
+    for (const place of [0, 2, 3]) {
       const mixed = parts.map((part, i) => (i === place ? others[i] : part)).join(".");
       expect(await verifier.settle(mixed, 0)).toEqual(late("unknown"));
     }
@@ -339,6 +346,19 @@ describe.each(BEDS)("settlements are counted: %s", (_, open, credits) => {
       [0, 9],
     ]);
     expect((await analytics.statement({ keyId }, "2026-03")).unattributed).toBe(0);
+    await store.close();
+  });
+
+  it("without their tags where tags are not counted", async () => {
+    const store = open();
+    const { create, verifier, time } = await world(store, { credits, analytics: { tags: false } });
+    const { key } = await create(100);
+    const call = await verifier.reserve({ key, credits: { cost: 40 }, tags: ["model=large"] });
+    if (call.valid) await call.commit(9);
+    await verifier.close();
+    const analytics = createAnalytics(store, { clock: () => time.now });
+    expect((await analytics.query({ ...TODAY, by: ["tag"] })).rows).toEqual([]);
+    expect((await analytics.query({ ...TODAY, by: ["outcome"] })).rows).toMatchObject([{ count: 1, spent: 9 }]);
     await store.close();
   });
 

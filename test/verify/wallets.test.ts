@@ -6,6 +6,7 @@ import {
   explain,
   type KeyRecord,
   memoryStore,
+  retryAfter,
   type Store,
   type VerifierOptions,
 } from "../../src/index.js";
@@ -79,6 +80,14 @@ describe.each(BEDS)("verify: several accounts: %s", (_, open, credits) => {
     expect(await verify(2)).toMatchObject({ code: "USAGE_EXCEEDED", credits: 1 });
     expect(await verify(1)).toMatchObject({ code: "VALID", credits: 0 });
     expect(await left()).toEqual([49, 0, 0]);
+    await verifier.close();
+  });
+
+  it("a refusal says no time to wait: which refill of which account would help is not known", async () => {
+    const { verify, verifier } = await world(open(), { credits });
+    const refused = await verify(6);
+    expect(refused.code).toBe("USAGE_EXCEEDED");
+    expect(retryAfter(refused)).toBeUndefined();
     await verifier.close();
   });
 
