@@ -1,5 +1,11 @@
 #!/usr/bin/env node
-/** The bin `keystile`. Everything is in `cli/`. */
-import { runProcess } from "./io/process.js";
+/** The bin `keystile`. Everything is in `cli/`, which an earlier Node cannot even link: hence the check before its import. */
+import { EARLIEST_NODE, isEarlierNode } from "../lib/runtime.js";
 
-await runProcess();
+if (isEarlierNode(process.versions.node)) {
+  process.stderr.write(`error: keystile takes Node ${EARLIEST_NODE} or later; this is ${process.versions.node}\n`);
+  process.exitCode = 3;
+} else {
+  const { runProcess } = await import("./io/process.js");
+  await runProcess();
+}
