@@ -87,6 +87,8 @@ export interface Seen {
   readonly method: string | undefined;
   readonly authorization: string | undefined;
   readonly body: unknown;
+  /** Of the header; absent: it was not sent. */
+  readonly idempotencyKey?: string | undefined;
 }
 
 export interface Reply {
@@ -115,6 +117,7 @@ export function fakeServer(answer: (seen: Seen, count: number) => Reply | Error)
       method: init?.method,
       authorization: headers.get("authorization") ?? undefined,
       body: typeof init?.body === "string" ? (JSON.parse(init.body) as unknown) : undefined,
+      idempotencyKey: headers.get("idempotency-key") ?? undefined,
     };
     seen.push(one);
     const reply = answer(one, seen.length);

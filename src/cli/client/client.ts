@@ -1,4 +1,5 @@
 /** Calls the service over HTTP, and maps responses to exit codes (contract 1, 2.4, 7). */
+import { IDEMPOTENCY_KEY } from "../../http/idempotency-key.js";
 import { EXIT, type ExitCode, type Failure, failure } from "../io/failures.js";
 import type { Io } from "../io/io.js";
 import type { Settings } from "./settings.js";
@@ -29,19 +30,28 @@ const TIMEOUT = 120_000;
 /** Maximum validation errors shown of one response. */
 const MAX_FAULTS = 20;
 
+/** What is sent. */
+export interface Request {
+  /** Name of the operation. */
+  readonly name: string;
+  /** JSON text; absent: GET. */
+  readonly body?: string;
+  /** Printable ASCII; absent: every repeat acts again. */
+  readonly idempotencyKey?: string | undefined;
+}
+
 /**
  * Sends one request.
- * @param body JSON text; absent: GET
  * @returns the result; failures too are values, so that the caller can retry
  */
 export async function call(
   io: Io,
   { apiUrl, rootKey }: Settings,
-  name: string,
-  body: string | undefined,
+  { name, body, idempotencyKey }: Request,
 ): Promise<Answer> {
   const headers: Record<string, string> = { accept: "application/json" };
   if (rootKey !== undefined) headers["authorization"] = `Bearer ${rootKey}`;
+  if (idempotencyKey !== undefined) headers[IDEMPOTENCY_KEY] = `"${idempotencyKey.replace(/["\\]/g, "\\$&")}"`;
   if (body !== undefined) headers["content-type"] = "application/json";
   let response: Response;
   let text: string;
@@ -107,7 +117,7 @@ function reasonOf(error: unknown): string {
 
 /** The exit code of an error status. */
 function exitCodeOf(status: number): ExitCode {
-  if (status === 400 || status === 413) return EXIT.usage;
+  if (status === 400 || status === 413 || status === 422) return EXIT.usage;
   return status === 404 || status === 409 ? EXIT.no : EXIT.failed;
 }
 

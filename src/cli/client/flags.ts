@@ -65,12 +65,23 @@ export function addFlags(command: Command, flags: readonly Flag[]): void {
 function describe({ schema, kind, isRequired, isNullable }: Flag): string {
   const notes = [
     ...(isRequired ? ["required"] : []),
-    ...(kind === "json" ? ["JSON, @file or -"] : []),
+    ...(kind === "json" ? [`JSON, @file or -${shapeOf(schema)}`] : []),
     ...(kind === "secret" ? ["@file or - keeps it out of process lists"] : []),
     ...(schema.enum !== undefined ? [schema.enum.map(String).join(" | ")] : boundsOf(schema)),
     ...(isNullable ? ["null clears it"] : []),
   ];
   return `${(schema.description ?? "").replace(/\.$/, "")}${notes.length > 0 ? ` (${notes.join("; ")})` : ""}`.trim();
+}
+
+/** The properties of JSON: `: {remaining, refill?: {interval, amount}}`; a question mark follows an optional one. */
+export function shapeOf({ type, properties, required = [], items }: JsonSchema): string {
+  if (items !== undefined)
+    return type === "array" && items.properties !== undefined ? `: [${shapeOf(items).slice(2)}]` : "";
+  if (properties === undefined) return "";
+  const each = Object.entries(properties).map(
+    ([name, schema]) => `${name}${required.includes(name) ? "" : "?"}${shapeOf(schema)}`,
+  );
+  return `: {${each.join(", ")}}`;
 }
 
 function boundsOf({ minLength, maxLength, minimum, maximum }: JsonSchema): string[] {

@@ -1,7 +1,7 @@
 /** Retries a call on 429, 5xx and network failure, with exponential backoff (contract 7). */
 import type { Io } from "../io/io.js";
 import { note, stripControlChars } from "../io/text.js";
-import { type Answer, call } from "./client.js";
+import { type Answer, call, type Request } from "./client.js";
 import type { Settings } from "./settings.js";
 
 /** Maximum of the first wait and of every wait, milliseconds. */
@@ -29,12 +29,12 @@ export interface Tried {
 export async function callWithRetry(
   io: Io,
   settings: Settings,
-  request: { readonly name: string; readonly body: string },
+  request: Request,
   { retries, stop }: { readonly retries: number; readonly stop: Stop },
 ): Promise<Tried> {
   let isUncertain = false;
   for (let tries = 0; ; tries++) {
-    const answer = await call(io, settings, request.name, request.body);
+    const answer = await call(io, settings, request);
     if (answer.ok || !isRetryable(answer.status) || tries >= retries || stop.isWished()) return { answer, isUncertain };
     if (answer.status !== 429) isUncertain = true;
     const wait = waitBefore(io, tries, answer.retryAfter);

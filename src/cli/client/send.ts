@@ -2,7 +2,7 @@
 import { EXIT, type ExitCode, failure, usage } from "../io/failures.js";
 import { readJson } from "../io/input.js";
 import type { Io } from "../io/io.js";
-import { call, refusal } from "./client.js";
+import { call, refusal, type Request } from "./client.js";
 import { assertOneStdin, buildBody, type Flag, givenFlags } from "./flags.js";
 import { exitCodeOfData, printAnswer, printRefusal } from "./print.js";
 import { type GlobalFlags, readSettings, ROOT_KEY_VARIABLE, type Settings } from "./settings.js";
@@ -32,7 +32,6 @@ export async function readCredential(io: Io, flags: GlobalFlags): Promise<Settin
 
 /**
  * Sends one request and prints the response.
- * @param body JSON text; absent: GET
  * @param needs properties that the data must have
  * @throws failure for anything but a success
  */
@@ -40,11 +39,10 @@ export async function send(
   io: Io,
   flags: GlobalFlags,
   settings: Settings,
-  name: string,
-  body?: string,
+  request: Request,
   needs: readonly string[] = [],
 ): Promise<ExitCode> {
-  const answer = await call(io, settings, name, body);
+  const answer = await call(io, settings, request);
   if (!answer.ok) {
     await printRefusal(io, flags, answer);
     throw refusal(answer);

@@ -1,5 +1,6 @@
 /** `keystile api <group> <operation>`: one command per operation, from the same table as the routes (contract 4.2). */
 import { type Command, Option } from "commander";
+import { IDEMPOTENCY_KEY } from "../../http/idempotency-key.js";
 import { describePermissions } from "../../http/operations/access.js";
 import { OPERATIONS } from "../../http/operations/index.js";
 import type { Operation } from "../../http/operations/operation.js";
@@ -18,6 +19,7 @@ import {
 import { type CommandResult, toKebab, usage } from "../io/failures.js";
 import { wrapped } from "../io/help.js";
 import type { Io } from "../io/io.js";
+import { toIdempotencyKey } from "../io/parsers.js";
 import { addMigrateKeys } from "./migrate-keys.js";
 
 export function addApiCommand(program: Command, io: Io, result: CommandResult): void {
@@ -39,7 +41,7 @@ export function addApiCommand(program: Command, io: Io, result: CommandResult): 
       const flags = command.optsWithGlobals<GlobalFlags>();
       if (flags.body !== undefined) throw usage("--body: liveness takes no request");
       const { apiUrl } = await readSettings(io, flags);
-      result.exitCode = await send(io, flags, { apiUrl }, "liveness");
+      result.exitCode = await send(io, flags, { apiUrl }, { name: "liveness" });
     });
   api.addHelpText(
     "after",
@@ -78,6 +80,14 @@ function addGlobalFlags(api: Command): void {
     .option("--body <json>", "the whole request as JSON, @file or - (stdin), in place of the flags that build it");
 }
 
+const KEY = "idempotencyKey";
+
+function addIdempotencyKey(command: Command): void {
+  const about = "names this call, such as by the id of a webhook's event: a repeat changes nothing again";
+  const flag = new Option("--idempotency-key <text>", `${about} (1–255 characters)`);
+  command.addOption(flag.helpGroup("Header:").argParser(toIdempotencyKey));
+}
+
 function addOperation(command: Command, operation: Operation, io: Io, result: CommandResult): void {
   const flags = flagsOf(operation.request);
   const path = `${toKebab(operation.name.split(".")[0] ?? "")} ${command.name()}`;
@@ -90,14 +100,16 @@ function addOperation(command: Command, operation: Operation, io: Io, result: Co
       wrapped(`\nThe root key needs ${describePermissions(operation, String)}\n\nExample:\n  $ ${example}`),
     );
   addFlags(command, flags);
+  if (IDEMPOTENCY_KEY in (operation.headers ?? {})) addIdempotencyKey(command);
   if (operation.name === "keys.migrateKeys") return addMigrateKeys(command, operation, flags, io, result);
-  command.action(async (given: Record<string, unknown>) => {
+  command.action(async (given: Readonly<Record<string, unknown>> & { readonly [KEY]?: string }) => {
     const globals = command.optsWithGlobals<GlobalFlags>();
     const body = await readBody(io, globals, flags, given);
     // Whether the service takes any external id is for it to say.
     operation.validate(body, "any");
     const needs = VERDICTS.filter((field) => operation.answer.required?.includes(field) === true);
     const settings = await readCredential(io, globals);
-    result.exitCode = await send(io, globals, settings, operation.name, JSON.stringify(body), needs);
+    const request = { name: operation.name, body: JSON.stringify(body), idempotencyKey: given[KEY] };
+    result.exitCode = await send(io, globals, settings, request, needs);
   });
 }

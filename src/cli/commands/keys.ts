@@ -1,10 +1,15 @@
 /** `keystile keys list|get|create|disable|revoke`, on a store. */
 import { type Command, Option } from "commander";
+import type { Refill } from "../../contracts/types.js";
 import type { KeyResponseData } from "../../keyring/schemas/responses.js";
+import { refill as refillSchema } from "../../keyring/schemas/credits.js";
+import { toJsonSchema } from "../../keyring/schemas/json-schema.js";
 import { KEY_STATES, type KeyState } from "../../lib/key-state.js";
+import { shapeOf } from "../client/flags.js";
 import { addDatabaseFlags, type DatabaseFlags, withKeyringFor } from "../database/database.js";
-import type { FlagAliases } from "../io/failures.js";
+import { type FlagAliases, usage } from "../io/failures.js";
 import { wrapped } from "../io/help.js";
+import { readJson } from "../io/input.js";
 import type { Io } from "../io/io.js";
 import { collect, toInteger, toTime } from "../io/parsers.js";
 import { addLimit, type Columns, type ListFlags, writeList } from "../io/table.js";
@@ -17,6 +22,8 @@ const FLAG_ALIASES: FlagAliases = new Map([
   ["permissions", "--permission"],
   ["roles", "--role"],
 ]);
+
+const REFILL = shapeOf(toJsonSchema(refillSchema));
 
 interface ListKeysFlags extends DatabaseFlags, ListFlags {
   readonly apiId?: string;
@@ -33,6 +40,7 @@ interface CreateFlags extends DatabaseFlags {
   readonly permission?: readonly string[];
   readonly role?: readonly string[];
   readonly credits?: number;
+  readonly refill?: string;
   readonly expires?: number;
 }
 
@@ -76,6 +84,7 @@ export function addKeysCommand(program: Command, io: Io): void {
     .option("--permission <permission>", "what it is granted; may be repeated", collect)
     .option("--role <name>", "a role that exists; may be repeated", collect)
     .option("--credits <number>", "its balance; default: unlimited", toInteger(0, Number.MAX_SAFE_INTEGER))
+    .option("--refill <json>", `what its balance is refilled by; with --credits (JSON, @file or -${REFILL})`)
     .option("--expires <time>", "Unix milliseconds or an ISO 8601 date", toTime)
     .description("Make a key and show it this once.")
     .addHelpText(
@@ -133,12 +142,15 @@ async function list(io: Io, flags: ListKeysFlags): Promise<void> {
 }
 
 async function create(io: Io, flags: CreateFlags): Promise<void> {
-  const { db, store, schema, output, permission, role, credits, ...given } = flags;
+  const { db, store, schema, output, permission, role, credits: remaining, refill: terms, ...given } = flags;
+  if (terms !== undefined && remaining === undefined)
+    throw usage("--refill: goes with --credits, the balance that it refills");
+  const refill = terms !== undefined && { refill: (await readJson(io, "--refill", terms)) as Refill };
   const body = {
     ...given,
     ...(permission !== undefined && { permissions: permission }),
     ...(role !== undefined && { roles: role }),
-    ...(credits !== undefined && { credits: { remaining: credits } }),
+    ...(remaining !== undefined && { credits: { remaining, ...refill } }),
   };
   const data = await withKeyringFor(flags, FLAG_ALIASES, (keyring) => keyring.createKey(body));
   try {

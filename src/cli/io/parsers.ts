@@ -20,6 +20,12 @@ export function notEmpty(text: string): string {
   throw new InvalidArgumentError("must not be empty");
 }
 
+/** Parses an idempotency key, which a header carries. */
+export function toIdempotencyKey(text: string): string {
+  if (/^[ -~]{1,255}$/.test(text)) return text;
+  throw new InvalidArgumentError("must be 1 to 255 characters of printable ASCII");
+}
+
 /** A database path: the driver drops spaces at its ends, and would open another file or none. */
 export function toPath(text: string): string {
   if (/^(postgres(ql)?|rediss?):\/\//.test(text))

@@ -35,6 +35,7 @@ const FIELDS: Readonly<Record<string, Field>> = {
   createdAt: { text: "Unix time, milliseconds.", sample: 1_798_761_600_000 },
   credits: { text: "Credits of the key; absent: unlimited.", sample: 99 },
   created: { text: "Whether this call made it: false where there was one under this id.", sample: true },
+  "createIdentity.credits": { text: "Credits that all its keys share; absent: none." },
   creditsBelow: { text: "Only keys that draw on a balance below this.", sample: 100 },
   creditsFrom: {
     text: "`identity`: it draws on the credits of its identity, if that has some; `none`: its credits are unlimited.",
@@ -179,6 +180,7 @@ const FIELDS: Readonly<Record<string, Field>> = {
     sample: "Europe/Berlin",
   },
   total: { text: "How many there are.", sample: 1_000 },
+  "updateIdentity.credits": { text: "Credits that all its keys share." },
   updatedAt: { text: "Unix time, milliseconds.", sample: 1_798_848_000_000 },
   valid: { text: "Whether the key may be used." },
   value: { text: "Credits; null, unlimited, goes only with `set`.", sample: 100 },

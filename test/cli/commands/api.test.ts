@@ -2,7 +2,8 @@ import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { OPERATIONS } from "../../../src/http/operations/index.js";
-import { fakeServer, folder, ROOT_KEY, run, runAs, type Reply, type Seen } from "../support.js";
+import { toKebab } from "../../../src/cli/io/failures.js";
+import { fakeServer, folder, ROOT_KEY, run, runAs, type Reply, type Seen, serve } from "../support.js";
 
 const FOLDER = folder();
 const VERIFY = ["api", "keys", "verify-key"];
@@ -253,6 +254,85 @@ describe("api: requests", () => {
     });
     const { code, stderr } = await runAs(ROOT_KEY, ["api", "liveness", "--body", "{}"], server);
     expect([code, stderr, server.seen.length]).toEqual([2, "error: --body: liveness takes no request\n", 1]);
+  });
+});
+
+describe("api: plans", () => {
+  it("an idempotency key is sent as the header, as a structured-field string", async () => {
+    const server = always(VALID);
+    await runAs(ROOT_KEY, [...VERIFY, "--key", "sk_1", "--idempotency-key", 'evt "1" \\ 2'], server);
+    await runAs(ROOT_KEY, [...VERIFY, "--body", '{"key":"sk_1"}', "--idempotency-key", "evt_2"], server);
+    await runAs(ROOT_KEY, [...VERIFY, "--key", "sk_1"], server);
+    const sent = server.seen.map(({ idempotencyKey, body }) => [idempotencyKey, body]);
+    const body = { key: "sk_1" };
+    expect(sent).toEqual([
+      ['"evt \\"1\\" \\\\ 2"', body],
+      ['"evt_2"', body],
+      [undefined, body],
+    ]);
+  });
+
+  it.each(["", "é", "a\nb", "x".repeat(256)])(
+    "the idempotency key %j is refused before anything is sent",
+    async (text) => {
+      const server = always(VALID);
+      const { code, stderr } = await runAs(ROOT_KEY, [...VERIFY, "--key", "k", "--idempotency-key", text], server);
+      expect([code, server.seen]).toEqual([2, []]);
+      expect(stderr).toContain("must be 1 to 255 characters of printable ASCII");
+    },
+  );
+
+  it("an operation that honours no idempotency key has no flag for one", async () => {
+    for (const { name, headers } of Object.values(OPERATIONS)) {
+      const { stdout } = await run(["api", ...name.split(".").map(toKebab), "--help"]);
+      expect([name, stdout.includes("--idempotency-key")]).toEqual([name, headers?.["Idempotency-Key"] !== undefined]);
+    }
+  });
+
+  it("help names the parts of a JSON flag, and which may be left out", async () => {
+    const helpOf = async (...path: string[]) => (await run(["api", ...path, "--help"])).stdout.replace(/\s+/g, " ");
+    const refill = "{interval, amount, refillDay?, timeZone?, rollover?}";
+    expect(await helpOf("identities", "change-plan")).toContain(`(required; JSON, @file or -: ${refill})`);
+    expect(await helpOf("keys", "create-key")).toContain(`JSON, @file or -: {remaining, refill?: ${refill}})`);
+    expect(await helpOf("identities", "update-identity")).toContain(": [{name, limit, duration, autoApply?}])");
+    expect(await helpOf("keys", "get-keys")).toContain("The ids of the keys (required; JSON, @file or -)");
+  });
+
+  it("a plan is made, topped up, changed once by a webhook that comes twice, and suspended, by a real service", async () => {
+    const server = await serve(join(folder(), "plans.db"));
+    const call = async (line: string, json?: string) => {
+      const argv = ["api", "--api-url", server.url, "--output", "json", "identities", ...line.split(" ")];
+      const ran = await runAs(server.rootKey, json === undefined ? argv : [...argv, "--refill", json], { fetch });
+      const { data, error } = JSON.parse(ran.stdout) as { data: unknown; error?: { status: number } };
+      return [ran.code, data ?? error?.status];
+    };
+    try {
+      const refill = { interval: "weekly", amount: 1_000, refillDay: 1, timeZone: "Europe/Berlin", rollover: 0 };
+      const credits = JSON.stringify({ remaining: 1_000, refill });
+      await call(`create-identity --external-id ann --credits ${credits}`);
+      const more = "--grant-id order_1 --amount 50 --expires 4000000000000 --priority 7 --reason bonus";
+      for (const created of [true, false]) {
+        const granted = { grantId: "order_1", amount: 50, remaining: 50, expires: 4e12, created };
+        expect(await call(`grant-credits --identity ann ${more}`)).toEqual([0, expect.objectContaining(granted)]);
+      }
+      expect(await call("list-grants --identity ann")).toMatchObject([
+        0,
+        { grants: [{ grantId: "order_1", priority: 7, reason: "bonus", remaining: 50 }] },
+      ]);
+      const plan = JSON.stringify({ ...refill, amount: 10_000 });
+      const change = "change-plan --identity ann --now difference --idempotency-key evt_1";
+      expect(await call(change, plan)).toMatchObject([0, { remaining: 10_000 }]);
+      expect(await call(change, plan)).toMatchObject([0, { remaining: 10_000, repeated: true }]);
+      expect(await call(change, JSON.stringify({ ...refill, amount: 5 }))).toEqual([2, 422]);
+      expect(await call("update-identity --identity ann --enabled false --expires 4000000000000")).toMatchObject([
+        0,
+        { enabled: false, expires: 4e12 },
+      ]);
+      const read = "update-credits --identity ann --operation increment --value 0";
+      expect(await call(read)).toEqual([0, { remaining: 10_000, refill: { ...refill, amount: 10_000 } }]);
+    } finally {
+      await server.stop();
+    }
   });
 });
 

@@ -137,6 +137,21 @@ describe("apis list, keys list, keys get", () => {
     expect([short.code, short.stderr]).toEqual([2, expect.stringContaining("<name>")]);
   });
 
+  it("make a key with a balance that is refilled, in all its fields", async () => {
+    const made = await run(["apis", "create", "--db", db, "refilled", "--output", "json"]);
+    const { apiId } = JSON.parse(made.stdout) as { apiId: string };
+    const create = ["keys", "create", "--db", db, "--api-id", apiId, "--output", "json"];
+    const refill = { interval: "weekly", amount: 100, refillDay: 1, timeZone: "Europe/Berlin", rollover: 20 };
+    const { stdout } = await run([...create, "--credits", "5", "--refill", JSON.stringify(refill)]);
+    const { keyId } = JSON.parse(stdout) as { keyId: string };
+    const { stdout: shown } = await run(["keys", "get", "--db", db, keyId, "--output", "json"]);
+    expect(JSON.parse(shown)).toMatchObject({ credits: { remaining: 5, refill } });
+    const without = await run([...create, "--refill", JSON.stringify(refill)]);
+    expect([without.code, without.stderr]).toEqual([2, expect.stringContaining("--refill: goes with --credits")]);
+    const bad = await run([...create, "--credits", "5", "--refill", '{"interval":"weekly","amount":1}']);
+    expect([bad.code, bad.stderr]).toEqual([2, expect.stringContaining("body.credits.refill.refillDay (--credits)")]);
+  });
+
   it("a row is cut where the terminal ends", async () => {
     const { stdout } = await run(["apis", "list", "--db", db], { columns: 20 });
     const lines = stdout.trimEnd().split("\n");
