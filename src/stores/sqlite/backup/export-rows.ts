@@ -17,14 +17,17 @@ import {
   type SharedTable,
 } from "../../codec/exported-rows.js";
 import { loadDriver, openFile } from "../connection/driver.js";
+import { toStoreError } from "../connection/errors.js";
+import { assertOwnLog } from "../connection/foreign-log.js";
 import { type Handle, select } from "../connection/handle.js";
-import { SCHEMA_VERSION, schemaVersion } from "../connection/schema.js";
+import { SCHEMA_VERSION } from "../connection/schema.js";
 import { accountOfGrant, accountOfIdentity, createAccounts } from "../credits/account-table.js";
 import { createOnceTable } from "../credits/once-table.js";
 import { createKeyReader } from "../keys/find-keys.js";
 import { createEntityTables, TABLES } from "../tables/entity-tables.js";
 import { createReferenceCache } from "../tables/reference-cache.js";
 import { KeystileError } from "../../../contracts/errors.js";
+import { assertTables } from "./make-backup.js";
 
 /** Tables of which an export has every row. Accounts go with their keys and identities; leases end. */
 export const EXPORTED_TABLES: readonly string[] = [
@@ -48,21 +51,25 @@ export interface Export {
 
 /**
  * Opens a file for reading alone, and keeps to the state that it finds.
- * @throws KeystileError STORE_INVALID: the tables are of an earlier version; otherwise the driver's error
+ * @throws KeystileError STORE_INVALID: the tables are of an earlier version, or the log beside the file is another's;
+ *   STORE_SCHEMA_NEWER; STORE_BUSY, STORE_FAILED
  */
 export function openExport(path: string): Export {
   const handle = openFile(loadDriver(), path, { readonly: true, fileMustExist: true, timeout: 10_000 });
   try {
-    if (schemaVersion(handle) !== SCHEMA_VERSION)
+    assertOwnLog(path);
+    const version = assertTables(handle);
+    if (version !== SCHEMA_VERSION)
       throw new KeystileError(
         "STORE_INVALID",
-        "the tables are of another version; open the file with this keystile once",
+        `the file has keystile tables of version ${version}, this keystile needs ${SCHEMA_VERSION}; upgrade them: ` +
+          "npx keystile apis list --db FILE",
       );
     handle.exec("BEGIN");
     return { ...read(handle), close: () => handle.close() };
   } catch (cause) {
     handle.close();
-    throw cause;
+    throw toStoreError(cause);
   }
 }
 

@@ -83,7 +83,9 @@ function copyDatabase(driver: Driver, order: BackupOrder): void {
   }
 }
 
-/** @throws KeystileError STORE_INVALID, STORE_SCHEMA_NEWER */
-export function assertTables(handle: Handle): void {
-  if (readVersion(handle) === 0) throw new KeystileError("STORE_INVALID", "the file has no keystile tables");
+/** @returns their version @throws KeystileError STORE_INVALID, STORE_SCHEMA_NEWER */
+export function assertTables(handle: Handle): number {
+  const version = readVersion(handle);
+  if (version === 0) throw new KeystileError("STORE_INVALID", "the file has no keystile tables");
+  return version;
 }

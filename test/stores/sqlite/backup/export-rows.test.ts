@@ -1,7 +1,10 @@
+import { copyFileSync, writeFileSync } from "node:fs";
 import { expect, it } from "vitest";
-import { EXPORTED_TABLES } from "../../../../src/stores/sqlite/backup/export-rows.js";
+import { EXPORTED_TABLES, openExport } from "../../../../src/stores/sqlite/backup/export-rows.js";
+import { SCHEMA_VERSION } from "../../../../src/stores/sqlite/connection/schema.js";
 import { sqliteStore } from "../../../../src/stores/sqlite/index.js";
-import { inspect, temporaryPaths } from "../support.js";
+import { addKeys, inspect, temporaryPaths, withApi } from "../support.js";
+import { makeBackup } from "./support.js";
 
 const path = temporaryPaths();
 
@@ -33,4 +36,43 @@ it("every table of the file is exported, or left out on purpose", async () => {
       .all(),
   );
   expect([...EXPORTED_TABLES, ...Object.keys(LEFT_OUT)].sort()).toEqual(tables);
+});
+
+it("a file of other tables, or that is no database, is refused in words that say what it is", async () => {
+  const place = path();
+  await sqliteStore(place).close();
+  const withVersion = (version: number) => {
+    inspect(place, (db) => db.prepare("UPDATE keystile_schema SET version = ?").run(version));
+    return () => openExport(place);
+  };
+  expect(withVersion(SCHEMA_VERSION + 1)).toThrow(
+    expect.objectContaining({ code: "STORE_SCHEMA_NEWER", detail: expect.stringMatching(/upgrade keystile$/) }),
+  );
+  expect(withVersion(SCHEMA_VERSION - 1)).toThrow(
+    expect.objectContaining({
+      code: "STORE_INVALID",
+      detail: expect.stringMatching(/npx keystile apis list --db FILE$/),
+    }),
+  );
+  const other = path();
+  inspect(other, (db) => db.exec("CREATE TABLE other (a)"));
+  expect(() => openExport(other)).toThrow(
+    expect.objectContaining({ code: "STORE_INVALID", detail: "the file has no keystile tables" }),
+  );
+  writeFileSync(other, "no database".repeat(100));
+  expect(() => openExport(other)).toThrow(
+    expect.objectContaining({ code: "STORE_INVALID", detail: "the file is not an SQLite database" }),
+  );
+});
+
+it("a file beside the log of another is refused, as opening a store does: the export would mix the two", async () => {
+  const [live, place] = [path(), path()];
+  const store = await withApi(sqliteStore(live, { durability: "process" }));
+  await addKeys(store, 3);
+  makeBackup({ path: live, target: place });
+  copyFileSync(`${live}-wal`, `${place}-wal`);
+  await store.close();
+  expect(() => openExport(place)).toThrow(
+    expect.objectContaining({ code: "STORE_INVALID", detail: expect.stringContaining("of another file") }),
+  );
 });
