@@ -20,7 +20,7 @@ the backup is made, and \`keystile restore\` refuses it until they do.
 
 cp is no backup: deductions that were acknowledged are in the -wal, and a copy of the database file alone opens without them.
 
-A command that is killed leaves a file that ends in .part, which may be deleted.
+A command that is interrupted leaves files that end in .part and .part-journal, which may be deleted.
 
 Example:
   $ keystile backup --db keys.db --to keys-2027-01-31.db`;
@@ -33,7 +33,8 @@ is deleted. The exit code is 1 if something is there and --force is not given, 3
 The database is then as it was at the time of the backup: deductions since are given back, keys made since do not exist, keys revoked
 since work again.
 
-A command that is killed leaves what was there or the whole backup in its place, and maybe a file that ends in .part, which may be deleted.
+A command that is interrupted leaves what was there or the whole backup in its place, and maybe files that end in .part and
+.part-journal, which may be deleted.
 
 Example:
   $ keystile restore --from keys-2027-01-31.db --db keys.db`;
