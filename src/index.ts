@@ -24,7 +24,7 @@ export type { AnalyticsDimension, AnalyticsPeriod, AnalyticsQuery } from "./anal
 export type { AnalyticsRow } from "./analytics/rows.js";
 export type { Statement, StatementOf } from "./analytics/statement.js";
 export type { CacheOptions } from "./cache/key-cache.js";
-export type { AuditEntry, AuditQuery, AuditSlice } from "./contracts/audit.js";
+export type { AuditCredits, AuditEntry, AuditQuery, AuditSlice } from "./contracts/audit.js";
 export type * from "./contracts/alerts.js";
 export type { Caller, Resource } from "./contracts/caller.js";
 export { isKeystileError, KeystileError, type KeystileErrorCode, type ValidationProblem } from "./contracts/errors.js";

@@ -158,7 +158,9 @@ const SEARCHED: Narrows<R.SearchKeysRequestBody> = {
   ...{ apiId: true, externalId: true, state: true, expiresBefore: true, creditsBelow: true, search: false },
   ...{ order: false, cursor, limit },
 };
-const SET_CREDITS: Narrows<Extract<R.V2KeysUpdateCreditsRequestBody, { operation: "set" }>> = { value: true };
+const SET_CREDITS: Narrows<Extract<R.V2KeysUpdateCreditsRequestBody, { operation: "set" }>> = {
+  ...{ value: true, reason: false },
+};
 const AUDITED: Narrows<R.ListAuditRequestBody> = { id: true, actor: true, operation: true, from: true, cursor, limit };
 const ROOT_KEY: Narrows<CreateRootKeyRequestBody> = { name, expires: true, enabled: true };
 const CHANGED_ROOT_KEY: Narrows<UpdateRootKeyRequestBody> = { name, permissions: true, expires: true, enabled: true };

@@ -1,6 +1,9 @@
 /** An entry of the audit trail: who changed what, and when. Types only. */
 
-/** One change that administration made. Contains ids and names of fields; no value, key, hash or token. */
+/**
+ * One change that administration made. Contains ids, names of fields, and of credits their amounts; no other value, no
+ * key, hash or token.
+ */
 export interface AuditEntry {
   /** Unix time, milliseconds. */
   readonly time: number;
@@ -23,6 +26,22 @@ export interface AuditEntry {
   readonly fields: readonly string[];
   /** How many rows were made, changed or removed; of an import: keys. */
   readonly count: number;
+  /** What it did to a balance. Absent: it changed none, or the store does not say. */
+  readonly credits?: AuditCredits;
+  /** Why a balance was changed, as whoever changed it said: for people, 1–255 code points. Absent: nobody said. */
+  readonly reason?: string;
+}
+/** What a change did to the balance of a key, an identity or a grant. */
+export interface AuditCredits {
+  /**
+   * Credits that it added, or if negative took away. Refills that were due, and reserves that came back with it, are
+   * not among them. Of a balance that became unlimited: minus what it had.
+   */
+  readonly added: number;
+  /** The balance as the change left it, without leased and reserved credits; null: unlimited. */
+  readonly remaining: number | null;
+  /** Of a grant: the id that it was given. Absent: it is the balance of a key or an identity. */
+  readonly grantId?: string;
 }
 
 /** Which entries of the audit trail: those of a slice of it that are all of these. */

@@ -1,6 +1,6 @@
 /** Which records and balances a change of a row concerns. Store clauses 13 and 15. */
 import type { AuditEntry } from "./audit.js";
-import type { AccountTable, CreditChange, KeyRecord, RowChange, Write } from "./store.js";
+import type { AccountTable, CreditChange, KeyRecord, RowChange, Write, WrittenBalance } from "./store.js";
 
 /** A write that changes a balance. */
 export type CreditWrite = Extract<Write, { readonly table: AccountTable; readonly row: unknown }> & {
@@ -10,6 +10,24 @@ export type CreditWrite = Extract<Write, { readonly table: AccountTable; readonl
 /** Whether a write changes a balance. */
 export function isCreditWrite(write: Write): write is CreditWrite {
   return "credits" in write && write.credits !== undefined;
+}
+
+/** The grant whose balance writes change first; undefined: none, or the first is of another table. */
+export function grantChangedBy(writes: readonly Write[]): string | undefined {
+  const first = writes.find(isCreditWrite);
+  return first?.table === "grants" ? first.row.grantId : undefined;
+}
+
+/** The entry of writes, with what they did to the first balance that they change (store clause 25). */
+export function withCredits(
+  entry: AuditEntry,
+  writes: readonly Write[],
+  [first]: readonly WrittenBalance[],
+): AuditEntry {
+  if (first === undefined) return entry;
+  const { added, remaining } = first;
+  const grantId = grantChangedBy(writes);
+  return { ...entry, credits: { added, remaining, ...(grantId !== undefined && { grantId }) } };
 }
 
 /** Tables whose rows are part of what a find returns. */

@@ -68,8 +68,10 @@
  *     passes at most 1,000 uses. Power `usage`.
  * 25. A store with the power `audit` keeps the entries that `write` and `insertKeys` are given, in the step that makes
  *     the change, and only if it is made: of `insertKeys` with the number of keys that were inserted as `count`, and
- *     none if that is 0. Beyond a bound it may drop the oldest entries of workspaces that have more than an equal share
- *     of it. Each has a number, higher than those before it, and `readAudit` finds them from the highest on.
+ *     none if that is 0. Of a `write` with `credits` it keeps the first entry with what it returns of the first of
+ *     these balances, as `credits`. Beyond a bound it may drop the oldest entries of workspaces that have more than an
+ *     equal share of it. Each has a number, higher than those before it, and `readAudit` finds them from the highest
+ *     on.
  * 26. An identity may have an account, which ends with it. A key draws on the identity's account if that has credits,
  *     and the key has neither a balance of its own nor `creditsFrom: "none"`: its record then has the `hasCredits`, the
  *     `refill` and the `generation` of the identity, and the identity's account as `account.ref`. All that clauses 5 to
@@ -837,6 +839,8 @@ export type WriteOutcome = "written" | "conflict" | "taken" | OnceRefusal | read
 export interface WrittenBalance extends Pick<CountedBalance, "remaining"> {
   /** Credits that are leased or reserved, those of leases among them that expired and hold nothing in the store. */
   readonly reserved: number;
+  /** What the change added to it, or if negative took away, as `credits.added` of an {@link AuditEntry}. */
+  readonly added: number;
 }
 /**
  * What a store can do beyond what every store must (clause 21). Whatever needs a power that the store lacks fails with

@@ -361,9 +361,12 @@ export function countedBalance(
   };
 }
 
-/** What a write answers of an account that it changed. */
-export function writtenBalance({ unlimited, remaining, reserved }: Account): WrittenBalance {
-  return unlimited ? { remaining: null, reserved: 0 } : { remaining, reserved };
+/** What a write answers of an account that it changed, of what {@link applyChange} returned. */
+export function writtenBalance({
+  account: { unlimited, remaining, reserved },
+  result,
+}: Applied<number>): WrittenBalance {
+  return unlimited ? { remaining: null, reserved: 0, added: result } : { remaining, reserved, added: result };
 }
 
 /** {@link sweep} where that returns anything to the balance; otherwise it changes nothing. */
@@ -416,33 +419,37 @@ export function isCurrent(before: Account | undefined, change: CreditChange | un
  * Applies an administrator's change in the order that {@link CreditChange} states.
  * @param before `undefined`: the key never had an account
  * @param leases of the account: setting a balance voids them
+ * @returns as its result what the change added, or if negative took away
  */
 export function applyChange(
   before: Account | undefined,
   leases: ReadonlyMap<string, Lease>,
   { period, now, remaining, add = 0, refill }: CreditChange,
-): Omit<Applied<never>, "result"> {
+): Applied<number> {
   const from = before ?? { ...openAccount(0, { amount: 0, period, generation: 0 }), unlimited: true };
   let account = from;
   let changes: LeaseChanges = NO_CHANGES;
   if (remaining === undefined && now !== undefined)
     ({ account, leases: changes } = takeBackReserves(account, leases, now));
   account = isOfCalendar(account, period) ? countRefills(account, period) : { ...account, period };
+  let added = 0;
   if (remaining !== undefined) {
     ({ account, leases: changes } = voidLeases(account, leases));
     const isFirst = account.unlimited && account.credited === 0 && account.adjusted === 0 && account.spent === 0;
     const set = remaining ?? 0;
+    added = set - account.remaining;
     account = isFirst
       ? { ...account, remaining: set, credited: set }
-      : move(account, { remaining: set - account.remaining, adjusted: set - account.remaining });
+      : move(account, { remaining: added, adjusted: added });
     account = { ...account, unlimited: remaining === null, generation: account.generation + 1 };
   }
   if (!account.unlimited) {
     const signed = Math.min(MAX_BALANCE, Math.max(0, account.remaining + add)) - account.remaining;
     account = move(account, { remaining: signed, adjusted: signed });
+    added += signed;
   }
   if (refill !== undefined) account = { ...account, rollover: null, ...refill };
-  return { account, leases: changes };
+  return { account, leases: changes, result: added };
 }
 
 /** Forfeits the reserves; what nodes hold stays in the leases until they have reported what they spent of it. */

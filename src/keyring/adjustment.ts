@@ -11,6 +11,7 @@ import { createSigner, mismatch, scopeOf } from "../lib/once.js";
 import type { Context } from "./context.js";
 import { type Act, type Operation, operation, runCall } from "./operation.js";
 import { parse, type Schema } from "./schemas/parse.js";
+import type { Explained } from "./schemas/requests.js";
 
 /** Options of changes of credits. */
 export interface AdjustmentOptions {
@@ -39,16 +40,18 @@ export interface Adjustment<C extends Context, B, T> extends Operation<C, B, T, 
 }
 
 /**
- * Declares an operation that makes one write.
+ * Declares an operation that makes one write, whose entry of the audit trail has the reason of the request.
  * @param read the answer as things stand, for a repeat
  */
-export function adjustment<C extends Context, B, T extends object>(
+export function adjustment<C extends Context, B extends Explained, T extends object>(
   name: string,
   schema: Schema<B>,
   act: Act<C, B, T>,
   read: Act<C, B, T>,
 ): Adjustment<C, B, T & Repeated> {
-  const actOnce = async (context: C, request: B): Promise<T & Repeated> => {
+  const actOnce = async (given: C, request: B): Promise<T & Repeated> => {
+    const { reason } = request;
+    const context = reason === undefined ? given : { ...given, reason };
     if (context.idempotencyKey === undefined) return act(context, request);
     const once = await onceOf(context, request);
     const { id, body } = once.record;
@@ -58,7 +61,7 @@ export function adjustment<C extends Context, B, T extends object>(
       const made = await act({ ...context, once }, request);
       if (context.progress.isRepeated !== true) return made;
     }
-    return { ...(await read(context, request)), repeated: true };
+    return { ...(await read({ ...context, once }, request)), repeated: true };
   };
   return { ...operation(name, schema, actOnce), takesKey: true };
 }

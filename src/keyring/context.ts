@@ -38,6 +38,8 @@ export interface Context {
   readonly progress: Progress;
   /** Of this call, as it was given; absent: none. */
   readonly idempotencyKey?: unknown;
+  /** Why the balance is changed, for the audit trail; absent: nobody said. */
+  readonly reason?: string;
   /** What the one write of this call records; absent: nothing. */
   readonly once?: WriteOnce;
 }

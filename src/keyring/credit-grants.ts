@@ -11,6 +11,7 @@ import { periodOf } from "../credits/refill-calendar.js";
 import { DEFAULT_PRIORITY } from "../credits/wallet.js";
 import { requirePower } from "../lib/guards/powers.js";
 import type { Mutable } from "../lib/mutable.js";
+import { adjustment } from "./adjustment.js";
 import { type Context, updateWithRetry } from "./context.js";
 import { othersOfAccount } from "./keys/account-keys.js";
 import { expiryOf } from "./keys/create-key.js";
@@ -19,7 +20,7 @@ import { grantsOf, isOver, readGrants } from "./granted.js";
 import { operation } from "./operation.js";
 import { MAX_BATCH, ownedRow, requireKey, requireNamed, setField } from "./rows.js";
 import { grantsAsked, newGrant } from "./schemas/grants.js";
-import type { GrantOwner } from "./schemas/requests.js";
+import type { GrantCreditsRequestBody, GrantOwner } from "./schemas/requests.js";
 import type { GrantCreditsData, GrantData, ListGrantsData } from "./schemas/responses.js";
 import { writeRows } from "./write.js";
 
@@ -35,6 +36,13 @@ interface Owner {
   readonly id: string;
   readonly field: "identityId" | "accountId";
   readonly rows: readonly Write[];
+}
+
+/** The id of an identity, or of a key's account. */
+async function ownerIdOf(context: Context, { identity, keyId }: GrantOwner): Promise<string> {
+  if (identity !== undefined) return (await requireNamed(context, "identities", identity)).id;
+  const { accountId, id } = await requireKey(context, keyId);
+  return accountId ?? id;
 }
 
 async function findOwner(context: Context, { identity, keyId }: GrantOwner): Promise<Owner> {
@@ -61,7 +69,9 @@ function unlimited(location: string, what: string): KeystileError {
  * @throws KeystileError BAD_REQUEST, also for an owner without credits · NOT_FOUND · CONFLICT: it has 16 open grants ·
  *   STORE_POWER_MISSING
  */
-export const grantCredits = operation("grantCredits", newGrant, async (context, request): Promise<GrantCreditsData> => {
+export const grantCredits = adjustment("grantCredits", newGrant, give, readGiven);
+
+async function give(context: Context, request: GrantCreditsRequestBody): Promise<GrantCreditsData> {
   requirePower(context.store, "wallets", "grantCredits");
   const now = context.clock();
   const expires = expiryOf(request, now);
@@ -71,6 +81,8 @@ export const grantCredits = operation("grantCredits", newGrant, async (context, 
     const owner = await findOwner(context, request);
     const known = request.grantId === undefined ? undefined : await findGrant(context, owner.id, request.grantId);
     if (known !== undefined) {
+      // The idempotency key is of this request from now on, though nothing is added.
+      if (context.once !== undefined) await writeRows(context, []);
       const [balance] = await readGrants(context, [known], now);
       return { ...summaryOf(known, balance), created: false };
     }
@@ -83,7 +95,26 @@ export const grantCredits = operation("grantCredits", newGrant, async (context, 
     const balances = await writeRows(context, [...writes, { table: "grants", row, credits }], "A grant of this id");
     return balances && { ...summaryOf(row, balances[0]), created: true };
   });
-});
+}
+
+/** @throws KeystileError NOT_FOUND: the owner is gone, and the grant with it */
+async function readGiven(context: Context, request: GrantCreditsRequestBody): Promise<GrantCreditsData> {
+  const ownerId = await ownerIdOf(context, request);
+  const isGiven = ({ grantId }: GrantRow) =>
+    request.grantId === undefined ? grantId.startsWith(ownGrantId(context)) : grantId === request.grantId;
+  const row = (await grantsOf(context, ownerId)).findLast(isGiven);
+  if (row === undefined) throw new KeystileError("NOT_FOUND", "the grant is gone with the owner that it was given to");
+  const [balance] = await readGrants(context, [row], context.clock());
+  return { ...summaryOf(row, balance), created: false };
+}
+
+/**
+ * What the id begins with of a grant that was not given one, so that a repeat under its idempotency key finds it; empty
+ * without one.
+ */
+function ownGrantId({ once }: Context): string {
+  return once === undefined ? "" : `${once.record.id}.`;
+}
 
 function newRow(
   context: Context,
@@ -93,7 +124,7 @@ function newRow(
 ): Mutable<GrantRow> {
   const { id, ...owned } = ownedRow(context, context.newId("grant", now));
   const row: Mutable<GrantRow> = {
-    ...{ id, ...owned, [owner.field]: owner.id, grantId: grantId ?? id, amount, priority },
+    ...{ id, ...owned, [owner.field]: owner.id, grantId: grantId ?? ownGrantId(context) + id, amount, priority },
     ...{ createdAt: now, hasCredits: true, generation: 1 },
   };
   setField(row, "reason", reason);
@@ -149,11 +180,9 @@ function summaryOf({ id, grantId, amount, expires }: GrantRow, balance: Left | u
  */
 export const listGrants = operation("listGrants", grantsAsked, async (context, request): Promise<ListGrantsData> => {
   requirePower(context.store, "wallets", "listGrants");
-  const { identity, keyId, ended = false } = request;
+  const { ended = false } = request;
   const now = context.clock();
-  const owner =
-    identity === undefined ? await requireKey(context, keyId) : await requireNamed(context, "identities", identity);
-  const ownerId = "accountId" in owner ? (owner.accountId ?? owner.id) : owner.id;
+  const ownerId = await ownerIdOf(context, request);
   const rows = (await grantsOf(context, ownerId)).filter((row) => ended || !isOver(row, now)).slice(-MAX_BATCH);
   const balances = await readGrants(context, rows, now);
   return { grants: rows.map((row, i) => toGrantData(row, balances[i])) };

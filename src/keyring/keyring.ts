@@ -248,11 +248,13 @@ export interface Keyring<Meta = JsonObject> {
    * Gives an identity or a key credits beside its balance, perhaps with an expiry, a refill and a place in the order in
    * which credits are spent. The same `grantId` again returns that grant and adds nothing, until 400 days after it
    * ended.
+   * @param options an idempotency key, for whoever has no `grantId`: what comes twice is granted once
    * @throws KeystileError BAD_REQUEST at `body.identity` or `body.keyId` also for an owner without credits of its own,
    *   and at `body.expires` for a time that is not later than now · NOT_FOUND · CONFLICT: the owner has 16 open grants
-   *   · STORE_POWER_MISSING: the store cannot take credits from several accounts
+   *   · STORE_POWER_MISSING: the store cannot take credits from several accounts · of an idempotency key as
+   *   `updateCredits`
    */
-  grantCredits(body: R.GrantCreditsRequestBody): Promise<A.GrantCreditsData>;
+  grantCredits(body: R.GrantCreditsRequestBody, options?: AdjustmentOptions): Promise<A.GrantCreditsData>;
   /**
    * Moves an identity or a key to another plan: its refill, and with `now: "difference"` at once what the new one gives
    * more, in one step. Returns the balance as the change left it.
@@ -407,7 +409,7 @@ function methodsOf(context: RootKeyContext): Keyring {
     listIdentities: method(identities.listIdentities),
     updateIdentity: method(identities.updateIdentity),
     updateIdentityCredits: adjustmentMethod(context, updateIdentityCredits),
-    grantCredits: method(grantCredits),
+    grantCredits: adjustmentMethod(context, grantCredits),
     changePlan: adjustmentMethod(context, changePlan),
     listGrants: method(listGrants),
     deleteIdentity: method(identities.deleteIdentity),

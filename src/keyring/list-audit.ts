@@ -57,6 +57,11 @@ async function readSlices(context: Context, query: AuditQuery, start: number | u
   }
 }
 
-function toData({ time, actorKind, actor, operation, ids, fields, count }: AuditEntry): AuditData {
-  return { time, actorKind, ...(actor !== undefined && { actor }), operation, ids, fields, count };
+function toData(entry: AuditEntry): AuditData {
+  const { time, actorKind, actor, operation, ids, fields, count, credits, reason } = entry;
+  return {
+    ...{ time, actorKind, ...(actor !== undefined && { actor }), operation, ids, fields, count },
+    ...(credits !== undefined && { credits }),
+    ...(reason !== undefined && { reason }),
+  };
 }

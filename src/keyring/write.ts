@@ -7,6 +7,7 @@
 import type { AuditEntry } from "../contracts/audit.js";
 import { KeystileError } from "../contracts/errors.js";
 import { fieldsThat } from "../contracts/key-fields.js";
+import { withCredits } from "../contracts/row-changes.js";
 import type {
   CreditChange,
   NewKey,
@@ -88,7 +89,7 @@ export async function write(context: Context, writes: readonly Write[]): Promise
     return "written";
   }
   context.progress.hasWritten = true;
-  if (entry) audit.queue?.emit(entry);
+  if (entry) audit.queue?.emit(outcome === "written" ? entry : withCredits(entry, writes, outcome));
   return outcome;
 }
 
@@ -105,7 +106,8 @@ export function insertKeys(context: Context, keys: readonly NewKey[]): MaybeProm
   requireRollover(context, keys);
   const isKept = unaudited.powers.audit === true;
   const isTold = audit.queue !== undefined || isKept;
-  const entry = isTold && describe(context, { ids: idsOfNew(keys), fields: [], count: keys.length });
+  const entry =
+    isTold && describe(context, { ids: idsOfNew(keys), fields: [], count: keys.length, ...creditsOfNew(keys) });
   const emit = (inserted: boolean[]): boolean[] => {
     const count = inserted.filter(Boolean).length;
     if (count > 0) context.progress.hasWritten = true;
@@ -117,10 +119,20 @@ export function insertKeys(context: Context, keys: readonly NewKey[]): MaybeProm
 }
 
 function describe(
-  { clock, workspaceId, operation, audit }: Context,
-  what: Pick<AuditEntry, "ids" | "fields" | "count">,
+  { clock, workspaceId, operation, audit, reason }: Context,
+  what: Pick<AuditEntry, "ids" | "fields" | "count" | "credits">,
 ): AuditEntry {
-  return { time: clock(), workspaceId, ...audit.actor, operation, ...what };
+  return {
+    ...{ time: clock(), workspaceId, ...audit.actor, operation, ...what },
+    ...(reason !== undefined && { reason }),
+  };
+}
+
+/** Of one key its first balance, which nobody can have changed before. */
+function creditsOfNew([first, second]: readonly NewKey[]): Pick<AuditEntry, "credits"> {
+  if (first?.balance === undefined || second !== undefined) return {};
+  const { remaining } = first.balance;
+  return { credits: { added: remaining, remaining } };
 }
 
 /** Ids per entry, so that an entry is bounded; `count` tells how many there were. */

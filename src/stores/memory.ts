@@ -16,6 +16,7 @@ import type {
   StorePowers,
   Table,
   Write,
+  WrittenBalance,
 } from "../contracts/store.js";
 import {
   type Account,
@@ -48,7 +49,13 @@ import {
 import { creditsSource } from "../lib/credits-source.js";
 import { deepFreeze } from "../lib/deep-freeze.js";
 import { newSecret } from "../lib/hash.js";
-import { type CreditWrite, isCreditWrite, isFoundWithKeys, timeOfWrites } from "../contracts/row-changes.js";
+import {
+  type CreditWrite,
+  isCreditWrite,
+  isFoundWithKeys,
+  timeOfWrites,
+  withCredits,
+} from "../contracts/row-changes.js";
 import { trust } from "../lib/guards/trusted.js";
 import { createEndings, endedAs, type Endings } from "./endings.js";
 import { findEach } from "./find-each.js";
@@ -284,13 +291,12 @@ export function memoryStore(): Store {
       const at = timeOfWrites(writes, entries) ?? Date.now();
       const before = hasCounted() ? writes.flatMap((write) => accountsOfWrite(state, write)) : [];
       creditDays.keep(before, at);
-      for (const write of writes) apply(state, write);
+      const balances = writes.flatMap((write) => apply(state, write) ?? []);
       if (hasCounted()) creditDays.keep([...before, ...writes.flatMap((write) => accountsOfWrite(state, write))], at);
       if (once !== undefined) recorded.add(once.record);
-      entries.forEach(record);
+      entries.forEach((entry, i) => record(i === 0 ? withCredits(entry, writes, balances) : entry));
       notify(changes);
-      const changed = writes.filter(isCreditWrite).map((write) => state.accounts.get(refOf(state, write)) as Account);
-      return changed.length > 0 ? changed.map(writtenBalance) : "written";
+      return balances.length > 0 ? balances : "written";
     },
 
     subscribe,
@@ -472,15 +478,19 @@ function isDrawnOn({ rows }: State, id: string): boolean {
   return false;
 }
 
-function apply(state: State, write: Write): void {
-  if ("remove" in write) return remove(state, write.table, write.remove);
+/** @returns the balance that it left, if it changes one */
+function apply(state: State, write: Write): WrittenBalance | undefined {
+  if ("remove" in write) {
+    remove(state, write.table, write.remove);
+    return undefined;
+  }
   put(state, write.table, write.row);
-  if (!isCreditWrite(write)) return;
+  if (!isCreditWrite(write)) return undefined;
   const ref = refOf(state, write);
-  const { accounts } = state;
-  const { account, leases } = applyChange(accounts.get(ref), leasesOf(state, ref), write.credits);
-  accounts.set(ref, account);
-  setLeases(state, ref, leases);
+  const changed = applyChange(state.accounts.get(ref), leasesOf(state, ref), write.credits);
+  state.accounts.set(ref, changed.account);
+  setLeases(state, ref, changed.leases);
+  return writtenBalance(changed);
 }
 
 function put<T extends Table>(state: State, table: T, row: Rows[T]): void {

@@ -115,6 +115,59 @@ describe.each(Object.entries(STORES))("changes of credits on %s", (_, open) => {
   });
 });
 
+describe.each(Object.entries(STORES))("the audit entry of a change of credits on %s", (_, open) => {
+  it("says what it added, what it left and why, in the trail and to a listener; concurrent changes each their own", async () => {
+    const store = open();
+    const told: AuditEntry[] = [];
+    const { keyring, create, time } = await world({ store, onAudit: (entry) => void told.push(entry) });
+    const refill = { interval: "daily", amount: 10 } as const;
+    await keyring.createIdentity({ externalId: "ada", credits: { remaining: 7, refill } });
+    const { keyId } = await create({ credits: { remaining: 3 } });
+    await keyring.updateCredits({ keyId, operation: "decrement", value: 5, reason: "chargeback" });
+    await keyring.updateCredits({ keyId, operation: "set", value: null, reason: "staff" });
+    // The refill of the day is not what the administrator added.
+    time.now += DAY;
+    await keyring.updateIdentityCredits({ identity: "ada", operation: "increment", value: 4, reason: "goodwill" });
+    const more = { ...refill, amount: 25 };
+    await keyring.changePlan({ identity: "ada", refill: more, now: "difference", reason: "upgrade" });
+    await keyring.grantCredits({ identity: "ada", grantId: "order 1", amount: 50, reason: "bonus" });
+    await keyring.changePlan({ identity: "ada", refill });
+    await Promise.all(
+      [1, 2, 3].map((value) => keyring.updateIdentityCredits({ identity: "ada", operation: "increment", value })),
+    );
+    await keyring.close();
+    const { entries } = await store.readAudit({ workspaceId: "ws_default", among: 100, limit: 100 });
+    const shown = ({ operation, credits, reason }: AuditEntry) => [operation, credits, reason];
+    const changes = [...entries].reverse().map(({ number: _number, ...entry }) => entry);
+    expect(changes.slice(1, -3).map(shown)).toEqual([
+      ["createIdentity", { added: 7, remaining: 7 }, undefined],
+      ["createKey", { added: 3, remaining: 3 }, undefined],
+      ["updateCredits", { added: -3, remaining: 0 }, "chargeback"],
+      ["updateCredits", { added: 0, remaining: null }, "staff"],
+      ["updateIdentityCredits", { added: 4, remaining: 21 }, "goodwill"],
+      ["changePlan", { added: 15, remaining: 36 }, "upgrade"],
+      ["grantCredits", { added: 50, remaining: 50, grantId: "order 1" }, "bonus"],
+      ["changePlan", { added: 0, remaining: 36 }, undefined],
+    ]);
+    let left = 36;
+    for (const { credits } of changes.slice(-3)) expect(credits).toMatchObject({ remaining: (left += credits!.added) });
+    expect(left).toBe(42);
+    expect(told).toEqual(changes);
+    expect((await keyring.listAudit({ operation: "grantCredits" })).data[0]).toMatchObject({
+      ...{ credits: { added: 50, remaining: 50, grantId: "order 1" }, reason: "bonus" },
+    });
+  });
+
+  it("has the reason of what changes nothing as little as any entry of it", async () => {
+    const { changes, entries } = await credited(open());
+    await changes.updateCredits.make(undefined, { operation: "set", value: 10, reason: "again" });
+    expect(await entries()).toEqual([]);
+    await expect(changes.updateCredits.make(undefined, { reason: "" })).rejects.toMatchObject({
+      errors: [{ location: "body.reason" }],
+    });
+  });
+});
+
 describe("the idempotency key of a change of credits", () => {
   it("one that a program lost, or that is no text, is a TypeError; one of another form a BAD_REQUEST", async () => {
     const { changes } = await credited(memoryStore());

@@ -39,6 +39,46 @@ const fault = (code: string, location?: string) =>
   expect.objectContaining({ code, ...(location && { errors: [expect.objectContaining({ location })] }) }) as Error;
 
 describe.each(BEDS)("grantCredits: %s", (_, openStore) => {
+  it("under an idempotency key a grant is made once, with an id of its own or of the caller's", async () => {
+    const { keyring, list, time } = await world(await openStore());
+    const body = { identity: "ann", amount: 5 };
+    const once = { idempotencyKey: "evt_1" };
+    const [made, again] = await Promise.all([keyring.grantCredits(body, once), keyring.grantCredits(body, once)]);
+    expect([made, again].filter(({ created }) => created)).toHaveLength(1);
+    const stands = { ...made, remaining: 5, created: false, repeated: true };
+    expect(await keyring.grantCredits(body, once)).toEqual(stands);
+    await expect(keyring.grantCredits({ ...body, amount: 6 }, once)).rejects.toThrow(fault("IDEMPOTENCY_MISMATCH"));
+    const named = { ...body, grantId: "order 1" };
+    await keyring.grantCredits(named);
+    // Nothing is added, and the key is of this body from then on.
+    expect(await keyring.grantCredits(named, { idempotencyKey: "evt_2" })).toMatchObject({ created: false });
+    expect(await keyring.grantCredits(named, { idempotencyKey: "evt_2" })).toMatchObject({ repeated: true });
+    await expect(keyring.grantCredits(body, { idempotencyKey: "evt_2" })).rejects.toThrow(
+      fault("IDEMPOTENCY_MISMATCH"),
+    );
+    expect((await list()).map(([, remaining]) => remaining)).toEqual([5, 5]);
+    // Also where the owner could be given none any more.
+    await keyring.updateIdentityCredits({ identity: "ann", operation: "set", value: null });
+    expect(await keyring.grantCredits(body, once)).toEqual(stands);
+    await keyring.deleteIdentity({ identity: "ann", keys: "disable" });
+    await keyring.createIdentity({ externalId: "ann", credits: { remaining: 1 } });
+    await expect(keyring.grantCredits(body, once)).rejects.toThrow(fault("NOT_FOUND"));
+    time.now += 30 * DAY;
+    const other = await keyring.grantCredits(body, once);
+    expect([other.created, other.id === made.id]).toEqual([true, false]);
+  });
+
+  it("after 30 days an idempotency key grants anew, beside what it granted before", async () => {
+    const { keyring, list, time } = await world(await openStore());
+    const give = () => keyring.grantCredits({ identity: "ann", amount: 5 }, { idempotencyKey: "evt_1" });
+    const first = await give();
+    time.now += 30 * DAY;
+    const second = await give();
+    expect([second.created, second.id === first.id]).toEqual([true, false]);
+    expect(await give()).toEqual({ ...second, created: false, repeated: true });
+    expect(await list()).toHaveLength(2);
+  });
+
   it("gives an identity's keys credits that are spent first as they expire first; the same id adds nothing", async () => {
     const { keyring, spend, list, time, verifier } = await world(await openStore());
     expect(await spend(1)).toEqual(["VALID", 9]);

@@ -1,7 +1,7 @@
 /** The audit trail: who changed what, and when; and that of one thing, for its page. */
 import type { AuditData } from "../../keyring/schemas/responses.js";
 import { ifAble } from "../ask.js";
-import { count, time } from "../view/format.js";
+import { count, number, signed, time } from "../view/format.js";
 import type { Field } from "../view/form.js";
 import { html, type Html, type Part } from "../view/html.js";
 import { asked, searched } from "../view/lists.js";
@@ -9,7 +9,7 @@ import { code, link, muted, name, section, table } from "../view/parts.js";
 import type { Content, Page, View } from "../view/view.js";
 import { toKey } from "./key-parts.js";
 
-const COLUMNS = ["When", "Who", "What", "Fields", "Of"];
+const COLUMNS = ["When", "Who", "What", "Fields", { title: "Credits", isNumber: true }, "Of"];
 
 async function show(view: View): Promise<Content> {
   const filters = asked(view, "id", "actor", "operation");
@@ -29,14 +29,23 @@ async function show(view: View): Promise<Content> {
   const rows = data.map((entry) => row(view, entry));
   return {
     title: "Audit",
-    about: "Who changed what, newest first. Values are never kept.",
+    about: "Who changed what, newest first. Of values only amounts of credits are kept.",
     body: searched(view, fields, { title: "Audit", columns: COLUMNS, rows, empty: "No entry is found.", pagination }),
   };
 }
 
-function row(view: View, { time: at, actorKind, actor, operation, fields, ids, count: rows }: AuditData): Part[] {
+function row(view: View, entry: AuditData): Part[] {
+  const { time: at, actorKind, actor, operation, fields, ids, count: rows, reason } = entry;
   const who = actor === undefined ? muted(actorKind) : html`${name(actor)} ${muted(actorKind)}`;
-  return [time(at, view.now), who, code(operation), fields.join(", "), idsOf(view, ids, rows)];
+  const what = reason === undefined ? code(operation) : html`${code(operation)} ${name(reason)}`;
+  return [time(at, view.now), who, what, fields.join(", "), amounts(entry), idsOf(view, ids, rows)];
+}
+
+/** What was added, and what was left then. */
+function amounts({ credits }: AuditData): Part {
+  if (credits === undefined) return undefined;
+  const { added, remaining } = credits;
+  return html`${signed(added)} ${muted(remaining === null ? "unlimited" : `= ${number(remaining)}`)}`;
 }
 
 function idsOf(view: View, ids: readonly string[], rows: number): Part {

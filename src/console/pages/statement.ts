@@ -2,7 +2,7 @@
 import { boundsOf, type Statement, type StatementOf } from "../../analytics/statement.js";
 import { forbidden } from "../../keyring/rows.js";
 import { permissionsOf } from "../ask.js";
-import { count, dayOf, number } from "../view/format.js";
+import { count, dayOf, number, signed } from "../view/format.js";
 import { button } from "../view/form.js";
 import { html, type Html, type Part } from "../view/html.js";
 import { badge, facts, link, muted, name, section, table } from "../view/parts.js";
@@ -15,7 +15,6 @@ const toMonth = (at: number): string => new Date(at).toISOString().slice(0, 7);
 /** `November 2026`. */
 const toTitle = (at: number): string =>
   new Date(at).toLocaleString("en-US", { month: "long", year: "numeric", timeZone: "UTC" });
-const signed = (value: number): string => (value > 0 ? `+${number(value)}` : value < 0 ? `−${number(-value)}` : "0");
 
 /** The month that the address names, or this one. @param apiId of a key; absent: of an owner */
 async function show(view: View, of: StatementOf, whose: Html, apiId?: string): Promise<Content> {

@@ -55,3 +55,7 @@ export const count = (value: number, one: string, many = `${one}s`): string =>
 export const fromField = (text: string): number => Date.parse(`${text}Z`);
 /** For a date field, in UTC, to the minute. */
 export const toField = (at: number): string => new Date(at).toISOString().slice(0, 16);
+
+/** A number with its sign: `+5`, `−5`, `0`. */
+export const signed = (value: number): string =>
+  value > 0 ? `+${number(value)}` : value < 0 ? `−${number(-value)}` : "0";

@@ -48,6 +48,7 @@ const FIELDS: Readonly<Record<string, Field>> = {
   },
   degraded: { text: "Whether the fallback of a failed limiter was asked." },
   deleted: { text: "Whether the key is deleted, or its API is.", sample: true },
+  added: { text: "Credits that the change added; negative: that it took away.", sample: 500 },
   "changePlan.now": {
     text: "`difference`: add at once what the new plan gives more. Default `nothing`.",
     sample: "difference",
@@ -96,6 +97,7 @@ const FIELDS: Readonly<Record<string, Field>> = {
     text: "Unix time, milliseconds: when a verification last found it, to the minute.",
     sample: 1_798_848_000_000,
   },
+  "listAudit.credits": { text: "What the change did to a balance; absent: nothing." },
   "listAudit.id": { text: "Only entries that name this id.", sample: "key_9mKp2XwZ" },
   "listAudit.operation": { text: "An operation, such as `keys.updateKey`.", sample: "keys.updateKey" },
   limit: { text: "The maximum: rows on a page of a list, or tokens of a rate limit per window.", sample: 100 },
@@ -129,7 +131,7 @@ const FIELDS: Readonly<Record<string, Field>> = {
   priority: { text: "Place in the draw-down order: the lowest is spent first.", sample: 100 },
   ratelimits: { text: "Rate limits by name." },
   "ratelimits.name": { text: "What requests and verifications call the limit.", sample: "requests" },
-  reason: { text: "Why, for people.", sample: "bonus" },
+  reason: { text: "Why, for people; the audit trail and statements show it.", sample: "bonus" },
   recoverable: { text: "Only false: the text of a key is never kept." },
   refill: { text: "Automatic refill of credits." },
   refillDay: {

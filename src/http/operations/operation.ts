@@ -151,7 +151,7 @@ export function describe(
 }
 
 /** What the documents say of an operation that honours an idempotency key. */
-const KEYED = { headers: documentKey("changes nothing again, for 30 days"), statuses: [404, 422] };
+const KEYED = documentKey("changes nothing again, for 30 days");
 
 /**
  * Declares operations of a group.
@@ -164,7 +164,7 @@ export function group<C extends Context>(groupName: string, contextIn: (services
     const { request, read } = "reading" in operation ? operation.reading : bySchema(operation.schema);
     return {
       ...describe(`${groupName}.${name}`, request, definition),
-      ...(takesKey && KEYED),
+      ...(takesKey && { headers: KEYED, statuses: [...(definition.statuses ?? [404]), 422] }),
       validate: (body, externalIds = "specified") => void read(body, externalIds),
       async perform(services, { caller, body, header, isWhole }) {
         requireAnyGrant(access, caller);

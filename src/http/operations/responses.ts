@@ -93,7 +93,7 @@ export const changedCredits = object<Omit<A.ChangedCredits, "reserved" | "grante
 /** A new grant, or the one under the same id. */
 export const newGrant = object<A.GrantCreditsData>(
   { grantId: text, id, amount: integer(1), remaining: integer(0), created: { type: "boolean" } },
-  { expires: integer(0) },
+  { expires: integer(0), repeated: { ...flag, enum: [true] } },
 );
 /** Grants of an owner. */
 export const grantList = object<A.ListGrantsData>({

@@ -4,12 +4,17 @@
  */
 import { listAudit } from "../../keyring/list-audit.js";
 import { deleteRootKey, listRootKeys } from "../../keyring/root-keys.js";
+import type { AuditCredits } from "../../contracts/audit.js";
 import type { AuditData, RootKeyData } from "../../keyring/schemas/responses.js";
 import { onAll } from "./access.js";
 import { group } from "./operation.js";
 import { empty, flag, integer, object, text, texts, time } from "./responses.js";
 
 const ofRootKeys = group("rootKeys", ({ keyring }) => keyring);
+const changedBy = object<AuditCredits>(
+  { added: integer(-Number.MAX_SAFE_INTEGER), remaining: { ...integer(0), type: ["integer", "null"] } },
+  { grantId: text },
+);
 const ofAudit = group("audit", ({ keyring }) => keyring);
 
 /** Root keys and the audit trail. */
@@ -33,7 +38,7 @@ export const workspaceOperations = [
     summary: "Lists who changed what, newest first.",
     answer: object<AuditData>(
       { time, actorKind: text, operation: text, ids: texts, fields: texts, count: integer(0) },
-      { actor: text },
+      { actor: text, credits: changedBy, reason: text },
     ),
     isList: true,
     access: onAll("read_audit", "workspace"),

@@ -47,6 +47,7 @@ const asked = { ended: optional(atom.boolean) };
 const plan = {
   refill,
   now: optional(v.picklist(["difference", "nothing"], 'must be "difference" or "nothing"')),
+  reason: optional(atom.name),
 };
 /** Another plan, of an identity or a key; over HTTP the group says of which. */
 export const planOf = {

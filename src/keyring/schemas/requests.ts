@@ -177,22 +177,30 @@ export interface V2KeysRerollKeyRequestBody {
   /** Of the new key, 1–16 characters of `[a-zA-Z0-9_]`; absent: that of the old one, as far as its `start` shows it. */
   readonly prefix?: string;
 }
+/** Part of the bodies of changes of credits. */
+export interface Explained {
+  /** Why, for people: 1–255 code points. The entry of the audit trail has it, and a statement shows it. */
+  readonly reason?: string;
+}
 /** Body of `updateCredits`. `keyId` has at least 3 code points. A decrement stops at 0, an increment at 2^53 − 1. */
-export type V2KeysUpdateCreditsRequestBody =
-  | {
-      readonly keyId: string;
-      readonly operation: "set";
-      /** Integer from 0 to 2^53 − 1; null, or absent: unlimited, without refill. */
-      readonly value?: number | null;
-    }
-  | {
-      readonly keyId: string;
-      readonly operation: "increment" | "decrement";
-      /**
-       * Integer from 0 to 2^53 − 1. The key must have a balance: with an unlimited one it is a 400 at `body.operation`.
-       */
-      readonly value: number;
-    };
+export type V2KeysUpdateCreditsRequestBody = Explained &
+  (
+    | {
+        readonly keyId: string;
+        readonly operation: "set";
+        /** Integer from 0 to 2^53 − 1; null, or absent: unlimited, without refill. */
+        readonly value?: number | null;
+      }
+    | {
+        readonly keyId: string;
+        readonly operation: "increment" | "decrement";
+        /**
+         * Integer from 0 to 2^53 − 1. The key must have a balance: with an unlimited one it is a 400 at
+         * `body.operation`.
+         */
+        readonly value: number;
+      }
+  );
 /** Body of `whoami`. */
 export interface V2KeysWhoamiRequestBody extends IncludesDeleted {
   /** The key itself, 1–512 code points. */
@@ -284,32 +292,32 @@ export interface DeleteIdentityRequestBody extends V2IdentitiesGetIdentityReques
 export type GrantOwner =
   { readonly identity: string; readonly keyId?: never } | { readonly keyId: string; readonly identity?: never };
 /** Body of `grantCredits`. */
-export type GrantCreditsRequestBody = GrantOwner & {
-  /** 1–255 code points, unique among the grants of the owner: the same again adds nothing. Absent: its own id. */
-  readonly grantId?: string;
-  /** Integer from 1 to 2^53 − 1. */
-  readonly amount: number;
-  /** Unix time, milliseconds, later than now: from then on it cannot be spent, and what is left expires. */
-  readonly expires?: number;
-  /** Milliseconds from now until it expires, 1_000…4_102_444_800_000, in place of `expires`. */
-  readonly expiresIn?: number;
-  /** Its place in the draw-down order, 0–255, the lowest first; default 100, as the main account has. */
-  readonly priority?: number;
-  /** Credits that are added to the grant at each boundary. */
-  readonly refill?: Refill;
-  /** For people, 1–255 code points. */
-  readonly reason?: string;
-};
+export type GrantCreditsRequestBody = GrantOwner &
+  Explained & {
+    /** 1–255 code points, unique among the grants of the owner: the same again adds nothing. Absent: one of its own. */
+    readonly grantId?: string;
+    /** Integer from 1 to 2^53 − 1. */
+    readonly amount: number;
+    /** Unix time, milliseconds, later than now: from then on it cannot be spent, and what is left expires. */
+    readonly expires?: number;
+    /** Milliseconds from now until it expires, 1_000…4_102_444_800_000, in place of `expires`. */
+    readonly expiresIn?: number;
+    /** Its place in the draw-down order, 0–255, the lowest first; default 100, as the main account has. */
+    readonly priority?: number;
+    /** Credits that are added to the grant at each boundary. */
+    readonly refill?: Refill;
+  };
 /** Body of `changePlan`. */
-export type ChangePlanRequestBody = GrantOwner & {
-  /** The refill from now on. */
-  readonly refill: Refill;
-  /**
-   * `difference` adds at once what `refill.amount` is above that of the old refill, of which there may be none; a
-   * smaller plan takes nothing away. Default `nothing`: the balance stays until the next boundary.
-   */
-  readonly now?: "difference" | "nothing";
-};
+export type ChangePlanRequestBody = GrantOwner &
+  Explained & {
+    /** The refill from now on. */
+    readonly refill: Refill;
+    /**
+     * `difference` adds at once what `refill.amount` is above that of the old refill, of which there may be none; a
+     * smaller plan takes nothing away. Default `nothing`: the balance stays until the next boundary.
+     */
+    readonly now?: "difference" | "nothing";
+  };
 /** Body of `listGrants`. */
 export type ListGrantsRequestBody = GrantOwner & {
   /** Also those that have expired or were ended, for 400 days. Absent: false. */
@@ -317,6 +325,7 @@ export type ListGrantsRequestBody = GrantOwner & {
 };
 /** Body of `updateIdentityCredits`. A decrement stops at 0, an increment at 2^53 − 1. */
 export type UpdateIdentityCreditsRequestBody = V2IdentitiesGetIdentityRequestBody &
+  Explained &
   (
     | {
         readonly operation: "set";

@@ -152,7 +152,7 @@ export interface IdentityData extends Identity {
 
 /** What `grantCredits` resolves to. */
 export interface GrantCreditsData {
-  /** As given, or its own id. */
+  /** As given, or one of its own. */
   readonly grantId: string;
   /** `grant_` and 22 characters of `[a-zA-Z0-9]`. */
   readonly id: string;
@@ -164,9 +164,11 @@ export interface GrantCreditsData {
   readonly expires?: number;
   /** Whether this call made it: false where the owner had a grant under this id. */
   readonly created: boolean;
+  /** The idempotency key was used before: nothing was added, and this is the grant as it stands. Absent: no. */
+  readonly repeated?: true;
 }
 /** A grant as `listGrants` shows it. */
-export interface GrantData extends Omit<GrantCreditsData, "created"> {
+export interface GrantData extends Omit<GrantCreditsData, "created" | "repeated"> {
   /** Credits of reservations that are open, besides `remaining`. Absent: none. */
   readonly reserved?: number;
   /** 0–255, the lowest is spent first. */
@@ -184,7 +186,7 @@ export interface ListGrantsData {
   readonly grants: readonly GrantData[];
 }
 
-/** An entry of the audit trail: who changed what, and when. It has no values. */
+/** An entry of the audit trail: who changed what, and when. Of values it has amounts of credits alone. */
 export type AuditData = Omit<AuditEntry, "workspaceId">;
 
 /** A permission as administration sees it. */

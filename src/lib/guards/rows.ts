@@ -2,7 +2,7 @@
  * Readers of what a store may return: one table for each type of the port, complete because the compiler checks its
  * fields.
  */
-import type { AuditSlice } from "../../contracts/audit.js";
+import type { AuditCredits, AuditSlice } from "../../contracts/audit.js";
 import type { AlertRow } from "../../contracts/alerts.js";
 import { type FieldsThat, fieldsThat, KEY_FIELDS, type KeyField, type Shape } from "../../contracts/key-fields.js";
 import { type CreditDay, type FlushResult, OUTCOMES, type OutcomeRow } from "../../contracts/outcomes.js";
@@ -60,6 +60,7 @@ const name = text(1);
 const names = list(name);
 const anyText = text(0);
 const count = integer(0);
+const signedCount = integer(Number.MIN_SAFE_INTEGER);
 const time = integer(-MAX_DATE_MS, MAX_DATE_MS);
 /** True, or absent. */
 const trueOnly = (value: unknown): true => {
@@ -219,7 +220,7 @@ export const draw = object<Draw>({
 const totals = {
   credited: count,
   refilled: count,
-  adjusted: integer(Number.MIN_SAFE_INTEGER),
+  adjusted: signedCount,
   spent: count,
   forfeited: count,
   expired: optional(count),
@@ -245,6 +246,7 @@ export const flushResult = (cells: number): Reader<FlushResult> =>
 export const writtenBalance = object<WrittenBalance>({
   remaining: orNull(count),
   reserved: count,
+  added: signedCount,
 } satisfies Fields<WrittenBalance>);
 
 /** A result of `readOutcomes`. */
@@ -398,6 +400,14 @@ export const auditSlice = (limit: number): Reader<AuditSlice> =>
         operation: name,
         ids: names,
         fields: names,
+        reason: optional(anyText),
+        credits: optional(
+          object<AuditCredits>({
+            added: signedCount,
+            remaining: orNull(count),
+            grantId: optional(anyText),
+          } satisfies Fields<AuditCredits>),
+        ),
         count,
       } satisfies Fields<AuditSlice["entries"][number]>),
       limit,

@@ -11,6 +11,12 @@ interface Found {
   readonly last: string | null;
 }
 
+/** An entry whose NULLs were left out: that of a balance says that it is unlimited. */
+function withUnlimited(entry: AuditSlice["entries"][number]): AuditSlice["entries"][number] {
+  const { credits } = entry;
+  return credits === undefined ? entry : { ...entry, credits: { ...credits, remaining: credits.remaining ?? null } };
+}
+
 /** @param s the schema, quoted */
 export function createAuditReader(session: Session, s: string): (query: AuditQuery) => Promise<AuditSlice> {
   const find: Statement = {
@@ -23,7 +29,9 @@ export function createAuditReader(session: Session, s: string): (query: AuditQue
       FROM (SELECT 1) one LEFT JOIN (
         SELECT a.number, pg_catalog.json_strip_nulls(pg_catalog.json_build_object('number', a.number,
           'time', (extract(epoch FROM a.time) * 1000::numeric)::bigint, 'workspaceId', a.workspace_id, 'actorKind', a.actor_kind,
-          'actor', a.actor, 'operation', a.operation, 'ids', a.ids, 'fields', a.fields, 'count', a.count))::text AS entry
+          'actor', a.actor, 'operation', a.operation, 'ids', a.ids, 'fields', a.fields, 'count', a.count, 'reason', a.reason,
+          'credits', CASE WHEN a.added IS NOT NULL THEN
+            pg_catalog.json_build_object('added', a.added, 'remaining', a.remaining, 'grantId', a.grant_id) END))::text AS entry
         FROM slice a
         WHERE ($5::text IS NULL OR a.actor = $5) AND ($6::text IS NULL OR a.operation = $6)
           AND ($7::text IS NULL OR a.time >= ${timeOf("$7", "infinity")})
@@ -44,7 +52,7 @@ export function createAuditReader(session: Session, s: string): (query: AuditQue
       named === undefined ? null : JSON.stringify(named),
     )) as readonly object[] as readonly Found[];
     const entries = rows.flatMap(({ entry }) =>
-      entry === null ? [] : (JSON.parse(entry) as AuditSlice["entries"][number]),
+      entry === null ? [] : withUnlimited(JSON.parse(entry) as AuditSlice["entries"][number]),
     );
     const [first] = rows;
     const isFull = entries.length === limit;

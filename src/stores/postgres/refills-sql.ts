@@ -187,7 +187,13 @@ const OF_OUTCOMES: Readonly<Record<string, readonly Change[]>> = {
   ],
 };
 
-function functions(s: string, isChanged: boolean): string {
+/** One of the functions as this step makes it. */
+export function changedFunction(s: string, only: string): string {
+  return functions(s, true, only);
+}
+
+/** @param only the name of one; absent: all */
+function functions(s: string, isChanged: boolean, only?: string): string {
   const texts = [
     [creditFunctions(s), ofCredits(s)],
     [rowFunctions(s), OF_ROWS],
@@ -196,10 +202,12 @@ function functions(s: string, isChanged: boolean): string {
   ] as const;
   return texts
     .flatMap(([text, changes]) =>
-      Object.entries(changes).map(([name, pairs]) => {
-        const before = functionOf(text, s, name);
-        return isChanged ? pairs.reduce((made, [from, to]) => made.replace(from, () => to), before) : before;
-      }),
+      Object.entries(changes)
+        .filter(([name]) => name === (only ?? name))
+        .map(([name, pairs]) => {
+          const before = functionOf(text, s, name);
+          return isChanged ? pairs.reduce((made, [from, to]) => made.replace(from, () => to), before) : before;
+        }),
     )
     .join("\n");
 }

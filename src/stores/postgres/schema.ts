@@ -9,6 +9,7 @@ import { refills } from "./refills-sql.js";
 import { LIST_DELETED, OWNER_STATES } from "./search.js";
 import { SHARES } from "./shares-sql.js";
 import { fieldOf } from "./texts.js";
+import { AUDIT_CREDITS } from "./audit-step.js";
 import { GRANTS } from "./grants-step.js";
 import { WALLETS } from "./wallets-sql.js";
 
@@ -255,6 +256,7 @@ export const STEPS: readonly (((s: string) => string) | Step)[] = [
   GRANTS,
   refills((s, isNow) => (isNow ? withExpired : withSuccessor)(s)),
   WRITE_ONCE,
+  AUDIT_CREDITS,
 ];
 
 /** What {@link setUpScript} makes. A store works with this version alone. */

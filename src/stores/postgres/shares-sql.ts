@@ -56,13 +56,16 @@ export function functionOf(text: string, s: string, name: string): string {
   return text.slice(start, end.lastIndex).replace("CREATE", "CREATE OR REPLACE");
 }
 
+/** The functions as this step makes them. @param only the name of one; absent: all */
+export const sharedFunctions = (s: string, only?: string): string =>
+  CHANGES(s)
+    .filter(([name]) => name === (only ?? name))
+    .map(([name, text, before, after]) => functionOf(text, s, name).replace(before, () => after))
+    .join("");
+
 /** The step. */
 export const SHARES = {
-  up: (s: string): string =>
-    countAudit(s) +
-    CHANGES(s)
-      .map(([name, text, before, after]) => functionOf(text, s, name).replace(before, () => after))
-      .join(""),
+  up: (s: string): string => countAudit(s) + sharedFunctions(s),
   down: (s: string): string => `${CHANGES(s)
     .map(([name, text]) => functionOf(text, s, name))
     .join("")}

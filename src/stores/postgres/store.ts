@@ -1,7 +1,7 @@
 /** The PostgreSQL store: any number of nodes on one database. Wires the modules beside it. */
 import type { AuditEntry } from "../../contracts/audit.js";
 import { isKeystileError, KeystileError } from "../../contracts/errors.js";
-import { timeOfWrites } from "../../contracts/row-changes.js";
+import { grantChangedBy, timeOfWrites } from "../../contracts/row-changes.js";
 import type {
   KeyUse,
   NewKey,
@@ -260,7 +260,9 @@ export function postgresStore(client: PostgresClient, options: PostgresStoreOpti
       const time = timeOfWrites(writes, entries);
       // The function reads the time in the entries; what is no entry is not kept.
       const isTimeAlone = entries.length === 0 && time !== undefined;
-      const given = [JSON.stringify(encoded), jsonForPeople(isTimeAlone ? [{ time }] : entries)] as const;
+      const grantId = grantChangedBy(writes);
+      const kept = entries.map((entry, i) => (i === 0 ? { ...entry, grantId } : entry));
+      const given = [JSON.stringify(encoded), jsonForPeople(isTimeAlone ? [{ time }] : kept)] as const;
       const most = isTimeAlone ? "0" : String(auditRows);
       const { outcome, balances } = await (once === undefined
         ? changing(write, true, durability, ...given, most)

@@ -6,9 +6,8 @@
  */
 import type { AuditEntry } from "../../contracts/audit.js";
 import { KeystileError } from "../../contracts/errors.js";
-import { isCreditWrite, timeOfWrites } from "../../contracts/row-changes.js";
+import { timeOfWrites, withCredits } from "../../contracts/row-changes.js";
 import type { ListQuery, Store, StorePowers, Table, WrittenBalance } from "../../contracts/store.js";
-import { type Account, writtenBalance } from "../../credits/account.js";
 import { withoutAudit } from "../../lib/guards/powers.js";
 import { trust } from "../../lib/guards/trusted.js";
 import type { SqliteBackup } from "./backup/make-backup.js";
@@ -317,26 +316,23 @@ function wire(connection: Connection, settings: SqliteSettings): WriterStore {
     },
     async write(writes, entries = [], once) {
       if (once !== undefined) assertRecord(once.record);
-      const changing = writes.filter(isCreditWrite);
-      let balances: WrittenBalance[] = [];
+      let balances: readonly WrittenBalance[] = [];
       const outcome = await write(short, () => {
         const known = once && knownAs(recorded, once);
         if (known !== undefined) return known;
-        const changes = creditDays.around(writes, timeOfWrites(writes, entries) ?? Date.now(), () =>
+        const effects = creditDays.around(writes, timeOfWrites(writes, entries) ?? Date.now(), () =>
           applyWrites(writes, rows, writer),
         );
-        if (typeof changes === "string") return changes;
+        if (typeof effects === "string") return effects;
         if (once !== undefined) {
           if (!makeSpaceFor(recorded, once)) return "full";
           recorded.add(once.record);
         }
-        audit.add(entries);
-        balances = changing.map(({ table, row }) =>
-          writtenBalance(accounts.readMany(table, [row.id]).get(row.id)?.account as Account),
-        );
-        return changes;
+        ({ balances } = effects);
+        audit.add(entries.map((entry, i) => (i === 0 ? withCredits(entry, writes, balances) : entry)));
+        return effects.changes;
       });
-      return outcome === "written" && changing.length > 0 ? balances : outcome;
+      return outcome === "written" && balances.length > 0 ? balances : outcome;
     },
 
     subscribe(listener) {

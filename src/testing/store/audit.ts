@@ -1,6 +1,6 @@
 /** The audit trail: clause 25. */
 import type { AuditEntry } from "../../contracts/audit.js";
-import type { Store } from "../../contracts/store.js";
+import type { CreditChange, Store } from "../../contracts/store.js";
 import { expect } from "../expect.js";
 import type { Clause } from "./bed.js";
 import { withPower } from "./powers.js";
@@ -80,6 +80,34 @@ export function auditClauses(all: Clause): void {
     for (const none of [{ workspaceId: "ws_2" }, { ids: [] }, { ids: ["role"] }, { to: NOW }, { from: NOW + 1 }])
       expect(await readAudit(store, { ids, ...none }), JSON.stringify(none)).toEqual([]);
     expect((await store.readAudit({ workspaceId: WS, among: 9, limit: 1 })).entries).toMatchObject([byProgram]);
+  });
+
+  clause("clause 25: the entry of a change of a balance is kept with what it added and left", async (open) => {
+    const store = await open();
+    await insert(store, keyRow(1, { hasCredits: true }), { remaining: 9, amount: 0, period: 0 });
+    const change = async (credits: CreditChange, over: Partial<AuditEntry> = {}): Promise<AuditEntry | undefined> => {
+      const row = (await readRow(store, "keys", keyRow(1).id))!;
+      await store.write([{ table: "keys", row, credits: { ...credits, period: 0 } }], [entry("updateCredits", over)]);
+      return (await store.readAudit({ workspaceId: WS, among: 1, limit: 1 })).entries[0];
+    };
+    for (const [credits, added, remaining] of [
+      [{ add: 5 }, 5, 14],
+      [{ add: -20 }, -14, 0],
+      [{ remaining: 30 }, 30, 30],
+      [{ remaining: 12 }, -18, 12],
+      [{ refill: { amount: 3 } }, 0, 12],
+      [{ remaining: null }, -12, null],
+      [{ remaining: 4 }, 4, 4],
+      [{ add: Number.MAX_SAFE_INTEGER }, Number.MAX_SAFE_INTEGER - 4, Number.MAX_SAFE_INTEGER],
+    ] as const)
+      expect((await change({ period: 0, ...credits }))?.credits, JSON.stringify(credits)).toEqual({ added, remaining });
+    const reason = "日本 ' \"";
+    expect(await change({ period: 0, remaining: 1 }, { reason })).toMatchObject({
+      reason,
+      credits: { added: 1 - Number.MAX_SAFE_INTEGER, remaining: 1 },
+    });
+    const [first] = await readAudit(store, { operation: "updateCredits" });
+    expect(Object.keys(first!).includes("reason")).toBe(false);
   });
 
   clause("clause 25: an entry of new keys counts those that were inserted, and is not kept for none", async (open) => {

@@ -181,7 +181,7 @@ export function idempotencyClauses(all: Clause): void {
     const store = await open();
     const { once: spend, left } = await withCredits(store, 10);
     const { add, read } = adder(store);
-    expect(await add(record("a"), 5)).toEqual([{ remaining: 15, reserved: 0 }]);
+    expect(await add(record("a"), 5)).toEqual([{ remaining: 15, reserved: 0, added: 5 }]);
     expect(await store.findOnce("a", 0)).toBe("body");
     // Before its row is looked at: a repeat was made with the row as it was.
     expect(await add(record("a"), 5, { over: { version: 7 } })).toBe("repeated");
@@ -189,7 +189,7 @@ export function idempotencyClauses(all: Clause): void {
     expect(await add(record("b"), 5, { over: { version: 7 } })).toBe("conflict");
     expect(await add(record("b"), 5, { over: { version: 0 } })).toBe("taken");
     expect(await store.findOnce("b", 0)).toBeUndefined();
-    expect(await add(record("b"), 1)).toEqual([{ remaining: 16, reserved: 0 }]);
+    expect(await add(record("b"), 1)).toEqual([{ remaining: 16, reserved: 0, added: 1 }]);
     // Spends and writes have one table of records.
     expect((await spend(record("b"))).outcome).toBe("repeated");
     expect((await read())?.version).toBe(3);
@@ -206,10 +206,10 @@ export function idempotencyClauses(all: Clause): void {
     const store = await open();
     const { left } = await withCredits(store, 0);
     const { add } = adder(store);
-    expect(await add(record("a"), 1)).toEqual([{ remaining: 1, reserved: 0 }]);
+    expect(await add(record("a"), 1)).toEqual([{ remaining: 1, reserved: 0, added: 1 }]);
     expect(await add(record("a"), 1, { now: UNTIL - 1 })).toBe("repeated");
     const later = record("a", { body: "other", until: 2 * UNTIL });
-    expect(await add(later, 1, { now: UNTIL })).toEqual([{ remaining: 2, reserved: 0 }]);
+    expect(await add(later, 1, { now: UNTIL })).toEqual([{ remaining: 2, reserved: 0, added: 1 }]);
     expect(await add(later, 1, { now: UNTIL })).toBe("repeated");
     expect(await left()).toBe(2);
   });
@@ -219,12 +219,12 @@ export function idempotencyClauses(all: Clause): void {
     const { left } = await withCredits(store, 0);
     const { add, read } = adder(store);
     const bounds = { maxRecords: 2, maxPerWorkspace: 1 };
-    expect(await add(record("a"), 1, { bounds })).toEqual([{ remaining: 1, reserved: 0 }]);
+    expect(await add(record("a"), 1, { bounds })).toEqual([{ remaining: 1, reserved: 0, added: 1 }]);
     expect(await add(record("b"), 1, { bounds })).toBe("full");
     expect(await add(record("b"), 1, { bounds, over: { version: 7 } })).toBe("conflict");
     expect(await add(record("a"), 1, { bounds })).toBe("repeated");
     expect([await left(), (await read())?.version]).toEqual([1, 2]);
-    expect(await add(record("b"), 1, { bounds, now: UNTIL })).toEqual([{ remaining: 2, reserved: 0 }]);
+    expect(await add(record("b"), 1, { bounds, now: UNTIL })).toEqual([{ remaining: 2, reserved: 0, added: 1 }]);
   });
 
   clause("clause 23: of concurrent writes under one idempotency key one is made", async (open) => {

@@ -60,7 +60,7 @@ export function sharedCreditsClauses(clause: SharedClause): void {
   clause("clause 13: a balance that one handle sets is what the other spends from", async (open) => {
     const [one, other] = await withCredits(await open(), 10);
     expect(await other.spend(1)).toEqual({ ok: true, remaining: 9 });
-    expect(await one.set(3, 1)).toEqual([{ remaining: 3, reserved: 0 }]);
+    expect(await one.set(3, 1)).toEqual([{ remaining: 3, reserved: 0, added: -6 }]);
     expect(await other.spend(4)).toEqual({ ok: false, remaining: 3 });
     expect(await other.spend(3)).toEqual({ ok: true, remaining: 0 });
   });
@@ -121,7 +121,8 @@ export function sharedCreditsClauses(clause: SharedClause): void {
   lease("clause 14: a balance that one handle sets voids what the other has drawn", async (open) => {
     const [one, other] = await withCredits(await open(), 100);
     const { drawn } = (await other.draw("b", 1))!;
-    expect(await one.set(50, 1)).toEqual([{ remaining: 50, reserved: drawn }]);
+    const { remaining } = (await one.read())!;
+    expect(await one.set(50, 1)).toEqual([{ remaining: 50, reserved: drawn, added: 50 - remaining! }]);
     expect(await other.draw("b", 1)).toMatchObject({ drawn: 0, generation: 1 });
     for (const { read } of [one, other])
       expect(await read()).toMatchObject({ remaining: 50, period: 0, reserved: drawn });

@@ -69,7 +69,7 @@ export function spendingClauses(clause: Clause): void {
     const row = (await readRow(store, "keys", "key_000001"))!;
     const credits = { period: monthly(680), remaining: 3, refill: { amount: 2, period: monthly(680) } };
     expect(await store.write([{ table: "keys", row: { ...row, generation: 1 }, credits }])).toEqual([
-      { remaining: 3, reserved: 0 },
+      { remaining: 3, reserved: 0, added: -11 },
     ]);
     expect(await store.spendCredits(ref, 1, daily(20_001), 0)).toMatchObject({ ok: false, stale: true });
     expect(await store.spendCredits(ref, 1, monthly(681), 0)).toEqual({ ok: true, remaining: 4 });

@@ -303,8 +303,8 @@ export function grantsClauses(all: Clause): void {
     expect((await store.findKey("digest-1"))!.wallets).toBe(undefined);
     const bonus = grant(1, { priority: 7, expires: NOW + 50, reason: "bonus" });
     expect(await give(store, bonus, grant(2, { endedAt: NOW }))).toEqual([
-      { remaining: 5, reserved: 0 },
-      { remaining: 5, reserved: 0 },
+      { remaining: 5, reserved: 0, added: 5 },
+      { remaining: 5, reserved: 0, added: 5 },
     ]);
     const { wallets, hasCredits, creditsFrom } = (await store.findKey("digest-1"))!;
     expect([hasCredits, creditsFrom, wallets?.length, wallets?.[0]?.owner]).toEqual([true, "identity", 1, "identity"]);

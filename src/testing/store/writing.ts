@@ -168,7 +168,7 @@ export function writingClauses(clause: Clause): void {
       expect(await change(period)).toBe("conflict");
       expect((await readRow(store, "keys", "key_000001"))?.name).toBeUndefined();
       expect(await readBalance(store, "key_000001", 0, 0)).toMatchObject({ remaining: 19, period: 102, reserved: 0 });
-      expect(await change(102)).toEqual([{ remaining: 19, reserved: 0 }]);
+      expect(await change(102)).toEqual([{ remaining: 19, reserved: 0, added: 0 }]);
       expect(await readBalance(store, "key_000001", 0, 0)).toMatchObject({ remaining: 19, period: 7, reserved: 0 });
     },
   );
@@ -184,9 +184,9 @@ export function writingClauses(clause: Clause): void {
       { table: "keys", row: first, credits: set(5) },
       { table: "keys", row: keyRow(2), credits: set(null) },
     ]);
-    expect(outcome).toEqual([7, 5, null].map((remaining) => ({ remaining, reserved: 0 })));
+    expect(outcome).toEqual([7, 5, null].map((remaining) => ({ remaining, reserved: 0, added: remaining ?? 0 })));
     const add = { table: "keys", row: { ...first, version: 1 }, credits: { period: 0, add: -9 } } as const;
-    expect(await store.write([add])).toEqual([{ remaining: 0, reserved: 0 }]);
+    expect(await store.write([add])).toEqual([{ remaining: 0, reserved: 0, added: -5 }]);
     expect(await store.write([add])).toBe("conflict");
   });
 
@@ -250,7 +250,7 @@ export function writingClauses(clause: Clause): void {
     expect(await spend(3, 1)).toEqual({ ok: true, remaining: 3 });
     const second = (await readRow(store, "keys", keyRow(2).id))!;
     expect(await store.write([{ table: "keys", row: second, credits: { period: 0, add: 10 } }])).toEqual([
-      { remaining: 13, reserved: 0 },
+      { remaining: 13, reserved: 0, added: 10 },
     ]);
     expect([await read(2), await read(3)]).toEqual([13, 13]);
     const removals = [2, 3].map((n) => ({ table: "keys" as const, remove: keyRow(n).id }));

@@ -16,7 +16,7 @@ import { CREATE_IDEMPOTENCY } from "../credits/once-table.js";
 import { CREATE_USES } from "../keys/key-uses.js";
 import { CREATE_KEY_SEARCH, LIST_DELETED, OWNER_STATES } from "../keys/search-keys.js";
 import { CREATE_ALERTS } from "../tables/alert-table.js";
-import { COUNT_AUDIT, CREATE_AUDIT } from "../tables/audit-table.js";
+import { AUDIT_CREDITS, COUNT_AUDIT, CREATE_AUDIT } from "../tables/audit-table.js";
 import { CREATE_OUTCOMES, REMOVE_UNNAMED } from "../tables/outcome-tables.js";
 import { resultName } from "./errors.js";
 import { grantsStep } from "./grants-step.js";
@@ -170,6 +170,7 @@ export const STEPS: readonly (string | Step)[] = [
   OWNER_STATES,
   grantsStep(entityTable),
   REFILLS,
+  AUDIT_CREDITS,
 ];
 
 /** The schema version that this code reads and writes. */

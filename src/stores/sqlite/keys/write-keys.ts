@@ -1,12 +1,13 @@
 /** Inserts, updates and removes keys. Every function here runs inside the caller's transaction. */
 import { isKeystileError, KeystileError } from "../../../contracts/errors.js";
-import type { CreditChange, CreditRow, IdentityRow, KeyRow } from "../../../contracts/store.js";
+import type { CreditWrite } from "../../../contracts/row-changes.js";
+import type { CreditChange, CreditRow, KeyRow } from "../../../contracts/store.js";
 import type { LoggedChange } from "../changes/change-log.js";
-import { type Account, applyChange, isCurrent, type Lease } from "../../../credits/account.js";
+import { type Account, applyChange, isCurrent, type Lease, writtenBalance } from "../../../credits/account.js";
 import { changed, type Handle, select } from "../connection/handle.js";
 import { accountOfGrant, accountOfIdentity, type Accounts, NO_LEASES } from "../credits/account-table.js";
 import type { ReferenceCache } from "../tables/reference-cache.js";
-import type { RowOutcome } from "../tables/run-write.js";
+import type { Effects, RowOutcome } from "../tables/run-write.js";
 import { type EncodedKey, encodeKey } from "../../codec/encoded-keys.js";
 import { createHashIndex, entriesOf, entryOfIdentity } from "./hash-index.js";
 import { createKeyedHash, type KeyedHash } from "./keyed-hash.js";
@@ -19,18 +20,14 @@ export interface KeyWriter {
    */
   insert(keys: readonly EncodedKey[]): boolean[];
   /** Inserts (`version` 0) or updates. */
-  store(row: KeyRow, credits: CreditChange | undefined, changes: LoggedChange[]): RowOutcome;
+  store(row: KeyRow, credits: CreditChange | undefined, effects: Effects): RowOutcome;
   remove(id: string, version: number, changes: LoggedChange[]): boolean;
   /** Sets the digest of a key without one. False: it has one, or another key has this digest. */
   adopt(n: number, digest: string, changes: LoggedChange[]): boolean;
   /** Adds the digests of an identity's keys to `changes`, or its id if none of its keys has a digest. */
   addIdentityChange(identityId: string, changes: LoggedChange[]): void;
   /** Changes the balance of a row that is stored. False: the change does not fit its account anymore. */
-  changeCreditsOf(
-    table: "identities" | "grants",
-    row: Partial<CreditRow> & Pick<IdentityRow, "id">,
-    credits: CreditChange,
-  ): boolean;
+  changeCreditsOf(write: Exclude<CreditWrite, { readonly table: "keys" }>, effects: Effects): boolean;
   /** Call before a grant is removed: its account goes. */
   forgetGrant(id: string): void;
   /**
@@ -197,7 +194,11 @@ export function createKeyWriter(handle: Handle, references: ReferenceCache, acco
     return Number(shared.account);
   };
   /** @returns false: the change does not fit the account anymore */
-  const changeCredits = (n: number, row: Partial<CreditRow>, change: CreditChange): boolean => {
+  const changeCredits = (
+    n: number,
+    { row, credits: change }: { readonly row: Partial<CreditRow>; readonly credits: CreditChange },
+    { balances }: Effects,
+  ): boolean => {
     let before: Account | undefined;
     let leases: ReadonlyMap<string, Lease>;
     try {
@@ -208,15 +209,17 @@ export function createKeyWriter(handle: Handle, references: ReferenceCache, acco
       if (!isKeystileError(error) || error.code !== "STORE_INVALID" || change.remaining === undefined) throw error;
       const { amount = 0, rollover } = row.refill ?? {};
       const refill = { amount, ...(rollover !== undefined && { rollover }) };
-      const { account } = applyChange(undefined, NO_LEASES, { refill, ...change });
+      const anew = applyChange(undefined, NO_LEASES, { refill, ...change });
       accounts.dropLeases(n);
-      accounts.replace(n, { ...account, generation: row.generation ?? 0 });
+      accounts.replace(n, { ...anew.account, generation: row.generation ?? 0 });
+      balances.push(writtenBalance(anew));
       return true;
     }
     if (!isCurrent(before, change)) return false;
     const after = applyChange(before, leases, change);
     accounts.replace(n, after.account);
     accounts.saveLeases(n, after.leases);
+    balances.push(writtenBalance(after));
     return true;
   };
   const insertMany = createBulkInsert(handle, index, hash, accounts, { insert: insertOne, apiNumber, identityNumber });
@@ -229,16 +232,16 @@ export function createKeyWriter(handle: Handle, references: ReferenceCache, acco
       index.mergeRecent();
       return inserted;
     },
-    store(row, credits, changes) {
+    store(row, credits, effects) {
       const old = row.version === 0 ? undefined : current.get(row.id, row.version);
       if (row.version !== 0 && old === undefined) return "conflict";
       const key = encodeKey(row);
       const n = old === undefined ? insertNew(key, identityNumber(key.identityId)) : Number(old.n);
       if (n === undefined || (old !== undefined && !update(key, old))) return "taken";
       const account = old === undefined ? openShared(n, row) : Number(old.account ?? n);
-      if (credits !== undefined && !changeCredits(account, row, credits)) return "conflict";
-      addChange(old?.digest, changes);
-      addChange(row.digest, changes);
+      if (credits !== undefined && !changeCredits(account, { row, credits }, effects)) return "conflict";
+      addChange(old?.digest, effects.changes);
+      addChange(row.digest, effects.changes);
       return "written";
     },
     remove(id, version, changes) {
@@ -267,9 +270,10 @@ export function createKeyWriter(handle: Handle, references: ReferenceCache, acco
       if (digests.length > MAX_NOTIFIED_KEYS) changes.push("all");
       else for (const { digest } of digests) changes.push({ digest });
     },
-    changeCreditsOf(table, row, credits) {
+    changeCreditsOf(write, effects) {
+      const { table, row } = write;
       const account = table === "grants" ? grantAccount(row.id) : identityAccount(row.id);
-      return account !== undefined && changeCredits(account, row, credits);
+      return account !== undefined && changeCredits(account, write, effects);
     },
     forgetGrant(id) {
       const account = grantAccount(id);

@@ -37,6 +37,21 @@ export const COUNT_AUDIT = {
   refuses: {},
 };
 
+/** What changes did to balances, and why; `added` is NULL where they changed none. On the way back only these go. */
+export const AUDIT_CREDITS = {
+  up: `
+  ALTER TABLE keystile_audit ADD COLUMN reason TEXT;
+  ALTER TABLE keystile_audit ADD COLUMN added INTEGER;
+  ALTER TABLE keystile_audit ADD COLUMN remaining INTEGER;
+  ALTER TABLE keystile_audit ADD COLUMN grant_id TEXT;`,
+  down: `
+  ALTER TABLE keystile_audit DROP COLUMN reason;
+  ALTER TABLE keystile_audit DROP COLUMN added;
+  ALTER TABLE keystile_audit DROP COLUMN remaining;
+  ALTER TABLE keystile_audit DROP COLUMN grant_id;`,
+  refuses: {},
+};
+
 /** Rows removed at once where one is too many: a removal each time would cost every change one. */
 const BATCH = 100;
 /** Most rows that one change removes, after the bound was lowered. */
@@ -69,13 +84,18 @@ interface AuditRaw {
   readonly ids: string;
   readonly fields: string;
   readonly count: number | bigint;
+  readonly reason: string | null;
+  readonly added: number | bigint | null;
+  readonly remaining: number | bigint | null;
+  readonly grant_id: string | null;
 }
 
 /** @param rows most that are kept; the oldest of workspaces above their share go first. 0: none is added */
 export function createAuditTable(handle: Handle, rows: number): AuditTable {
   const insert = handle.prepare(
-    `INSERT INTO keystile_audit (time, workspace_id, actor_kind, actor, operation, ids, fields, count)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+    `INSERT INTO keystile_audit
+       (time, workspace_id, actor_kind, actor, operation, ids, fields, count, reason, added, remaining, grant_id)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   );
   const counts = readCounts(handle, "audit", "entries");
   const largest = select<{ workspace_id: string; entries: number | bigint }>(
@@ -109,9 +129,11 @@ export function createAuditTable(handle: Handle, rows: number): AuditTable {
   return {
     add(entries) {
       if (rows === 0) return;
-      for (const { time, workspaceId, actorKind, actor, operation, ids, fields, count } of entries) {
+      for (const { time, workspaceId, actorKind, actor, operation, ids, fields, count, reason, credits } of entries) {
         const lists = [JSON.stringify(ids), JSON.stringify(fields)] as const;
-        insert.run(new Date(time).toISOString(), workspaceId, actorKind, actor ?? null, operation, ...lists, count);
+        const of = [new Date(time).toISOString(), workspaceId, actorKind, actor ?? null, operation, ...lists, count];
+        const { added = null, remaining = null, grantId = null } = credits ?? {};
+        insert.run(...of, reason ?? null, added, remaining, grantId);
         prune();
       }
     },
@@ -142,5 +164,13 @@ function toEntry(raw: AuditRaw): AuditSlice["entries"][number] {
     ids: JSON.parse(raw.ids) as string[],
     fields: JSON.parse(raw.fields) as string[],
     count: Number(raw.count),
+    ...(raw.reason !== null && { reason: raw.reason }),
+    ...(raw.added !== null && {
+      credits: {
+        added: Number(raw.added),
+        remaining: raw.remaining === null ? null : Number(raw.remaining),
+        ...(raw.grant_id !== null && { grantId: raw.grant_id }),
+      },
+    }),
   };
 }

@@ -1,5 +1,5 @@
 /** Runs a transaction that writes rows, and notifies listeners of the changes after the commit. */
-import type { OnceRefusal } from "../../../contracts/store.js";
+import type { OnceRefusal, WrittenBalance } from "../../../contracts/store.js";
 import type { ChangeLog, LoggedChange } from "../changes/change-log.js";
 import type { BusyRetry } from "../connection/retry-busy.js";
 import { afterTurn, type Transact } from "../connection/transaction.js";
@@ -10,6 +10,12 @@ import type { ReferenceCache } from "./reference-cache.js";
 export type Refusal = "conflict" | "taken";
 /** What became of one row, or of all. */
 export type RowOutcome = "written" | Refusal;
+
+/** What writes have done: what a find could see of it, and the balances that they left. */
+export interface Effects {
+  readonly changes: LoggedChange[];
+  readonly balances: WrittenBalance[];
+}
 
 /**
  * @param work returns its changes, or why it must be rolled back

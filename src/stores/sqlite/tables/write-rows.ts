@@ -9,28 +9,29 @@ import type { LoggedChange } from "../changes/change-log.js";
 import { resultName } from "../connection/errors.js";
 import type { KeyWriter } from "../keys/write-keys.js";
 import type { EntityTables } from "./entity-tables.js";
-import type { Refusal, RowOutcome } from "./run-write.js";
+import type { Effects, Refusal, RowOutcome } from "./run-write.js";
 
-/** @returns the changes, or why the caller must roll back */
-export function applyWrites(writes: readonly Write[], rows: EntityTables, keys: KeyWriter): LoggedChange[] | Refusal {
-  const changes: LoggedChange[] = [];
+/** @returns what they have done, or why the caller must roll back */
+export function applyWrites(writes: readonly Write[], rows: EntityTables, keys: KeyWriter): Effects | Refusal {
+  const effects: Effects = { changes: [], balances: [] };
   for (const write of writes) {
-    const outcome = apply(write, rows, keys, changes);
+    const outcome = apply(write, rows, keys, effects);
     if (outcome !== "written") return outcome;
   }
-  return changes;
+  return effects;
 }
 
-function apply(write: Write, rows: EntityTables, keys: KeyWriter, changes: LoggedChange[]): RowOutcome {
+function apply(write: Write, rows: EntityTables, keys: KeyWriter, effects: Effects): RowOutcome {
+  const { changes } = effects;
   if ("remove" in write) return remove(write, rows, keys, changes) ? "written" : "conflict";
-  if (write.table === "keys") return keys.store(write.row, write.credits, changes);
+  if (write.table === "keys") return keys.store(write.row, write.credits, effects);
   const { table, row } = write;
   // A new row changes no existing key, except a workspace: keys do not need a row of their workspace.
   if (row.version > 0 || table === "workspaces") addChangeOf(table, row.id, rows, keys, changes);
   if (table === "rootKeys") changes.push({ digest: row.digest });
   const outcome = rows.store(table, row);
   if (!isCreditWrite(write) || outcome !== "written") return outcome;
-  return keys.changeCreditsOf(write.table, write.row, write.credits) ? outcome : "conflict";
+  return keys.changeCreditsOf(write, effects) ? outcome : "conflict";
 }
 
 /** @returns false: the row is gone, has another version, or is drawn on */
