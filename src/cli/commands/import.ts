@@ -8,22 +8,24 @@ import { dryRun, noteLost } from "../import/dry-run.js";
 import { type Carryover, type Format, FORMATS, inFormat } from "../import/formats.js";
 import { type KeySource, openCsv, openKeys } from "../import/key-source.js";
 import { addImportFlags, type ImportFlags, type Job, runImport, type Target } from "../import/run.js";
+import { ofPages, toPages } from "../import/unkey.js";
 import { openTable } from "../import/table-source.js";
 import { type CommandResult, usage } from "../io/failures.js";
 import { wrapped } from "../io/help.js";
 import type { Io } from "../io/io.js";
 
 const HELP = `
-Keys come as for \`keystile api keys migrate-keys\`, and may have three fields more: "createdAt" (Unix milliseconds), "prefix", and
-"start", the first characters. A row that is no valid key stops nothing: it fails with its line and the reason. Ctrl-C lets the batch
-under way finish. Run again, keys that went in already fail as ALREADY_EXISTS. Servers that have the file open see the keys with their
-next request.
+Keys come as for \`keystile api keys migrate-keys\`, and may have five fields more: "createdAt" (Unix milliseconds), "prefix",
+"start", the first characters, "keyId", and "identity", the "meta" and "ratelimits" of an owner that is new. A row that is no valid
+key stops nothing: it fails with its line and the reason. Ctrl-C lets the batch under way finish. Run again, keys that went in already
+fail as ALREADY_EXISTS. Servers that have the file open see the keys with their next request.
 
 Other forms, with --from:
 
   better-auth  the table apikey of its plugin: its SQLite file as --source, or the table as JSON, one row a line or .csv
   csv  columns named like the fields, dotted where nested (credits.remaining, meta.plan), under a header; lists with commas
   prefixed-api-key  rows with longTokenHash, shortToken and keyPrefix, and fields as above
+  unkey  pages of its apis.listKeys with decrypt: true, as they come, or their keys; a key without plaintext needs its "hash"
 
 --dry-run reads and checks everything, and writes nothing: it says which keys would be imported, which would fail and why, and which
 fields of the imported keys would be lost. It creates no file, so --failures and --successes have no effect.
@@ -104,7 +106,9 @@ async function openSource(io: Io, { keys, source, from }: Flags): Promise<KeySou
   if (source !== undefined) return openTable(source, TABLE);
   const given = keys as string;
   const isCsv = from === "csv" || (from !== undefined && /^@.*\.csv$/is.test(given));
-  return isCsv ? openCsv(io, given) : openKeys(io, given);
+  if (isCsv) return openCsv(io, given);
+  if (from !== "unkey") return openKeys(io, given);
+  return ofPages(await openKeys(io, given, toPages));
 }
 
 /** @throws failure 2: the migration is of another algorithm, by which its keys would never be found */

@@ -48,7 +48,7 @@ export interface Frame {
  * Validates every key and splits the import into requests. An invalid key stops nothing.
  * @param frame as given; it is validated too
  * @param size keys per request
- * @param extraFields whether keys may have `createdAt`, `prefix` and `start`
+ * @param extraFields whether keys may have the fields that only the library takes
  * @throws KeystileError BAD_REQUEST at a field of the frame; at `body.keys` if there is no key
  */
 export async function* toBatches(
@@ -65,7 +65,8 @@ export async function* toBatches(
     for await (const row of source.read()) {
       last = row;
       numbers.push(row.number);
-      yield row.value as V2KeysMigrateKeyData;
+      // What has a problem is refused as a key that is none.
+      yield (row.problem === undefined ? row.value : undefined) as V2KeysMigrateKeyData;
     }
   })();
   const request = await readImport(readFrame({ ...frame, keys }), size, () => pause(0), {

@@ -1,6 +1,6 @@
 /** Rows of the table `apikey` of better-auth's plugin `@better-auth/api-key`, 1.7, as keys of an import. */
 import { tryJson } from "../io/input.js";
-import { type ForeignRow, integerOf, isFalse, type Lose, timeOf } from "./values.js";
+import { type ForeignRow, integerOf, isFalse, isObject, type Lose, MAX_START, timeOf } from "./values.js";
 
 /** Columns that have no place here, and why. */
 const LEFT: Readonly<Record<string, string>> = {
@@ -11,9 +11,8 @@ const LEFT: Readonly<Record<string, string>> = {
   lastRefillAt: "refills count from now on",
   updatedAt: "the time of the import",
 };
-/** Characters of `start` in an import. */
-const MAX_START = 32;
-const DAY = 86_400_000;
+const HOUR = 3_600_000;
+const DAY = 24 * HOUR;
 /** What a permission may be here: a `*` would be granted as a wildcard, which it is not there. */
 const GRANTABLE = /^[a-zA-Z0-9_:\-./]{1,128}$/;
 
@@ -67,14 +66,19 @@ function creditsOf(row: ForeignRow, createdAt: number | undefined, lose: Lose, n
   const last = timeOf(row["lastRefillAt"]) ?? createdAt ?? now;
   const balance = now - last > interval ? amount : remaining;
   const refill = refillOf(interval, amount, last);
-  if (refill === undefined) lose("refillInterval", "neither a day nor a month; the balance goes without");
+  if (refill === undefined) lose("refillInterval", "no hour, day, week or month; the balance goes without");
   return { remaining: balance, refill };
 }
 
+/** A refill there sets the balance: none of it stays. */
 function refillOf(interval: number, amount: number, last: number): object | undefined {
-  if (interval === DAY) return { interval: "daily", amount };
+  const refill = { amount, rollover: 0 };
+  const day = new Date(last);
+  if (interval === HOUR) return { interval: "hourly", ...refill };
+  if (interval === DAY) return { interval: "daily", ...refill };
+  if (interval === 7 * DAY) return { interval: "weekly", ...refill, refillDay: day.getUTCDay() || 7 };
   if (interval < 28 * DAY || interval > 31 * DAY) return undefined;
-  return { interval: "monthly", amount, refillDay: new Date(last).getUTCDate() };
+  return { interval: "monthly", ...refill, refillDay: day.getUTCDate() };
 }
 
 /** `{"documents":["read"]}` as `documents.read`. */
@@ -100,9 +104,6 @@ function metaOf(given: unknown, lose: Lose): object | undefined {
   lose("metadata", "not an object");
   return undefined;
 }
-
-const isObject = (value: unknown): value is ForeignRow =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
 
 /** Earlier versions wrote some as JSON of JSON. `null` is nothing. */
 function jsonOf(given: unknown): unknown {

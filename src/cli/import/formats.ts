@@ -1,8 +1,10 @@
 /** Forms in which other systems hand over keys: `--from`. */
+import type { MaybePromise } from "../../contracts/types.js";
 import { usage } from "../io/failures.js";
 import { ofBetterAuth } from "./better-auth.js";
 import { fieldOf, setField } from "./columns.js";
 import type { KeySource } from "./key-source.js";
+import { ofUnkey, refuseUnkey } from "./unkey.js";
 import type { ForeignRow, Lose, SourceRow } from "./values.js";
 
 /** A form of rows. */
@@ -11,8 +13,10 @@ export interface Format {
   readonly algorithm?: string;
   /** Columns by the field of a key that they become, where that has another name. */
   readonly columns: Readonly<Record<string, string>>;
+  /** Why a row cannot be a key, and what to do; absent: validation alone says. */
+  readonly refuse?: (row: ForeignRow) => string | undefined;
   /** @param lose is told of each column that does not carry over */
-  toKey(row: ForeignRow, lose: Lose, now: number): object;
+  toKey(row: ForeignRow, lose: Lose, now: number): MaybePromise<object>;
 }
 
 /** What `generateAPIKey` returns that nobody should have kept. */
@@ -38,6 +42,12 @@ export const FORMATS: Readonly<Record<string, Format>> = {
       ofColumns(row, (name) => {
         throw usage(`--keys: ${name}: is no field of an import; see npx keystile import --help`);
       }),
+  },
+  unkey: {
+    algorithm: "sha256",
+    columns: { hash: "plaintext" },
+    refuse: refuseUnkey,
+    toKey: (row, lose) => ofUnkey(camelCase(row), lose),
   },
   "prefixed-api-key": {
     algorithm: "prefixed-api-key",
@@ -85,7 +95,7 @@ export function inFormat(source: KeySource, format: Format, carryover: Carryover
   return {
     ...source,
     async *read() {
-      for await (const row of source.read()) yield toRow(row, format, undecided, now());
+      for await (const row of source.read()) yield await toRow(row, format, undecided, now());
     },
     settle(number, wentIn) {
       const { fields, lost } = undecided.get(number) ?? NOTHING;
@@ -104,14 +114,15 @@ interface Noted {
 }
 const NOTHING: Noted = { fields: [], lost: [] };
 
-function toRow(row: SourceRow, format: Format, undecided: Map<number, Noted>, now: number): SourceRow {
+async function toRow(row: SourceRow, format: Format, undecided: Map<number, Noted>, now: number): Promise<SourceRow> {
   const { number, value } = row;
   if (typeof value !== "object" || value === null || Array.isArray(value)) return row;
   const lost: string[] = [];
-  const key = format.toKey(value as ForeignRow, (column, why) => lost.push(`${column}: ${why}`), now);
+  const key = await format.toKey(value as ForeignRow, (column, why) => lost.push(`${column}: ${why}`), now);
   const fields = Object.entries(key).filter(([, field]) => field !== undefined);
   undecided.set(number, { fields: fields.map(([name]) => name), lost });
-  return { ...row, value: Object.fromEntries(fields) };
+  const problem = format.refuse?.(value as ForeignRow);
+  return { ...row, value: Object.fromEntries(fields), ...(problem !== undefined && { problem }) };
 }
 
 /** Names that are told apart: a file may have others in every row. */

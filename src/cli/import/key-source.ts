@@ -61,16 +61,17 @@ export function openCsv(io: Io, value: string): KeySource {
 /**
  * Opens the value of `--keys`: a JSON array; `@file` (`.ndjson` and `.jsonl`: one key per line; `.json`: an array;
  * otherwise decided by the first character); `-` for stdin, decided the same way, as are pipes with a path.
+ * @param toItems the rows of what is not lines; by default of an array
  * @throws failure 2: not readable; for what is not lines also not JSON, not an array
  */
-export async function openKeys(io: Io, value: string): Promise<KeySource> {
+export async function openKeys(io: Io, value: string, toItems: ToItems = toArray): Promise<KeySource> {
   const isText = value !== "-" && !value.startsWith("@");
   if (isText && !/^\s*[[{]/.test(value)) throw usage(`${FLAG}: not JSON; to read a file, write @ before its name`);
-  if (isText) return toList(value);
+  if (isText) return toList(value, toItems);
   const open = (): Bytes => openBytes(io, FLAG, value);
-  if (value === "-" || isPipe(value.slice(1))) return openOnce(open());
+  if (value === "-" || isPipe(value.slice(1))) return openOnce(open(), toItems);
   if (await isLines(value, open)) return ofLines(open, true);
-  return toList(await textOf(open(), FLAG));
+  return toList(await textOf(open(), FLAG), toItems);
 }
 
 async function isLines(path: string, open: () => Bytes): Promise<boolean> {
@@ -93,11 +94,11 @@ function isPipe(path: string): boolean {
   }
 }
 
-async function openOnce(source: Bytes): Promise<KeySource> {
+async function openOnce(source: Bytes, toItems: ToItems): Promise<KeySource> {
   const bytes = source[Symbol.asyncIterator]();
   const { isObject, read } = await peek(bytes);
   const all = chain(read, bytes);
-  return isObject ? ofLines(() => all, false) : toList(await textOf(all, FLAG));
+  return isObject ? ofLines(() => all, false) : toList(await textOf(all, FLAG), toItems);
 }
 
 /** Reads up to the first character that is not whitespace. */
@@ -115,10 +116,13 @@ async function peek(
   return { isObject: first === "{", read };
 }
 
-function toList(text: string): KeySource {
-  const value = parseJson(text, FLAG);
-  if (!Array.isArray(value)) throw usage(`${FLAG}: must be a JSON array of keys; @file.ndjson takes one key a line`);
-  return ofList(value);
+type ToItems = (value: unknown) => readonly unknown[] | undefined;
+const toArray: ToItems = (value) => (Array.isArray(value) ? value : undefined);
+
+function toList(text: string, toItems: ToItems): KeySource {
+  const items = toItems(parseJson(text, FLAG));
+  if (items === undefined) throw usage(`${FLAG}: must be a JSON array of keys; @file.ndjson takes one key a line`);
+  return ofList(items);
 }
 
 async function* parseLines(source: Bytes): AsyncIterable<SourceRow> {

@@ -32,7 +32,7 @@ export function addImportFlags(command: Command): Command {
 
 /** Where the keys go. */
 export interface Target {
-  /** Whether it is a service: it takes no `createdAt`, `prefix` and `start`, and its answers come in envelopes. */
+  /** Whether it is a service: it takes the fields of the specification alone, and its answers come in envelopes. */
   readonly isService: boolean;
   /** @throws whatever ends the import: what was sent before it is reported */
   send(batch: Batch, stop: Stop): Promise<Sent>;

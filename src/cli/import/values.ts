@@ -4,9 +4,9 @@
 export interface SourceRow {
   /** The line of a file of lines, or the place in an array; from 1. */
   readonly number: number;
-  /** Absent with a problem. */
+  /** Absent where it is no JSON. */
   readonly value?: unknown;
-  /** Why it is no JSON. */
+  /** Why it is no JSON, or no key of its form. */
   readonly problem?: string;
   /** The text that is no JSON, where it could be read. */
   readonly text?: string;
@@ -17,6 +17,12 @@ export type ForeignRow = Readonly<Record<string, unknown>>;
 
 /** Tells of a column that does not carry over, and why. */
 export type Lose = (column: string, why: string) => void;
+
+/** Characters of `start` in an import. */
+export const MAX_START = 32;
+
+export const isObject = (value: unknown): value is ForeignRow =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
 
 /** An integer; `undefined`: it is none. */
 export function integerOf(value: unknown): number | undefined {

@@ -8,10 +8,11 @@ import type { KeyRow, MigrationRow, Store, Table } from "../../contracts/store.j
 import { lacking } from "../../lib/guards/powers.js";
 import { trust } from "../../lib/guards/trusted.js";
 import type { Context } from "../context.js";
+import { MAX_BATCH } from "../rows.js";
 
 /**
- * Says of every key whether it would go in, and of every write that it was made. Keeps what a hash takes for each key
- * that would go in, some 100 bytes, to find those that repeat it; and the migrations, which imports read back.
+ * Says of every key whether it would go in, and of every write that it was made. Keeps the hash and the id of each key
+ * that would go in, some 200 bytes, to find those that repeat one; and the migrations, which imports read back.
  * @throws KeystileError STORE_POWER_MISSING: the store cannot search keys by their hashes
  */
 export function dryStore(store: Store): Store {
@@ -20,7 +21,12 @@ export function dryStore(store: Store): Store {
   const migrations = new Map<string, MigrationRow>();
   const taken = new Set<string>();
   // Of an imported key the digest, if it has one, is the hash.
-  const take = ({ foreignDigest = "" }: KeyRow): boolean => !taken.has(foreignDigest) && !!taken.add(foreignDigest);
+  const take = ({ id, foreignDigest = "" }: KeyRow): boolean => {
+    if (taken.has(foreignDigest) || taken.has(id)) return false;
+    taken.add(foreignDigest);
+    taken.add(id);
+    return true;
+  };
   const reading: Pick<Store, "readMany"> = {
     async readMany(table: Table, ids: readonly string[]) {
       const rows = await store.readMany(table, ids);
@@ -33,7 +39,12 @@ export function dryStore(store: Store): Store {
     powers: { ...store.powers, audit: false },
     async insertKeys(keys) {
       const found = await findKeyIds(keys.map(({ row }) => row));
-      return keys.map(({ row }, i) => found[i] === undefined && take(row));
+      const ids = new Set<string>();
+      for (let start = 0; start < keys.length; start += MAX_BATCH) {
+        const given = keys.slice(start, start + MAX_BATCH).map(({ row }) => row.id);
+        for (const row of await store.readMany("keys", given)) if (row !== undefined) ids.add(row.id);
+      }
+      return keys.map(({ row }, i) => found[i] === undefined && !ids.has(row.id) && take(row));
     },
     write(writes) {
       for (const one of writes) if (one.table === "migrations" && "row" in one) migrations.set(one.row.id, one.row);

@@ -43,7 +43,7 @@ export function readFrame(body: unknown): ImportFrame {
 
 /** What an import takes besides keys of the specification. */
 export interface Accepts {
-  /** Whether keys may have `createdAt`, `prefix` and `start`. */
+  /** Whether keys may have the fields of `ImportedKeyData` besides those of the specification. */
   readonly extraFields?: boolean;
   /** Takes the keys of an iterable that break the schema. */
   readonly onInvalid: (failed: FailedKey) => void;

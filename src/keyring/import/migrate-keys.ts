@@ -68,7 +68,7 @@ export async function migrateKeys(
 export interface ImportOptions extends MigrateKeysOptions {
   /** New permissions of an array's keys; with more the call is a BAD_REQUEST at `body.keys`, and nothing is stored. */
   readonly maxNewPermissions?: number;
-  /** Keys have the fields of the specification alone, without `createdAt`, `prefix` and `start`. */
+  /** Keys have the fields of the specification alone, without those of {@link ImportedKeyData}. */
   readonly specifiedFieldsOnly?: boolean;
 }
 

@@ -5,6 +5,7 @@ import {
   ensurePermissions,
   type Ids,
   idsOf,
+  type NewIdentities,
   PERMISSIONS,
   readIds,
   ROLES,
@@ -22,7 +23,7 @@ export interface KnownNames {
   /** Finds these permissions; those that do not exist are created. */
   ensurePermissions(slugs: Iterable<string>, now: number): Promise<void>;
   /** Finds these identities; those that do not exist are created. */
-  ensureIdentities(externalIds: Iterable<string>, now: number): Promise<void>;
+  ensureIdentities(given: NewIdentities, now: number): Promise<void>;
   /** Ids of known roles: one frozen list, shared by all keys with the same names. */
   roleIds(names: readonly string[] | undefined): readonly string[];
   /** The same of permissions. */
@@ -78,8 +79,7 @@ function createKnown(context: Context): KnownNames & { isFull(): boolean } {
     findRoles: async (names) => keep(roles, await readIds(context, ROLES, names)),
     findPermissions: async (texts) => keep(permissions, await readIds(context, PERMISSIONS, texts)),
     ensurePermissions: async (slugs, now) => keep(permissions, await ensurePermissions(context, [...slugs], now)),
-    ensureIdentities: async (externalIds, now) =>
-      keep(identities, await ensureIdentities(context, [...externalIds], now)),
+    ensureIdentities: async (given, now) => keep(identities, await ensureIdentities(context, given, now)),
     roleIds: roleLists.of,
     permissionIds: permissionLists.of,
     isFull: () => [roles, permissions, identities, roleLists, permissionLists].some(({ size }) => size > MAX_NAMES),

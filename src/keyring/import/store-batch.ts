@@ -20,7 +20,7 @@ const NO_IDS: ReadonlySet<string> = new Set();
 
 const MESSAGES: Readonly<Record<StoreFailure, string>> = {
   INVALID_HASH: "the hash is not one of the migration's algorithm, in hex, base64 or base64url",
-  ALREADY_EXISTS: "this hash exists already, in the store or earlier in this import",
+  ALREADY_EXISTS: "this hash or keyId exists already, in the store or earlier in this import",
   UNKNOWN_ROLE: "a role of this key does not exist",
   UNKNOWN_PERMISSION: "a permission of this key, given by its id, does not exist",
   INVALID_EXTERNAL_ID: "the externalId of this key is the id of an identity",
@@ -167,7 +167,7 @@ async function build(context: Context, to: Destination, batch: Keys, names: Know
   await names.findRoles(unknown(batch, "roles", names.roles));
   const asIds = [...unknown(batch, "permissions", names.permissions)].filter((text) => !mayBecomeSlug(text));
   if (asIds.length > 0) await names.findPermissions(asIds);
-  const reserved = await readReservedIds(context, unknownIdentities(batch, names.identities));
+  const reserved = await readReservedIds(context, unknownIdentities(batch, names.identities).keys());
   const candidates = checkHashes(context, to, batch, names, reserved);
   const keys = candidates.filter((candidate) => candidate.failure === undefined).map((candidate) => candidate.key);
   await names.ensurePermissions(unknown(keys, "permissions", names.permissions), now);
@@ -237,7 +237,7 @@ function toNewKey(context: Context, to: Destination, { key, hash }: Candidate, n
   const { row, balance } = buildKey(
     context,
     {
-      id: context.newId("key", now),
+      id: key.keyId ?? context.newId("key", now),
       workspaceId: context.workspaceId,
       apiId: to.apiId,
       start: `${key.start ?? headOf(key.prefix)}${UNKNOWN_START}`,
@@ -278,8 +278,10 @@ function unknown(keys: readonly ImportedKeyData[], field: "roles" | "permissions
   return names;
 }
 
-function unknownIdentities(keys: readonly ImportedKeyData[], known: Ids): Set<string> {
-  const names = new Set<string>();
-  for (const { externalId } of keys) if (externalId !== undefined && !known.has(externalId)) names.add(externalId);
-  return names;
+/** Of several keys of a new identity the first decides what it is made with. */
+function unknownIdentities(keys: readonly ImportedKeyData[], known: Ids): Map<string, ImportedKeyData["identity"]> {
+  const found = new Map<string, ImportedKeyData["identity"]>();
+  for (const { externalId, identity } of keys)
+    if (externalId !== undefined && !known.has(externalId) && !found.has(externalId)) found.set(externalId, identity);
+  return found;
 }

@@ -188,7 +188,7 @@ export function forOwner(keyring: Keyring, externalId: string, options: OwnerOpt
         // Refused before the identity is made.
         const expires = expiryOf(full, now);
         await requireApi(context, apiId);
-        const [identityId = ""] = (await ensureIdentities(writing, [externalId], now)).values();
+        const [identityId = ""] = (await ensureIdentities(writing, new Map([[externalId, undefined]]), now)).values();
         return updateWithRetry(writing, identityId, async () => {
           // Read before the keys are counted: whoever creates one meanwhile changes its version.
           const owner = await requireOwner();

@@ -5,11 +5,19 @@
  */
 import { badRequest } from "../../contracts/errors.js";
 import type { OwnedRow, Write } from "../../contracts/store.js";
+import type { JsonObject, RatelimitRequest } from "../../contracts/types.js";
 import { hasIdForm } from "../../lib/hash.js";
 import { NAME_OF } from "../../lib/row-name.js";
 import { type Context, updateWithRetry } from "../context.js";
+import { toLimitRows } from "../keys/new-key.js";
 import { MAX_BATCH, notFound, ownedRow } from "../rows.js";
 import { write } from "../write.js";
+
+/** What identities are made with, by externalId. */
+export type NewIdentities = ReadonlyMap<
+  string,
+  { readonly meta?: JsonObject; readonly ratelimits?: readonly RatelimitRequest[] } | undefined
+>;
 
 /** Ids by the text that was given: a name or an id. */
 export type Ids = ReadonlyMap<string, string>;
@@ -101,8 +109,14 @@ export async function ensurePermissions(context: Context, texts: readonly string
  * Ids of these identities by externalId; those that do not exist are created.
  * @throws KeystileError BAD_REQUEST at `body.externalId`: no identity has this one, and it is the id of one
  */
-export async function ensureIdentities(context: Context, externalIds: readonly string[], now: number): Promise<Ids> {
-  return ensure(context, externalIds, await findIdentities(context, externalIds), IDENTITIES, now);
+export async function ensureIdentities(context: Context, given: NewIdentities, now: number): Promise<Ids> {
+  const externalIds = [...given.keys()];
+  const toRow: Creatable["toRow"] = (base, externalId) => {
+    const { meta, ratelimits = [] } = given.get(externalId) ?? {};
+    const limits = toLimitRows(context, ratelimits, now);
+    return { table: "identities", row: { ...base, externalId, ...(meta && { meta }), ratelimits: limits } };
+  };
+  return ensure(context, externalIds, await findIdentities(context, externalIds), { ...IDENTITIES, toRow }, now);
 }
 
 /**

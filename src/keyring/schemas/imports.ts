@@ -6,7 +6,7 @@ import { credits } from "./credits.js";
 import { described } from "./json-schema.js";
 import type * as M from "./migration-requests.js";
 import * as atom from "./primitives.js";
-import { migratedLimits } from "./ratelimits.js";
+import { migratedLimits, ratelimits } from "./ratelimits.js";
 
 const { body, integer, optional, optionalOr, text } = atom;
 
@@ -44,6 +44,8 @@ export const importedKey = body<M.ImportedKeyData>()({
   createdAt: optional(integer(0, MAX_DATE_MS)),
   prefix: optional(atom.prefix),
   start: optional(atom.start),
+  keyId: optional(atom.keyId),
+  identity: optional(body<M.ImportedIdentityData>()({ meta: optional(atom.meta), ratelimits: optional(ratelimits) })),
 });
 
 function isIterable(value: unknown): boolean {

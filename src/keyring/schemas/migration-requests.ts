@@ -1,5 +1,5 @@
 /** Requests of imports, and the result for each key. Types only: the operations have their schemas. */
-import type { MaybePromise, V2KeysMigrateKeyData } from "../../contracts/types.js";
+import type { JsonObject, MaybePromise, RatelimitRequest, V2KeysMigrateKeyData } from "../../contracts/types.js";
 
 /** Body of `createMigration`. */
 export interface CreateMigrationRequestBody {
@@ -27,6 +27,20 @@ export interface ImportedKeyData extends V2KeysMigrateKeyData {
   readonly prefix?: string;
   /** The first characters of the key, prefix included, if they are known: shown likewise; 1–32 of visible ASCII. */
   readonly start?: string;
+  /**
+   * The key's id in the system that it comes from, which it keeps: 8–255 characters of `[a-zA-Z0-9_]`; default: a new
+   * one.
+   */
+  readonly keyId?: string;
+  /** What the identity of `externalId` is made with; one that exists is not changed. Without `externalId` unused. */
+  readonly identity?: ImportedIdentityData;
+}
+/** What the identity of an imported key is made with. */
+export interface ImportedIdentityData {
+  /** Free-form data, at most 64 KB as JSON and 32 levels deep. */
+  readonly meta?: JsonObject;
+  /** Limits that its keys share, at most 50. */
+  readonly ratelimits?: readonly RatelimitRequest[];
 }
 /** Options of `migrateKeys`. */
 export interface MigrateKeysOptions {
@@ -37,7 +51,7 @@ export interface MigrateKeysOptions {
   /** Receives each batch's results, which the response then omits; awaited. */
   readonly onBatch?: (results: MigrationResults) => MaybePromise<void>;
   /**
-   * Only say what would become of each key, default false: nothing is stored, created or recorded. Remembers some 100
+   * Only say what would become of each key, default false: nothing is stored, created or recorded. Remembers some 200
    * bytes of each key that would go in, to find repeats. STORE_POWER_MISSING where the store cannot search.
    */
   readonly dryRun?: boolean;
@@ -73,8 +87,8 @@ export interface FailedKey {
   readonly message: string;
 }
 /**
- * Why a key was not imported: `INVALID_HASH`: not a digest of the migration's algorithm · `ALREADY_EXISTS`: anywhere in
- * the store, or earlier in the same import · `UNKNOWN_ROLE`: one of its roles does not exist · `UNKNOWN_PERMISSION`: it
+ * Why a key was not imported: `INVALID_HASH`: not a digest of the migration's algorithm · `ALREADY_EXISTS`: its hash or
+ * its keyId is anywhere in the store, or earlier in the same import · `UNKNOWN_ROLE`: one of its roles does not exist · `UNKNOWN_PERMISSION`: it
  * gives a permission by an id that none has · `INVALID_KEY`: a key of an iterable that breaks the schema; in an array
  * it is a 400 for all · `INVALID_META`: its metadata does not fit the keyring's schema · `INVALID_EXTERNAL_ID`: its
  * externalId is the id of an identity.

@@ -166,6 +166,8 @@ export const nameGiven = text(1, Infinity);
 export const prefix = token(WORD, 1, 16, "a-z, A-Z, 0-9 and _");
 /** The first characters of an imported key, as another system kept them. */
 export const start = token(/^[!-~]+$/, 1, 32, "visible ASCII");
+/** The id of an imported key, as another system gave it. */
+export const keyId = token(WORD, 8, MAX_NAME, "a-z, A-Z, 0-9 and _");
 /** Names a new identity over HTTP, unless an option of the service says otherwise. */
 export const externalId = token(/^[a-zA-Z0-9_.-]+$/, 1, MAX_NAME, "a-z, A-Z, 0-9, _, . and -");
 /**

@@ -87,7 +87,7 @@ const ROWS = [
   rowOf(2, {
     remaining: 1,
     refillAmount: 5,
-    refillInterval: 3_600_000,
+    refillInterval: 7_200_000,
     lastRefillAt: iso(NOW),
     prefix: "sk-",
     start: null,
@@ -121,7 +121,7 @@ describe("import --from better-auth", () => {
     expect([code, JSON.parse(stdout)]).toEqual([1, { migrated: 4, failed: 2 }]);
     expect(stderr).toContain("row 5: INVALID_KEY: ratelimits[0].duration: must be in milliseconds, 1000 at least");
     expect(stderr).toContain("row 6: INVALID_HASH: ");
-    expect(stderr).toMatch(/ 1 {2}refillInterval: neither a day nor a month/);
+    expect(stderr).toMatch(/ 1 {2}refillInterval: no hour, day, week or month/);
     expect(stderr).toMatch(/ 1 {2}permissions: one has a \*/);
     for (const { key } of ROWS) expect(stdout + stderr).not.toContain(key);
     await open(async (keyring, verifier) => {
@@ -149,6 +149,7 @@ describe("import --from better-auth", () => {
       expect(withRefill?.credits?.refill).toMatchObject({
         amount: 50,
         refillDay: new Date(NOW - 31 * DAY).getUTCDate(),
+        rollover: 0,
       });
       expect(keys.every(({ createdAt }) => createdAt < NOW - DAY)).toBe(true);
     });
@@ -193,6 +194,20 @@ describe("import --from better-auth", () => {
     expect([again.code, again.stderr]).toEqual([1, expect.stringContaining("0 migrated, 6 failed")]);
     const answer = await open((_, verifier) => verifier.verify({ key: keyOf(0), permissions: "documents.read" }));
     expect(answer).toMatchObject({ code: "VALID", credits: 9, ratelimits: [{ limit: 5 }] });
+  });
+
+  it.each([
+    ["hourly", 3_600_000, {}],
+    ["daily", DAY, {}],
+    // The last refill was on a Sunday.
+    ["weekly", 7 * DAY, { refillDay: 7 }],
+    ["monthly", 28 * DAY, { refillDay: 25 }],
+  ])("a refill sets the balance there, and starts anew here: %s", async (interval, refillInterval, more) => {
+    const { open, ...file } = await database();
+    const refill = { remaining: 1, refillAmount: 5, refillInterval, lastRefillAt: "2099-01-25T12:00:00.000Z" };
+    expect((await file.import(...FROM, "--source", betterAuthFile([rowOf(0, refill)]))).code).toBe(0);
+    const { data } = await open((keyring) => keyring.searchKeys({}));
+    expect(data[0]?.credits).toEqual({ remaining: 1, refill: { interval, amount: 5, rollover: 0, ...more } });
   });
 
   it("a million rows are paged: of 2,500 each goes in once", async () => {
@@ -348,5 +363,159 @@ describe("import --from prefixed-api-key", () => {
       expect((await verifier.verify({ key: token, migrationId: "prefixed-api-key" })).code).toBe("VALID");
       expect((await verifier.verify({ key: token })).code).toBe("VALID");
     });
+  });
+});
+
+describe("import --from unkey", () => {
+  const hash = (text: string) => createHash("sha256").update(text).digest("base64");
+  const identity = {
+    id: "id_3Q7aUm4Xh2",
+    externalId: "acme",
+    meta: { plan: "pro" },
+    ratelimits: [{ id: "rl_shared1", name: "shared", limit: 2, duration: 60_000, autoApply: true }],
+  };
+  /** As the reference of its v2 API shows it. */
+  const full = {
+    keyId: "key_3ZXaUm4Xh2vPq9Yt",
+    start: "sk_prod_1",
+    enabled: true,
+    name: "Production",
+    meta: { region: "eu" },
+    createdAt: 1_701_425_400_000,
+    updatedAt: 1_701_425_500_000,
+    lastUsedAt: 1_701_425_600_000,
+    expires: 4_000_000_000_000,
+    permissions: ["documents.read", "billing.*"],
+    roles: ["editor"],
+    credits: { remaining: 10, refill: { interval: "monthly", amount: 1_000 } },
+    identity,
+    plaintext: "sk_prod_1_secretOfACustomer",
+    ratelimits: [{ id: "rl_own1", name: "requests", limit: 100, duration: 60_000, autoApply: true }],
+  };
+  const bare = { keyId: "key_bare00001", start: "sk_b", enabled: false, createdAt: 1_701_425_400_000 };
+  const PAGES = [
+    { meta: { requestId: "req_1" }, data: [full, { ...bare, hash: hash("second") }], pagination: { hasMore: true } },
+    {
+      meta: { requestId: "req_2" },
+      data: [
+        { ...bare, keyId: "key_nothing01" },
+        { ...bare, keyId: "key_credits01", hash: hash("c"), identity: { ...identity, credits: { remaining: 5 } } },
+        {
+          ...bare,
+          keyId: "key_yearly001",
+          hash: hash("y"),
+          credits: { remaining: 1, refill: { interval: "yearly", amount: 1 } },
+        },
+        { ...bare, keyId: full.keyId, hash: hash("same id") },
+        { ...bare, keyId: "key_third0001", enabled: true, plaintext: "third", identity, credits: { remaining: null } },
+      ],
+      pagination: { hasMore: false },
+    },
+  ];
+  const write = (name: string, text: string) => {
+    const path = join(FOLDER, `${++files}-${name}`);
+    writeFileSync(path, text);
+    return `@${path}`;
+  };
+  const withRole = async () => {
+    const file = await database();
+    await file.open((keyring) => keyring.createRole({ name: "editor" }));
+    return file;
+  };
+  const argv = (keys: string, ...more: string[]) => ["--from", "unkey", "--keys", keys, ...more];
+
+  it("keys keep their ids, names, rights, limits, credits and owners, and verify as they are", async () => {
+    const { open, ...file } = await withRole();
+    const pages = write("pages.ndjson", PAGES.map((page) => JSON.stringify(page)).join("\n"));
+    const { code, stdout, stderr } = await file.import(...argv(pages));
+    expect([code, JSON.parse(stdout)]).toEqual([1, { migrated: 3, failed: 4 }]);
+    expect(stderr).toContain("item 3: INVALID_KEY: has neither plaintext nor hash: list the keys with decrypt: true");
+    expect(stderr).toContain("item 4: INVALID_KEY: its identity has credits, which an import does not give");
+    expect(stderr).toContain('item 5: INVALID_KEY: credits.refill.interval: must be "hourly"');
+    expect(stderr).toContain("item 6: ALREADY_EXISTS: this hash or keyId exists already");
+    expect(stderr).toMatch(/ 3 {2}updatedAt|1 {2}updatedAt: the time of the import/);
+    expect(stdout + stderr).not.toMatch(/secretOfACustomer|third/);
+    await open(async (keyring, verifier) => {
+      expect(await keyring.getIdentity({ identity: "acme" })).toMatchObject({
+        meta: { plan: "pro" },
+        ratelimits: [{ name: "shared", limit: 2, duration: 60_000, autoApply: true }],
+      });
+      expect(await keyring.getKey({ keyId: full.keyId })).toMatchObject({
+        createdAt: full.createdAt,
+        start: "sk_prod_1...",
+        credits: { remaining: 10, refill: { interval: "monthly", amount: 1_000, refillDay: 1, rollover: 0 } },
+        roles: ["editor"],
+      });
+      const answer = await verifier.verify({ key: full.plaintext, permissions: "documents.read AND billing.view" });
+      expect(answer).toMatchObject({
+        code: "VALID",
+        keyId: full.keyId,
+        name: "Production",
+        meta: { region: "eu" },
+        expires: full.expires,
+        credits: 9,
+        identity: { externalId: "acme", meta: { plan: "pro" } },
+      });
+      expect(answer).toMatchObject({
+        ratelimits: expect.arrayContaining([expect.objectContaining({ name: "shared" })]),
+      });
+      expect(await verifier.verify({ key: "second" })).toMatchObject({ code: "DISABLED", keyId: "key_bare00001" });
+      expect((await verifier.verify({ key: "third" })).code).toBe("VALID");
+      // The owner's limit is of 2 calls, whatever key makes them.
+      expect((await verifier.verify({ key: "third" })).code).toBe("RATE_LIMITED");
+    });
+    const again = await file.import(...argv(pages));
+    expect(again.stderr).toContain("0 migrated, 7 failed");
+  });
+
+  it.each([
+    ["one page as .json", "page.json", JSON.stringify(PAGES[0], null, 2)],
+    ["pages in an array", "pages.json", JSON.stringify([PAGES[0]])],
+    ["keys in an array", "keys.json", JSON.stringify(PAGES[0]?.data)],
+    ["one key a line", "keys.ndjson", PAGES[0]?.data.map((key) => JSON.stringify(key)).join("\n") ?? ""],
+  ])("takes %s", async (_what, name, text) => {
+    const { stdout } = await (await withRole()).import(...argv(write(name, text)));
+    expect(JSON.parse(stdout)).toEqual({ migrated: 2, failed: 0 });
+  });
+
+  it("--dry-run fails what the import fails, and writes nothing", async () => {
+    const { open, ...file } = await withRole();
+    const pages = write("pages.json", JSON.stringify(PAGES));
+    const dry = await file.import(...argv(pages, "--dry-run"));
+    expect([dry.code, dry.stdout]).toEqual([
+      1,
+      expect.stringMatching(/^3 keys would go in, 4 would fail; nothing was/),
+    ]);
+    expect(dry.stdout).toMatch(/ 3 {2}keyId\n/);
+    expect(dry.stdout + dry.stderr).not.toContain("secretOfACustomer");
+    await open(async (keyring) => expect((await keyring.listIdentities()).data).toEqual([]));
+    const { stderr } = await file.import(...argv(pages));
+    const failures = (text: string) => text.split("\n").filter((line) => /item \d/.test(line));
+    expect(failures(dry.stderr)).toEqual(failures(stderr));
+  });
+
+  it("an owner that exists keeps its limits and its metadata", async () => {
+    const { open, ...file } = await withRole();
+    await open((keyring) => keyring.createIdentity({ externalId: "acme", meta: { own: true } }));
+    await file.import(...argv(write("keys.json", JSON.stringify([full]))));
+    const owner = await open((keyring) => keyring.getIdentity({ identity: "acme" }));
+    expect([owner.meta, owner.ratelimits ?? []]).toEqual([{ own: true }, []]);
+  });
+
+  it("what failed is kept in --failures without the text of a key, and goes in once it is mended", async () => {
+    const { open, ...file } = await withRole();
+    const failed = join(FOLDER, `${++files}-failed.ndjson`);
+    await file.import(
+      ...argv(write("keys.json", JSON.stringify([{ ...full, roles: ["nobody"] }, bare])), "--failures", failed),
+    );
+    const text = readFileSync(failed, "utf8");
+    expect(text).not.toContain("secretOfACustomer");
+    writeFileSync(
+      failed,
+      text.replace("nobody", "editor").replace(`"keyId":"${bare.keyId}"`, `$&,"hash":"${hash("b")}"`),
+    );
+    const { stdout } = await file.import("--migration-id", "unkey", "--keys", `@${failed}`);
+    expect(JSON.parse(stdout)).toEqual({ migrated: 2, failed: 0 });
+    expect((await open((_, verifier) => verifier.verify({ key: full.plaintext }))).keyId).toBe(full.keyId);
   });
 });

@@ -47,7 +47,7 @@ async function filled(store: Store) {
   });
   await keyring.deleteKey({ keyId: given.migrated[1]?.keyId as string });
   const { key } = await keyring.createKey({ apiId });
-  return { keyring, apiId, audit, identityId, made: hashOf(key) };
+  return { keyring, apiId, audit, identityId, made: hashOf(key), there: given.migrated[0]?.keyId as string };
 }
 
 /** All that a keyring shows, and what the store keeps of names. */
@@ -91,7 +91,7 @@ const mostly = <T>(right: T, ...others: T[]) =>
   fc.oneof({ weight: 9, arbitrary: fc.constant(right) }, { weight: 1, arbitrary: fc.constantFrom(...others) });
 
 /** Rows of a file, as careless as files are. */
-const rowsOf = ({ identityId, made }: World) => {
+const rowsOf = ({ identityId, made, there }: World) => {
   const text = fc.constantFrom("a", "b", "c", "there", "deleted");
   const hash = fc.oneof(
     fc
@@ -108,6 +108,11 @@ const rowsOf = ({ identityId, made }: World) => {
         permissions: mostly(["a.read"], ["perm_1111111111111111111111"], ["new.one", "new.two"]),
         externalId: mostly("owner", "somebody new", identityId),
         expires: mostly<unknown>(4_000_000_000_000, "soon"),
+        keyId: fc.constantFrom("key_of_theirs", "key_1111111111111111111111", "key_another", there, "short"),
+        identity: mostly<object>(
+          { meta: { plan: "pro" } },
+          { ratelimits: [{ name: "shared", limit: 1, duration: 1 }] },
+        ),
       },
       { requiredKeys: ["hash"] },
     ),

@@ -562,6 +562,39 @@ describe("migrateKeys: batches, progress, iterables", () => {
     ]);
   });
 
+  it("a key keeps its id, unless a key of any workspace has it, and its new owner gets metadata and limits", async () => {
+    const { keyring, store, migrate, within } = await migrating();
+    const shared = { name: "shared", limit: 2, duration: 60_000, autoApply: true };
+    const identity = { meta: { plan: "pro" }, ratelimits: [shared] };
+    const [one, two, three, four] = keysOf(4);
+    const { migrated, failed } = await migrate([
+      { ...one!, keyId: "key_theirs1", externalId: "new", identity },
+      { ...two!, keyId: "key_theirs1" },
+      { ...three!, keyId: "key_theirs2", externalId: "new", identity: { meta: { plan: "other" } } },
+      { ...four!, externalId: "bare", identity: {} },
+    ]);
+    expect(migrated.map(({ keyId }) => keyId).slice(0, 2)).toEqual(["key_theirs1", "key_theirs2"]);
+    expect(failed).toMatchObject([{ hash: two!.hash, reason: "ALREADY_EXISTS" }]);
+    expect(await keyring.getIdentity({ identity: "new" })).toMatchObject({
+      meta: { plan: "pro" },
+      ratelimits: [{ ...shared, id: expect.stringMatching(/^rl_/) }],
+    });
+    const bare = await keyring.getIdentity({ identity: "bare" });
+    expect([bare.meta, bare.ratelimits]).toEqual([undefined, undefined]);
+    const elsewhere = createKeyring(store, { workspaceId: "ws_other" });
+    const { apiId } = await elsewhere.createApi({ name: "theirs" });
+    await elsewhere.createMigration({ id: "theirs", algorithm: "sha256" });
+    const body = { migrationId: "theirs", apiId, keys: [{ hash: sha256("elsewhere"), keyId: "key_theirs1" }] };
+    for (const dryRun of [true, false])
+      expect((await elsewhere.migrateKeys(body, { dryRun })).failed).toMatchObject([{ reason: "ALREADY_EXISTS" }]);
+    const wrong = { ...two!, keyId: "key-1", identity: { ratelimits: [{ ...shared, limit: 0 }] } };
+    const places = ["body.keys[0].keyId", "body.keys[0].identity.ratelimits[0].limit"];
+    expect(await problems(migrate([wrong]))).toEqual(places);
+    const more = { ...two!, keyId: "key_theirs3", identity };
+    const refused = await problems(within([more], { specifiedFieldsOnly: true }));
+    expect(refused).toEqual(["body.keys[0].keyId", "body.keys[0].identity"]);
+  });
+
   it("the first characters that another system kept are shown until the key verifies, and a rotation keeps its prefix", async () => {
     const { keyring, store, migrate } = await migrating();
     const text = "sk_live_zPZOpChjhvsAPVEHJtveVvty";

@@ -1,0 +1,85 @@
+/**
+ * Keys of Unkey as its v2 API returns them: pages of `apis.listKeys`, or keys one by one. A refill there sets the
+ * balance, which is a refill without rollover here.
+ */
+import { digestKey } from "../../lib/hash.js";
+import type { KeySource } from "./key-source.js";
+import { type ForeignRow, isObject, type Lose, MAX_START, type SourceRow } from "./values.js";
+
+/** Fields that have no place here, and why. */
+const LEFT: Readonly<Record<string, string>> = {
+  updatedAt: "the time of the import",
+  lastUsedAt: "uses are told from now on",
+};
+
+const WITHOUT_HASH =
+  "has neither plaintext nor hash: list the keys with decrypt: true, which returns the plaintext of recoverable keys, " +
+  "or give the hash as `hash`; a key of which you have neither is imported when its owner next uses it";
+const WITH_CREDITS =
+  "its identity has credits, which an import does not give: create the identity with them first, and take them out here";
+
+/** Why a row cannot be imported, and what to do; `undefined`: it can, as far as this tells. */
+export function refuseUnkey({ plaintext, hash, identity }: ForeignRow): string | undefined {
+  if (typeof plaintext !== "string" && typeof hash !== "string") return WITHOUT_HASH;
+  return isObject(identity) && isObject(identity["credits"]) ? WITH_CREDITS : undefined;
+}
+
+/** A key of an import. @param row without what is null */
+export async function ofUnkey(row: ForeignRow, lose: Lose): Promise<object> {
+  const { keyId, start, name, meta, enabled, expires, createdAt, externalId, permissions, roles, ...more } = row;
+  const { plaintext, hash, identity, credits, ratelimits, ...others } = more;
+  for (const other of Object.keys(others)) lose(other, LEFT[other] ?? "no field of an import");
+  const owner = isObject(identity) ? identity : undefined;
+  return {
+    hash: typeof plaintext === "string" ? await digestKey(plaintext) : hash,
+    ...{ keyId, name, meta, enabled, expires, createdAt, permissions, roles },
+    start: typeof start === "string" ? start.slice(0, MAX_START) : start,
+    externalId: owner?.["externalId"] ?? externalId,
+    identity: owner && defined({ meta: owner["meta"], ratelimits: limitsOf(owner["ratelimits"]) }),
+    credits: isObject(credits) ? { ...credits, ...refillOf(credits["refill"]) } : credits,
+    ratelimits: limitsOf(ratelimits),
+  };
+}
+
+/** An interval that Unkey does not have is refused by validation. */
+function refillOf(refill: unknown): object {
+  if (!isObject(refill)) return { refill: undefined };
+  const { refillDay, ...rest } = refill;
+  const day = refillDay ?? (rest["interval"] === "monthly" ? 1 : undefined);
+  return { refill: defined({ ...rest, refillDay: day, rollover: 0 }) };
+}
+
+/** Limits get new ids. */
+function limitsOf(limits: unknown): unknown {
+  if (!Array.isArray(limits)) return limits ?? undefined;
+  return limits.map((limit: unknown) => {
+    if (!isObject(limit)) return limit;
+    const { id: _, ...rest } = limit;
+    return rest;
+  });
+}
+
+/** Without what is null or undefined. */
+const defined = (object: ForeignRow): object =>
+  Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined && value !== null));
+
+/** A page that stands alone, or several in an array. */
+export const toPages = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : [value]);
+
+/** The keys of pages, `{ data: [key, …] }`, and keys that stand alone, counted together. */
+export function ofPages(source: KeySource): KeySource {
+  return {
+    unit: "item",
+    async *read() {
+      let number = 0;
+      for await (const row of source.read()) for (const one of keysIn(row)) yield { ...one, number: ++number };
+    },
+  };
+}
+
+function keysIn(row: SourceRow): readonly Omit<SourceRow, "number">[] {
+  const { value } = row;
+  return isObject(value) && Array.isArray(value["data"])
+    ? value["data"].map((key: unknown) => ({ value: key }))
+    : [row];
+}
