@@ -35,6 +35,7 @@ import {
   watchCredits,
   watchExpiry,
   type Watching,
+  watchOwnerExpiry,
   watchRefusals,
 } from "./watches.js";
 
@@ -48,8 +49,8 @@ export interface AlertBounds {
    */
   readonly creditsBelow?: number | CreditsShare | undefined;
   /**
-   * Milliseconds, 60_000…31_622_400_000: tells of keys that expire within this time. Not of those that another key
-   * replaces, nor of those that were made with less.
+   * Milliseconds, 60_000…31_622_400_000: tells of keys and of identities that expire within this time. Not of keys that
+   * another key replaces, nor of those that were made with less.
    */
   readonly expiresWithin?: number | undefined;
   /**
@@ -354,7 +355,9 @@ function watchesOf(context: Watching, { creditsBelow, expiresWithin, refusedShar
   if (refusedShare !== undefined) requirePower(context.store, "analytics", "options.refusedShare");
   return [
     ...(creditsBelow === undefined ? [] : [watchCredits(context, creditsBelow)]),
-    ...(expiresWithin === undefined ? [] : [watchExpiry(context, expiresWithin)]),
+    ...(expiresWithin === undefined
+      ? []
+      : [watchExpiry(context, expiresWithin), watchOwnerExpiry(context, expiresWithin)]),
     ...(refusedShare === undefined ? [] : [watchRefusals(context, refusedShare)]),
   ];
 }

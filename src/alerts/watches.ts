@@ -4,7 +4,7 @@
  * Why a tenth of a bound and more lies between passing it and being back: a balance that swings around the bound is one
  * crossing.
  */
-import type { Alert, CreditsAlert, ExpiryAlert, RefusalsAlert } from "../contracts/alerts.js";
+import type { Alert, CreditsAlert, ExpiryAlert, OwnerExpiryAlert, RefusalsAlert } from "../contracts/alerts.js";
 import { readInTurns } from "../analytics/rows.js";
 import { LEVELS } from "../contracts/outcomes.js";
 import type { IdentityRow, KeyHints, KeyPosition, KeyRow, KeySearch, Rows, Store } from "../contracts/store.js";
@@ -119,6 +119,7 @@ async function drawnAccounts(context: Watching, rows: readonly KeyRow[], at: num
   for (const row of rows) {
     const { accountId = row.id, identityId = "" } = row;
     const identity = identities.get(identityId);
+    if (!mayBeUsed(identity, at)) continue;
     const source = creditsSource(row, identity);
     if (source === "key" && !keys.has(accountId)) keys.set(accountId, row);
     if (source === "identity") owners.set(identityId, identity as IdentityRow);
@@ -150,6 +151,7 @@ export function watchExpiry(context: Watching, within: number): Watch {
           ({ id: keyId, apiId, identityId = "", enabled, expires, createdAt, rerolledTo }): Found[] => {
             if (!enabled || rerolledTo !== undefined || expires === undefined) return [];
             if (expires < at || expires >= now + within || expires - createdAt <= within) return [];
+            if (!mayBeUsed(identities.get(identityId), at)) return [];
             const said = {
               type: "key.expiring",
               keyId,
@@ -165,11 +167,37 @@ export function watchExpiry(context: Watching, within: number): Watch {
     async haveEnded(raised, now) {
       const keys = await existingKeys(context, idsIn(raised, "keyId"));
       return (raised as readonly Raised<ExpiryAlert>[]).map(({ keyId, bound = within }) => {
-        const { id, expires = Infinity, rerolledTo } = keys.get(keyId) ?? {};
-        return id !== keyId || rerolledTo !== undefined || expires < now || expires >= now + bound * BACK.time;
+        const { id, expires, rerolledTo } = keys.get(keyId) ?? {};
+        return id !== keyId || rerolledTo !== undefined || !isSoon(expires, now, bound);
       });
     },
   };
+}
+
+/** Customers that expire soon: one alert for all their keys, which the expiry of a key does not show. */
+export function watchOwnerExpiry(context: Watching, within: number): Watch {
+  return {
+    kind: "identity.expiring",
+    async *past() {
+      for await (const { rows, at } of pagesOf(context, "identities", PAGE))
+        yield rows.flatMap(({ id: identityId, externalId, enabled, expires = Infinity }): Found[] => {
+          if (enabled === false || expires < at || expires >= at + within) return [];
+          const said = { type: "identity.expiring", identityId, externalId, expires } as const;
+          return [{ subject: identityId, from: at, said, bound: within }];
+        });
+    },
+    async haveEnded(raised, now) {
+      const owners = await readRows(context, "identities", idsIn(raised, "identityId"));
+      return (raised as readonly Raised<OwnerExpiryAlert>[]).map(
+        ({ identityId, bound = within }) => !isSoon(owners.get(identityId)?.expires, now, bound),
+      );
+    },
+  };
+}
+
+/** Whether an alert that was raised for this expiry goes on. */
+function isSoon(expires = Infinity, now: number, bound: number): boolean {
+  return expires >= now && expires < now + bound * BACK.time;
 }
 
 /** Shares of refusals. Verifications of keys that were not found are of no API. */
@@ -209,6 +237,11 @@ export function watchRefusals({ store, workspaceId, clock }: Watching, bound: nu
   };
 }
 
+/** Whether the owner of a key, if it has one, lets it in. */
+function mayBeUsed(owner: IdentityRow | undefined, at: number): boolean {
+  return owner?.enabled !== false && (owner?.expires ?? Infinity) >= at;
+}
+
 const ownerOf = (identity: IdentityRow | undefined) => identity && { externalId: identity.externalId };
 
 /** What of these has one of that name. */
@@ -226,7 +259,8 @@ async function* keysOf(
   const { expiresFrom, expiresBefore = Infinity } = mayMatch;
   const start = expiresFrom === undefined ? undefined : { id: "", expires: expiresFrom };
   const slicing = createSlicing(turns);
-  for await (const apiIds of apisOf(context)) {
+  for await (const { rows: apis } of pagesOf(context, "apis", MAX_BATCH)) {
+    const apiIds = apis.map(({ id }) => id);
     for (let after: KeyPosition | undefined = start; ;) {
       const at = clock();
       const search = { workspaceId, apiIds, order, among: slicing.among(), limit: PAGE, mayMatch };
@@ -239,14 +273,20 @@ async function* keysOf(
   }
 }
 
-/** Ids of all APIs that are not deleted, a thousand at a time. */
-async function* apisOf({ store, workspaceId }: Watching): AsyncGenerator<readonly string[]> {
+/** All rows of a table that are not deleted, so many at a time, and when each page was asked for. */
+async function* pagesOf<T extends "apis" | "identities">(
+  { store, workspaceId, clock, turns }: Watching,
+  table: T,
+  limit: number,
+): AsyncGenerator<{ readonly rows: readonly Rows[T][]; readonly at: number }> {
+  const slicing = createSlicing(turns);
   for (let after = ""; ;) {
-    const query = { workspaceId, limit: MAX_BATCH, ...(after !== "" && { after }) };
-    const ids = (await store.list("apis", query)).map(({ id }) => id);
-    if (ids.length > 0) yield ids;
-    if (ids.length < MAX_BATCH) return;
-    after = ids.at(-1) as string;
+    const at = clock();
+    const rows = await store.list(table, { workspaceId, limit, ...(after !== "" && { after }) });
+    if (rows.length > 0) yield { rows, at };
+    if (rows.length < limit) return;
+    after = (rows.at(-1) as Rows[T]).id;
+    await slicing.yield();
   }
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-/** The bin `keystile`. Everything is in `cli/`, which an earlier Node cannot even link: hence the check before its import. */
+/** The bin `keystile`. Everything is in `cli/`, which an earlier Node cannot link: so the version is checked first. */
 import { EARLIEST_NODE, isEarlierNode } from "../lib/runtime.js";
 
 if (isEarlierNode(process.versions.node)) {

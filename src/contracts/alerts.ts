@@ -32,6 +32,14 @@ export interface ExpiryAlert extends AlertHead {
   /** Unix time, milliseconds. */
   readonly expires: number;
 }
+/** A customer expires within `expiresWithin`, and all its keys with it. */
+export interface OwnerExpiryAlert extends AlertHead {
+  readonly type: "identity.expiring";
+  readonly identityId: string;
+  readonly externalId: string;
+  /** Unix time, milliseconds. */
+  readonly expires: number;
+}
 /** Of the verifications of an API in this hour and the one before, `refusedShare` or more were not VALID. */
 export interface RefusalsAlert extends AlertHead {
   readonly type: "verifications.refused";
@@ -41,7 +49,7 @@ export interface RefusalsAlert extends AlertHead {
   readonly total: number;
 }
 /** One crossing of a bound. Contains ids and numbers; no key, hash or token. */
-export type Alert = CreditsAlert | ExpiryAlert | RefusalsAlert;
+export type Alert = CreditsAlert | ExpiryAlert | OwnerExpiryAlert | RefusalsAlert;
 
 /** A change of what is raised (store clause 30). */
 export interface AlertChange {

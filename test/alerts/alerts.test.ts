@@ -211,6 +211,42 @@ describe.each(STORES)("createAlerts on %s", (_name, open) => {
     await store.close();
   });
 
+  it("expiry: of a customer once for all its keys, and again for another time", async () => {
+    const { store, keyring, run, clock } = await world(open, { expiresWithin: 7 * DAY });
+    const expires = NOON + 30 * DAY;
+    const { identityId } = await keyring.createIdentity({ externalId: "dan", expires });
+    await keyring.createIdentity({ externalId: "eve", expires, enabled: false });
+    await keyring.createIdentity({ externalId: "fay" });
+    const expiring = (at: number) => [{ type: "identity.expiring", identityId, externalId: "dan", expires: at }];
+    expect(await run()).toEqual([]);
+    clock.set(NOON + 24 * DAY);
+    expect(await run()).toEqual(expiring(expires));
+    expect(await run()).toEqual([]);
+    await keyring.updateIdentity({ identity: "dan", expires: NOON + 31 * DAY });
+    expect(await run()).toEqual([]);
+    await keyring.updateIdentity({ identity: "dan", expires: NOON + 60 * DAY });
+    expect(await run()).toEqual([]);
+    clock.set(NOON + 54 * DAY);
+    expect(await run()).toEqual(expiring(NOON + 60 * DAY));
+    await store.close();
+  });
+
+  it("keys of customers that are disabled or have expired are not told of", async () => {
+    const { store, keyring, apiId, run, clock } = await world(open, { creditsBelow: 10, expiresWithin: 7 * DAY });
+    const expires = NOON + 30 * DAY;
+    await keyring.createIdentity({ externalId: "off", enabled: false, credits: { remaining: 1 } });
+    await keyring.createIdentity({ externalId: "gone", expires: NOON + 2 * DAY });
+    for (const externalId of ["off", "gone"]) {
+      await keyring.createKey({ apiId, externalId, expires });
+      await keyring.createKey({ apiId, externalId, credits: { remaining: 1 } });
+    }
+    clock.set(NOON + 24 * DAY);
+    expect(await run()).toEqual([]);
+    await keyring.updateIdentity({ identity: "off", enabled: true });
+    expect((await run()).map(({ type }) => type).sort()).toEqual(["credits.low", "credits.low", "key.expiring"]);
+    await store.close();
+  });
+
   it("refusals: an API is told of once while its share stays high", async () => {
     const { store, keyring, apiId, run, clock } = await world(open, { refusedShare: 0.2 });
     const { key } = await keyring.createKey({ apiId, permissions: ["a"] });

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { ROOT } from "../structure/source.js";
 
-/** An earlier Node ends with a SyntaxError where a module has no such export: here, wherever a package is looked for. */
+/** An earlier Node ends with a SyntaxError where a module has no such export; here, where one of two is imported. */
 const earlier = (version: string) => `
   import { register } from "node:module";
   Object.defineProperty(process, "versions", { value: { ...process.versions, node: "${version}" } });

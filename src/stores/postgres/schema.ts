@@ -211,12 +211,16 @@ END $fn$;
 
 const withSuccessor = (s: string): string =>
   overview(s, { ...FIRST, more: `, ${fieldOf("k", "rerolledTo")} AS rerolled_to` });
-const withExpired = (s: string): string =>
+const withExpired = (s: string, more = ""): string =>
   overview(s, {
     isLimited: `NOT a.unlimited AND a.period <> ${ABANDONED}`,
     forfeited: "a.forfeited - a.expired",
-    more: `, ${fieldOf("k", "rerolledTo")} AS rerolled_to, a.expired AS credits_expired`,
+    more: `, ${fieldOf("k", "rerolledTo")} AS rerolled_to, a.expired AS credits_expired${more}`,
   });
+/** Whether the identity is enabled, and until when its keys are valid. */
+const ownerState = `,
+  CASE WHEN i.id IS NOT NULL THEN coalesce(${fieldOf("i", "enabled")} <> 'false', true) END AS owner_enabled,
+  to_timestamp(${fieldOf("i", "expires")}::bigint / 1000.0) AS owner_expires`;
 
 /** The first schema. It never changes once released: a change is a step. */
 const create = (s: string): string =>
@@ -257,6 +261,11 @@ export const STEPS: readonly (((s: string) => string) | Step)[] = [
   refills((s, isNow) => (isNow ? withExpired : withSuccessor)(s)),
   WRITE_ONCE,
   AUDIT_CREDITS,
+  {
+    up: (s) => withExpired(s, ownerState).replace("CREATE VIEW", "CREATE OR REPLACE VIEW"),
+    down: (s) => `DROP VIEW ${s}.key_overview; ${withExpired(s)}`,
+    refuses: {},
+  },
 ];
 
 /** What {@link setUpScript} makes. A store works with this version alone. */

@@ -31,6 +31,26 @@ it("a key whose row cannot be read fails its own finds, and no others of the sam
   await store.close();
 });
 
+it("the view has the state of the owner beside that of the key", async () => {
+  const schema = newSchema();
+  const store = postgresStore(server, { schema });
+  await store.setUp();
+  const keyring = createKeyring(store);
+  const { apiId } = await keyring.createApi({ name: "documents" });
+  await keyring.createIdentity({ externalId: "off", enabled: false, expires: Date.UTC(2100, 0, 1) });
+  for (const externalId of ["off", "on", undefined])
+    await keyring.createKey({ apiId, ...(externalId !== undefined && { externalId }) });
+  const { rows } = await server.query(
+    `SELECT external_id, enabled, owner_enabled, owner_expires FROM ${schema}.key_overview ORDER BY external_id`,
+  );
+  expect(rows.map((row) => Object.values(row as object))).toEqual([
+    ["off", true, false, new Date(Date.UTC(2100, 0, 1))],
+    ["on", true, true, null],
+    [null, true, null, null],
+  ]);
+  await store.close();
+});
+
 it("an actor in the audit trail that PostgreSQL cannot store keeps nobody from a change", async () => {
   const schema = newSchema();
   const store = postgresStore(server, { schema });

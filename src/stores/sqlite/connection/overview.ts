@@ -104,9 +104,21 @@ export const SHOW_SUCCESSORS = {
   refuses: {},
 };
 
+const EXPIRED_CREDITS = `${SUCCESSOR}, a.expired AS credits_expired`;
 /** Adds what expired, and counts rollovers. */
 export const SHOW_EXPIRED = {
   up: `DROP VIEW keystile_key_overview;
-    ${createOverview(`${SUCCESSOR}, a.expired AS credits_expired`, CURRENT)}`,
+    ${createOverview(EXPIRED_CREDITS, CURRENT)}`,
   down: SHOW_SUCCESSORS.up,
+};
+
+const OWNER_STATE = `${EXPIRED_CREDITS},
+    iif(i.number IS NULL, NULL, coalesce(json_extract(i.body, '$.enabled'), 1)) AS owner_enabled,
+    strftime('%Y-%m-%dT%H:%M:%fZ', json_extract(i.body, '$.expires') / 1000.0, 'unixepoch') AS owner_expires`;
+/** Adds whether the identity is enabled, and until when its keys are valid. */
+export const SHOW_OWNER_STATES = {
+  up: `DROP VIEW keystile_key_overview;
+    ${createOverview(OWNER_STATE, CURRENT)}`,
+  down: SHOW_EXPIRED.up,
+  refuses: {},
 };

@@ -21,7 +21,7 @@ import { CREATE_OUTCOMES, REMOVE_UNNAMED } from "../tables/outcome-tables.js";
 import { resultName } from "./errors.js";
 import { grantsStep } from "./grants-step.js";
 import { type Handle, select } from "./handle.js";
-import { CREATE_OVERVIEW, SHOW_EXPIRED, SHOW_SUCCESSORS } from "./overview.js";
+import { CREATE_OVERVIEW, SHOW_EXPIRED, SHOW_OWNER_STATES, SHOW_SUCCESSORS } from "./overview.js";
 import type { Transact } from "./transaction.js";
 
 const entityTable = (table: string) => `
@@ -171,6 +171,7 @@ export const STEPS: readonly (string | Step)[] = [
   grantsStep(entityTable),
   REFILLS,
   AUDIT_CREDITS,
+  SHOW_OWNER_STATES,
 ];
 
 /** The schema version that this code reads and writes. */

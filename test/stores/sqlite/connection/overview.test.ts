@@ -77,4 +77,19 @@ describe("keystile_key_overview", () => {
     expect(shown()).toEqual([null, null, null]);
     await verifier.close();
   });
+
+  it("has the state of the owner beside that of the key", async () => {
+    const place = path();
+    const keyring = createKeyring(open(place));
+    const { apiId } = await keyring.createApi({ name: "documents" });
+    await keyring.createIdentity({ externalId: "off", enabled: false, expires: Date.UTC(2100, 0, 1) });
+    for (const externalId of ["off", "on", undefined])
+      await keyring.createKey({ apiId, ...(externalId !== undefined && { externalId }) });
+    const select = "SELECT external_id, enabled, owner_enabled, owner_expires FROM keystile_key_overview";
+    expect(inspect(place, (db) => db.prepare(`${select} ORDER BY external_id`).raw().all())).toEqual([
+      [null, 1, null, null],
+      ["off", 1, 0, "2100-01-01T00:00:00.000Z"],
+      ["on", 1, 1, null],
+    ]);
+  });
 });
