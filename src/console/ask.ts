@@ -2,6 +2,7 @@
 import type { Caller } from "../contracts/caller.js";
 import { isKeystileError, KeystileError } from "../contracts/errors.js";
 import type { MaybePromise } from "../contracts/types.js";
+import { IDEMPOTENCY_KEY } from "../http/idempotency-key.js";
 import { OPERATIONS } from "../http/operations/index.js";
 import type { Operation, Services } from "../http/operations/operation.js";
 import { dryContext } from "../keyring/import/dry-store.js";
@@ -24,6 +25,9 @@ export interface Answers {
   "keys.whoami": A.KeyResponseData;
   "keys.updateKey": A.EmptyResponse;
   "keys.updateCredits": A.KeyCredits;
+  "keys.changePlan": A.KeyCredits;
+  "keys.grantCredits": A.GrantCreditsData;
+  "keys.listGrants": A.ListGrantsData;
   "keys.deleteKey": A.EmptyResponse;
   "keys.rerollKey": A.V2KeysCreateKeyResponseData;
   "keys.migrateKeys": Pick<MigrationResults, "migrated" | "failed">;
@@ -32,6 +36,9 @@ export interface Answers {
   "identities.listIdentities": A.Page<A.IdentityData>;
   "identities.updateIdentity": A.IdentityData;
   "identities.updateCredits": A.KeyCredits;
+  "identities.changePlan": A.KeyCredits;
+  "identities.grantCredits": A.GrantCreditsData;
+  "identities.listGrants": A.ListGrantsData;
   "identities.deleteIdentity": A.EmptyResponse;
   "permissions.listPermissions": A.Page<A.Permission>;
   "permissions.listRoles": A.Page<A.Role>;
@@ -50,9 +57,10 @@ export type OperationName = keyof Answers;
 
 /**
  * Calls an operation.
+ * @param idempotencyKey for one that honours it: a repeat changes nothing
  * @throws (rejects) KeystileError as over HTTP
  */
-export type Ask = <N extends OperationName>(name: N, body: object) => Promise<Answers[N]>;
+export type Ask = <N extends OperationName>(name: N, body: object, idempotencyKey?: string) => Promise<Answers[N]>;
 
 /** Operations that change nothing. */
 const READS = /\.(get|list|search|count|explain|whoami)/;
@@ -80,11 +88,12 @@ export function askAs(
   servicesOf: (workspaceId: string) => MaybePromise<Services>,
   isReadOnly: boolean,
 ): Ask {
-  return async (name, body) => {
+  return async (name, body, idempotencyKey) => {
     const { perform } = operationOf(name);
     if (!mayAsk(caller, name, isReadOnly)) throw refusal(name, isReadOnly);
     const services = await servicesOf(caller.workspaceId);
-    return (await perform(services, { caller, body, header: () => undefined, isWhole: true })) as Answers[typeof name];
+    const header = (asked: string) => (asked === IDEMPOTENCY_KEY.toLowerCase() ? idempotencyKey : undefined);
+    return (await perform(services, { caller, body, header, isWhole: true })) as Answers[typeof name];
   };
 }
 

@@ -601,6 +601,162 @@ describe("console: usage", () => {
   });
 });
 
+describe("console: plans", () => {
+  const PLAN = {
+    interval: "monthly",
+    amount: "10,000",
+    refillDay: "1",
+    timeZone: "",
+    rollover: "0",
+    now: "difference",
+  };
+  const REFILL = { interval: "monthly", amount: 10_000, refillDay: 1, rollover: 0 };
+  const HOLDERS = ["owner", "key"] as const;
+
+  async function holding(kind: (typeof HOLDERS)[number]) {
+    const world = await signedIn();
+    const { keyring, keyId, key, browser } = world;
+    const isKey = kind === "key";
+    const to = isKey ? key("Mobile app") : "/owners/acme";
+    const named = isKey ? { keyId: keyId("Mobile app") } : { identity: "acme" };
+    const credits = async () =>
+      (await (isKey ? keyring.getKey({ keyId: keyId("Mobile app") }) : keyring.getIdentity({ identity: "acme" })))
+        .credits;
+    const send = (form: string, fields: Record<string, string>) =>
+      browser.submit(`${to}/${form}`, `${to}/${form}`, fields);
+    return { ...world, to, named, credits, send };
+  }
+
+  it.each(HOLDERS)("the plan of an %s is changed in every field, with what it gives more at once", async (kind) => {
+    const { send, credits, to, browser, keyring } = await holding(kind);
+    const before = await credits();
+    const more = 10_000 - (before?.refill?.amount ?? 0);
+    const answer = await send("plan", { ...PLAN, reason: "upgrade" });
+    expect([answer.status, answer.headers.get("location")]).toEqual([303, `${to}?notice=plan`]);
+    expect(await credits()).toEqual({ ...before, remaining: (before?.remaining ?? 0) + more, refill: REFILL });
+    const { text } = await browser.get(to);
+    expect(text).toContain("10,000 on day 1 of each month, unused ones expire");
+    expect((await browser.get(`${to}/plan`)).text).toMatch(/name="rollover"[^>]* value="0"/);
+    expect((await keyring.listAudit()).data[0]).toMatchObject({ operation: "changePlan", reason: "upgrade" });
+  });
+
+  it.each(HOLDERS)(
+    "%s: a plan without its amount, or a rollover or refill that is emptied unticked, is refused",
+    async (kind) => {
+      const { send, credits } = await holding(kind);
+      await send("plan", PLAN);
+      const before = await credits();
+      for (const [fields, place, said] of [
+        [{ ...PLAN, amount: "" }, "amount", "must be an integer"],
+        [{ ...PLAN, interval: "weekly", refillDay: "" }, "refillDay", "an integer from 1 to 31"],
+        [{ ...PLAN, timeZone: "Mars/Olympus" }, "timeZone", "must be a time zone"],
+        [{ ...PLAN, rollover: "" }, "rollover", "must be confirmed"],
+        [{ ...PLAN, interval: "" }, "interval", "must be confirmed"],
+      ] as const) {
+        const { status, text } = await send("plan", fields);
+        expect([place, status, text]).toEqual([place, 400, expect.stringContaining(`id="ks-${place}-problem"`)]);
+        expect(text).toContain(said);
+        expect(await credits()).toEqual(before);
+      }
+      expect((await send("plan", { ...PLAN, rollover: "", confirm: "on" })).status).toBe(303);
+      expect((await credits())?.refill).not.toHaveProperty("rollover");
+      expect((await send("plan", { ...PLAN, interval: "", confirm: "on" })).status).toBe(303);
+      expect(await credits()).toEqual({ remaining: before?.remaining });
+    },
+  );
+
+  it.each(["/owners/globex", "key"])(
+    "%s: without credits the form sets a first balance, and an empty one is refused",
+    async (of) => {
+      const { browser, keyring, key, keyId } = await signedIn();
+      const to = of === "key" ? key("Old laptop") : of;
+      if (of !== "key") await keyring.updateIdentity({ identity: "globex", meta: { tier: "gold" } });
+      const send = (fields: Record<string, string>) => browser.submit(`${to}/plan`, `${to}/plan`, fields);
+      const credits = async () =>
+        of === "key"
+          ? (await keyring.getKey({ keyId: keyId("Old laptop") })).credits
+          : (await keyring.getIdentity({ identity: "globex" })).credits;
+      for (const fields of [{}, { ...PLAN }]) {
+        const { status, text } = await send({ remaining: "", ...fields });
+        expect([status, text]).toEqual([400, expect.stringContaining('id="ks-remaining-problem"')]);
+        expect(await credits()).toBeUndefined();
+      }
+      expect((await send({ ...PLAN, remaining: "7" })).status).toBe(303);
+      expect(await credits()).toEqual({ remaining: 7, refill: REFILL });
+      if (of !== "key") expect((await browser.get(to)).text).toContain("gold");
+    },
+  );
+
+  it.each(HOLDERS)(
+    "%s: credits are granted once for an id, and each grant is shown with what is left of it",
+    async (kind) => {
+      const { send, named, to, browser, keyring } = await holding(kind);
+      const grant = {
+        amount: "5,000",
+        grantId: "order_1",
+        expires: "2090-01-02T03:04",
+        priority: "7",
+        reason: "bonus",
+      };
+      for (const notice of ["granted", "known"])
+        expect((await send("grant", grant)).headers.get("location")).toBe(`${to}?notice=${notice}`);
+      const { grants } = await keyring.listGrants(named);
+      expect(grants).toMatchObject([
+        { grantId: "order_1", amount: 5_000, expires: Date.UTC(2090, 0, 2, 3, 4), priority: 7, reason: "bonus" },
+      ]);
+      const { text } = await browser.get(to);
+      for (const shown of ["order_1", "5,000 of 5,000", "bonus", "in 63 y"]) expect(text).toContain(shown);
+      for (const [name, value] of [
+        ["amount", ""],
+        ["amount", "many"],
+        ["priority", "256"],
+        ["expires", "soon"],
+      ] as const) {
+        const bad = await send("grant", { ...grant, grantId: "other", [name]: value });
+        expect([name, bad.status, bad.text]).toEqual([name, 400, expect.stringContaining(`id="ks-${name}-problem"`)]);
+      }
+      expect((await keyring.listGrants(named)).grants).toHaveLength(1);
+    },
+  );
+
+  it("a form that two consoles are sent pays once: credits, plan and grant", async () => {
+    const { browser, store, rootKey, keyring } = await signedIn();
+    const other = client(store);
+    await other.signIn(rootKey);
+    const left = async () => {
+      const { remaining, granted } = (await keyring.getIdentity({ identity: "acme" })).credits ?? {};
+      return [remaining, granted];
+    };
+    for (const [form, fields, after] of [
+      ["credits", { operation: "increment", value: "10", reason: "sorry" }, [4_210, undefined]],
+      ["plan", PLAN, [9_210, undefined]],
+      ["grant", { amount: "50", grantId: "", expires: "", priority: "", reason: "" }, [9_210, 50]],
+    ] as const) {
+      const page = form === "credits" ? "/owners/acme" : `/owners/acme/${form}`;
+      const { once = "" } = hiddenOf((await browser.get(page)).text, `/owners/acme/${form}`);
+      for (const one of [browser, other])
+        expect((await one.submit(page, `/owners/acme/${form}`, { ...fields, once })).status).toBe(303);
+      expect(await left()).toEqual(after);
+      // The same console knows the form, and says so.
+      expect((await browser.submit(page, `/owners/acme/${form}`, { ...fields, once })).status).toBe(409);
+      expect(await left()).toEqual(after);
+    }
+  });
+
+  it("an owner without rights to change it is shown with what is left, and without forms", async () => {
+    const { store, keyring } = await signedIn();
+    await keyring.grantCredits({ identity: "acme", grantId: "order_1", amount: 5 });
+    const permissions = ["identity.*.read_identity"];
+    const { key: rootKey } = await keyring.createRootKey({ permissions });
+    const reader = client(store);
+    await reader.signIn(rootKey);
+    const { text } = await reader.get("/owners/acme");
+    expect(text).toContain("5 of 5");
+    expect(text).not.toMatch(/Change plan|Grant credits|owners\/acme\/credits/);
+    expect((await reader.get("/owners/acme/grant")).status).toBe(403);
+  });
+});
+
 describe("console: owners, roles, limits", () => {
   it("owners are made, changed and deleted", async () => {
     const { browser, keyring } = await signedIn();
@@ -635,6 +791,18 @@ describe("console: owners, roles, limits", () => {
     expect((await edit({ expires: "" })).status, "never is ticked").toBe(400);
     expect((await edit({ expires: "", confirm: "on" })).status).toBe(303);
     expect(await state()).toEqual([undefined, undefined]);
+  });
+
+  it("a new owner is given a plan, and one without is not made by an amount that is missing", async () => {
+    const { browser, keyring } = await signedIn();
+    const create = (fields: Record<string, string>) =>
+      browser.submit("/owners/new", "/owners/new", { externalId: "umbrella", ratelimits: "", ...fields });
+    const plan = { interval: "weekly", amount: "1,000", refillDay: "1", timeZone: "Europe/Berlin", rollover: "0" };
+    const bad = await create(plan);
+    expect([bad.status, bad.text]).toEqual([400, expect.stringContaining('id="ks-remaining-problem"')]);
+    expect((await create({ ...plan, remaining: "500" })).status).toBe(303);
+    const refill = { interval: "weekly", amount: 1_000, refillDay: 1, timeZone: "Europe/Berlin", rollover: 0 };
+    expect((await keyring.getIdentity({ identity: "umbrella" })).credits).toEqual({ remaining: 500, refill });
   });
 
   it("roles and overrides too", async () => {

@@ -71,34 +71,41 @@ const FIELDS: readonly KeyField[] = [
   ),
 ];
 
-const credit = (name: string, label: string, more: Partial<Field> = {}): Field => ({
-  ...{ name, label, type: "number", at: `body.credits.${name === "remaining" ? name : `refill.${name}`}` },
-  ...more,
-});
-/** Credits of a new key. */
-export const CREDIT_FIELDS: readonly Field[] = [
-  credit("remaining", "Credits", { hint: "Empty: unlimited, or those of the owner if it has some." }),
-  credit("interval", "Refill", {
-    type: "select",
-    options: [
-      ["", "none"],
-      ["hourly", "every hour"],
-      ["daily", "every day"],
-      ["weekly", "every week"],
-      ["monthly", "every month"],
-    ],
-  }),
-  credit("amount", "Credits per refill"),
-  credit("refillDay", "Day", {
-    hint: "With a monthly refill the day of the month, or its last where it is shorter; with a weekly one 1 (Monday) to 7.",
-  }),
-  credit("timeZone", "Time zone", {
-    type: "text",
-    hint: "Where its hours and days begin, such as Europe/Berlin. Empty: UTC.",
-  }),
-  credit("rollover", "Rollover", {
-    hint: "Credits that a refill leaves in the balance, at most; all above them expire. Empty: none expire.",
-  }),
+/** Fields of a refill. @param at where requests have it @param refill what they are filled with */
+export function refillFields(at: string, refill?: Refill): readonly Field[] {
+  const one = (name: keyof Refill, label: string, more: Partial<Field> = {}): Field => ({
+    ...{ name, label, type: "number", at: `${at}.${name}`, value: String(refill?.[name] ?? "") },
+    ...more,
+  });
+  return [
+    one("interval", "Refill", {
+      type: "select",
+      options: [
+        ["", "none"],
+        ["hourly", "every hour"],
+        ["daily", "every day"],
+        ["weekly", "every week"],
+        ["monthly", "every month"],
+      ],
+    }),
+    one("amount", "Credits per refill"),
+    one("refillDay", "Day", {
+      hint: "With a monthly refill the day of the month, or its last where it is shorter; with a weekly one 1 (Monday) to 7.",
+    }),
+    one("timeZone", "Time zone", {
+      type: "text",
+      hint: "Where its hours and days begin, such as Europe/Berlin. Empty: UTC.",
+    }),
+    one("rollover", "Rollover", {
+      hint: "Credits that a refill leaves in the balance, at most; all above them expire. Empty: none expire.",
+    }),
+  ];
+}
+
+/** Credits of whoever has none yet. @param hint of the balance: what it means without one */
+export const creditFields = (hint: string): readonly Field[] => [
+  { name: "remaining", label: "Credits", type: "number", at: "body.credits.remaining", hint },
+  ...refillFields("body.credits.refill"),
 ];
 
 /** Empty, they allow more: any address, no limit, no end, not the limits and credits of an owner. */
@@ -133,17 +140,23 @@ const asShown = (text: string, { type }: Field): string =>
 
 /** Credits that a form asks for; undefined: none of its own. */
 export function creditsOf(form: URLSearchParams): object | undefined {
+  const [remaining, refill] = [form.get("remaining") ?? "", refillOf(form)];
+  if (remaining === "" && refill === undefined) return undefined;
+  return { remaining: toNumber(remaining), ...(refill && { refill }) };
+}
+
+/** The refill that a form asks for; undefined: none. */
+export function refillOf(form: URLSearchParams): object | undefined {
   const value = (name: string): string => form.get(name) ?? "";
   const interval = value("interval");
-  if (value("remaining") === "" && interval === "") return undefined;
+  if (interval === "") return undefined;
   const hasDay = interval === "monthly" || interval === "weekly";
   const more = {
     ...(hasDay && { refillDay: toNumber(value("refillDay")) }),
     ...(value("timeZone") !== "" && { timeZone: value("timeZone") }),
     ...(value("rollover") !== "" && { rollover: toNumber(value("rollover")) }),
   };
-  const refill = interval !== "" && { refill: { interval, amount: toNumber(value("amount")), ...more } };
-  return { remaining: toNumber(value("remaining")), ...refill };
+  return { interval, amount: toNumber(value("amount")), ...more };
 }
 
 /** A number, also grouped; any other text as it is, so that the operation says what is wrong with it. */

@@ -1,15 +1,15 @@
 /** What several pages show of keys and owners. */
 import { KeystileError } from "../../contracts/errors.js";
 import type { KeyRow } from "../../contracts/store.js";
-import type { RatelimitResponse } from "../../contracts/types.js";
+import type { JsonObject, RatelimitResponse } from "../../contracts/types.js";
 import { nextBoundary } from "../../credits/refill-calendar.js";
 import type { IncludesDeleted } from "../../keyring/schemas/requests.js";
 import type { KeyCredits, KeyResponseData } from "../../keyring/schemas/responses.js";
 import type { KeyState } from "../../lib/key-state.js";
 import { number, time, window } from "../view/format.js";
 import { confirmField, type Field, form, type Options, requireConfirmed } from "../view/form.js";
-import { html, type Html, type Part } from "../view/html.js";
-import { badge, bar, code, facts, link, muted, name, table } from "../view/parts.js";
+import { html, type Html, literal, type Part } from "../view/html.js";
+import { badge, bar, code, facts, link, muted, name, section, table } from "../view/parts.js";
 import type { View } from "../view/view.js";
 import { toNumber, toRefill } from "./key-fields.js";
 
@@ -95,12 +95,13 @@ export function limitTable(
 }
 
 /** A balance: what is left of a refill, and when the next one comes. */
-export function balance({ remaining, refill, reserved, invalid }: KeyCredits, now: number): Html {
+export function balance({ remaining, refill, reserved, granted, invalid }: KeyCredits, now: number): Html {
   const next = refill !== undefined && html`, next ${time(nextBoundary(refill, now), now)}`;
   return facts([
     ["Left", remaining === null ? muted("unlimited") : leftOf(remaining, refill?.amount)],
     ["Set aside", reserved !== undefined && `${number(reserved)} by verifiers that lease`],
     ["Refill", refill === undefined ? muted("none") : html`${toRefill(refill)}${next}`],
+    ["Grants", granted !== undefined && `${number(granted)} left of them`],
     ["Problem", invalid === true && "Its credits do not add up. Set them anew."],
   ]);
 }
@@ -120,6 +121,7 @@ export function creditForm(view: View, to: string, left: number | null | undefin
   const fields: readonly Field[] = [
     { name: "operation", label: "Change", type: "select", options: isLimited ? CHANGES : [SET] },
     { name: "value", label: "Credits", type: "number" },
+    { name: "reason", label: "Reason" },
     ...(isLimited ? [confirmField("No limit, and no refill")] : []),
   ];
   const change = form(view, { to: `${to}/credits`, fields, submit: "Change", tone: "quiet", isInline: true });
@@ -127,9 +129,18 @@ export function creditForm(view: View, to: string, left: number | null | undefin
 }
 
 /** What that form asks for. @throws KeystileError BAD_REQUEST: no limit, without the tick */
-export function creditChange({ form: sent }: View): { readonly operation: string | null; readonly value: unknown } {
+export function creditChange({ form: sent }: View): object {
   const operation = sent.get("operation");
-  if (operation !== UNLIMITED[0]) return { operation, value: toNumber(sent.get("value") ?? "") };
+  const reason = sent.get("reason") ? { reason: sent.get("reason") } : {};
+  if (operation !== UNLIMITED[0]) return { operation, value: toNumber(sent.get("value") ?? ""), ...reason };
   requireConfirmed(sent, "confirm", "takes the limit and the refill away");
-  return { operation: "set", value: null };
+  return { operation: "set", value: null, ...reason };
+}
+
+/** Free-form data as JSON. */
+export function metadata({ meta }: { readonly meta?: JsonObject }): Part {
+  if (meta === undefined) return undefined;
+  const lines = JSON.stringify(meta, null, 2).split("\n");
+  const shown = lines.map((line) => html`<bdi>${line}</bdi>${literal("\n")}`);
+  return section("Metadata", html`<pre class="ks-pre" tabindex="0" aria-label="Metadata">${shown}</pre>`);
 }

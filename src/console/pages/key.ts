@@ -3,8 +3,8 @@ import { badRequest } from "../../contracts/errors.js";
 import type { KeyResponseData } from "../../keyring/schemas/responses.js";
 import type { OperationName } from "../ask.js";
 import { DAY, duration, time, toDate } from "../view/format.js";
-import { button, form, type Options, requireTyped, typedForm } from "../view/form.js";
-import { html, type Html, literal, type Part } from "../view/html.js";
+import { button, form, ONCE, type Options, requireTyped, typedForm } from "../view/form.js";
+import { html, type Html, type Part } from "../view/html.js";
 import { chips, code, facts, link, muted, name, section, some } from "../view/parts.js";
 import type { Content, Done, Page, View } from "../view/view.js";
 import { recent } from "./audit.js";
@@ -13,15 +13,16 @@ import {
   apiOptions,
   balance,
   creditChange,
-  creditForm,
   deletion,
   keyLink,
   limitTable,
+  metadata,
   ownerLink,
   readKey,
   showState,
   toKey,
 } from "./key-parts.js";
+import { type Holder, planPages, showAccounts } from "./plans.js";
 import { usageOf } from "./usage.js";
 import { explainAsked, usedLimits, verdict } from "./verdict.js";
 
@@ -38,7 +39,7 @@ async function showKey(view: View, keyId: string): Promise<Content> {
     about: html`${code(key.keyId)} ${showState(key.state)}`,
     actions: !isDeleted && actionsOf(view, key),
     body: html`${verdict(view, keyId, found)}
-      <div class="ks-grid">${section("Key", aboutKey(view, key, apis))}${section("Credits", credits(view, key))}</div>
+      <div class="ks-grid">${section("Key", aboutKey(view, key, apis))}${section("Credits", await credits(view, key))}</div>
       ${await usageOf(view, { keyId: [keyId] }, key.apiId)}
       ${section("Rate limits", limits(key, usedLimits(view, found)))}${section("Permissions and roles", grants(key))}
       ${metadata(key)}${await recent(view, "History", { id: keyId })}`,
@@ -75,13 +76,21 @@ function aboutKey(view: View, key: KeyResponseData, apis: ReadonlyMap<string, st
   ]);
 }
 
-function credits(view: View, key: KeyResponseData): Html {
-  const mayChange = key.state !== "deleted" && view.may("keys.updateCredits");
-  const change = mayChange && creditForm(view, toKey(key.keyId), key.credits?.remaining);
-  if (key.credits === undefined)
-    return html`<p>${key.creditsFrom === "identity" ? html`Those of its owner, ${ownerLink(view, key)}.</p>${key.ownerCredits && balance(key.ownerCredits, view.now)}<p>` : muted("Unlimited.")}</p>${change}`;
-  return html`${balance(key.credits, view.now)}${change}`;
+/** Its own credits, and those of its owner that its calls take. */
+async function credits(view: View, key: KeyResponseData): Promise<Html> {
+  const { ownerCredits, identity } = key;
+  const isDrawn = key.creditsFrom === "identity";
+  const owners = html`<p>${isDrawn ? "Those of its owner, " : "And those of its owner, "}${ownerLink(view, key)}.</p>
+    ${ownerCredits && balance(ownerCredits, view.now)}`;
+  const none = isDrawn && identity !== undefined ? owners : muted("Unlimited.");
+  if (key.state === "deleted") return html`${key.credits === undefined ? none : balance(key.credits, view.now)}`;
+  const own = await showAccounts(view, toHolder(key), none);
+  return key.credits !== undefined && ownerCredits !== undefined ? html`${own}${owners}` : own;
 }
+
+const toHolder = ({ keyId, credits }: KeyResponseData): Holder => ({
+  ...{ group: "keys", named: { keyId }, to: toKey(keyId), credits },
+});
 
 /** Its own limits, and those that it shares with the other keys of its owner. */
 function limits({ ratelimits = [], identity }: KeyResponseData, used: ReturnType<typeof usedLimits>): Html {
@@ -96,13 +105,6 @@ const grants = ({ permissions = [], roles = [] }: KeyResponseData): Html =>
     ["Permissions", some(permissions)],
     ["Roles", chips(roles.map(name))],
   ]);
-
-function metadata({ meta }: KeyResponseData): Part {
-  if (meta === undefined) return undefined;
-  const lines = JSON.stringify(meta, null, 2).split("\n");
-  const shown = lines.map((line) => html`<bdi>${line}</bdi>${literal("\n")}`);
-  return section("Metadata", html`<pre class="ks-pre" tabindex="0" aria-label="Metadata">${shown}</pre>`);
-}
 
 /** A page with one form about a key. */
 const formPage =
@@ -201,7 +203,7 @@ const setEnabled =
   };
 
 async function changeCredits(view: View, keyId: string): Promise<Done> {
-  await view.ask("keys.updateCredits", { keyId, ...creditChange(view) });
+  await view.ask("keys.updateCredits", { keyId, ...creditChange(view) }, view.form.get(ONCE) ?? "");
   return { to: toKey(keyId), notice: "credits" };
 }
 
@@ -214,4 +216,5 @@ export const keyPages: readonly Page[] = [
   { path: "/keys/:id/enable", needs: "keys.updateKey", show: showKey, act: setEnabled(true) },
   { path: "/keys/:id/disable", needs: "keys.updateKey", show: showKey, act: setEnabled(false) },
   { path: "/keys/:id/credits", needs: "keys.updateCredits", show: showKey, act: changeCredits },
+  ...planPages("/keys/:id", "keys", async (view, keyId) => toHolder(await readKey(view, keyId))),
 ];

@@ -9,10 +9,12 @@ import { html, type Html, type Part } from "../view/html.js";
 import { asked, type List, listed, searched, searchField } from "../view/lists.js";
 import { code, link, section } from "../view/parts.js";
 import type { Content, Done, Page, View } from "../view/view.js";
-import { changesOf, CREDIT_FIELDS, creditsOf, fieldsOf } from "./key-fields.js";
+import { changesOf, creditFields, creditsOf, fieldsOf } from "./key-fields.js";
 import { apiField, apiOptions, creditsLeft, keyLink, ownerLink, showState, STATES, toKey } from "./key-parts.js";
 import { secret } from "./key.js";
 
+/** What an empty balance of a new key means. */
+const UNLIMITED = "Empty: unlimited, or those of the owner if it has some.";
 const PAGE = 50;
 /** Deleted keys below a list. */
 const DELETED = 10;
@@ -94,7 +96,7 @@ async function showNew(view: View): Promise<Content> {
     await apiField(view),
     { name: "prefix", label: "Prefix", hint: "Before the random part, such as sk_live." },
   ];
-  const fields = [...first, ...fieldsOf(), ...CREDIT_FIELDS];
+  const fields = [...first, ...fieldsOf(), ...creditFields(UNLIMITED)];
   const body = form(view, { fields, submit: "Create key", cancel: "/keys" });
   return { title: "Create key", about: "Everything but the API may be left out.", body };
 }

@@ -3,18 +3,39 @@ import type { Identity } from "../../contracts/types.js";
 import type { IdentityData } from "../../keyring/schemas/responses.js";
 import { keyState } from "../../lib/key-state.js";
 import { ifAble } from "../ask.js";
-import { button, confirmField, type Field, form, requireConfirmed, requireTyped, typedForm } from "../view/form.js";
+import {
+  button,
+  confirmField,
+  type Field,
+  form,
+  ONCE,
+  requireConfirmed,
+  requireTyped,
+  typedForm,
+} from "../view/form.js";
 import { html, type Html, type Part } from "../view/html.js";
 import { asked, searched, searchField } from "../view/lists.js";
 import { time } from "../view/format.js";
 import { code, facts, link, muted, name, section } from "../view/parts.js";
 import type { Content, Done, Page, View } from "../view/view.js";
-import { EXPIRES, LIMITS, readExpiry, readLimits, showExpiry, toLimitLines } from "./key-fields.js";
-import { balance, creditChange, creditForm, limitTable, showState, toOwner } from "./key-parts.js";
+import {
+  creditFields,
+  creditsOf,
+  EXPIRES,
+  LIMITS,
+  readExpiry,
+  readLimits,
+  showExpiry,
+  toLimitLines,
+} from "./key-fields.js";
+import { creditChange, limitTable, metadata, showState, toOwner } from "./key-parts.js";
+import { type Holder, planPages, showAccounts } from "./plans.js";
 import { keyTable } from "./keys.js";
 import { usageOf } from "./usage.js";
 import { explainAsked, usedLimits } from "./verdict.js";
 
+/** What an empty balance of a new owner means. */
+const NONE = "Empty: none that its keys share.";
 const SHARED: Field = { ...LIMITS, label: "Rate limits of all its keys together" };
 
 async function list(view: View): Promise<Content> {
@@ -44,12 +65,10 @@ const state = ({ now }: View, owner: Omit<IdentityData, "credits">): Html =>
 
 async function show(view: View, externalId: string): Promise<Content> {
   const owner = await view.ask("identities.getIdentity", { identity: externalId });
-  const { credits } = owner;
   const submit = owner.enabled === false ? "Enable" : "Disable";
   const to = toOwner(owner.externalId);
   const toggle = { to: `${to}/${submit.toLowerCase()}`, submit, tone: "quiet", isInline: true } as const;
   const keys = view.may("keys.searchKeys") && (await ifAble(keyTable(view, { externalId: owner.externalId })));
-  const change = view.may("identities.updateCredits") && creditForm(view, to, credits?.remaining);
   const shared = (owner.ratelimits ?? []).map((limit) => ({ ...limit, whose: "all its keys" }));
   const limits = limitTable(shared, await used(view, owner));
   return {
@@ -60,11 +79,15 @@ async function show(view: View, externalId: string): Promise<Content> {
     body: html`${facts([
       ["State", state(view, owner)],
       ["Expires", time(owner.expires, view.now)],
-    ])}${keys && section("Keys", keys)}${section("Shared limits", limits)}
-      ${section("Shared credits", html`${credits === undefined ? muted("None that its keys draw on.") : balance(credits, view.now)}${change}`)}
-      ${await usageOf(view, { externalId: [owner.externalId] })}`,
+    ])}${section("Shared credits", await showAccounts(view, toHolder(owner), muted("None that its keys draw on.")))}
+      ${await usageOf(view, { externalId: [owner.externalId] })}${keys && section("Keys", keys)}
+      ${section("Shared limits", limits)}${metadata(owner)}`,
   };
 }
+
+const toHolder = ({ externalId, credits }: IdentityData): Holder => ({
+  ...{ group: "identities", named: { identity: externalId }, to: toOwner(externalId), credits },
+});
 
 /** How far shared limits are used, as a verification of one of the keys finds them. */
 async function used(view: View, { externalId, ratelimits = [] }: Identity): Promise<ReturnType<typeof usedLimits>> {
@@ -84,7 +107,7 @@ async function showNew(view: View): Promise<Content> {
   };
   return {
     title: "New owner",
-    body: form(view, { fields: [id, EXPIRES, SHARED], submit: "Create", cancel: "/owners" }),
+    body: form(view, { fields: [id, EXPIRES, SHARED, ...creditFields(NONE)], submit: "Create", cancel: "/owners" }),
   };
 }
 
@@ -92,7 +115,9 @@ async function create(view: View): Promise<Done> {
   const externalId = view.form.get("externalId") ?? "";
   const expires = readExpiry(view.form.get(EXPIRES.name) ?? "");
   const ratelimits = readLimits(view.form.get("ratelimits"));
-  await view.ask("identities.createIdentity", { externalId, ratelimits, ...(expires !== null && { expires }) });
+  const credits = creditsOf(view.form);
+  const more = { ...(expires !== null && { expires }), ...(credits && { credits }) };
+  await view.ask("identities.createIdentity", { externalId, ratelimits, ...more });
   return { to: toOwner(externalId), notice: "created" };
 }
 
@@ -139,7 +164,8 @@ const setEnabled =
   };
 
 async function changeCredits(view: View, externalId: string): Promise<Done> {
-  await view.ask("identities.updateCredits", { identity: externalId, ...creditChange(view) });
+  const request = { identity: externalId, ...creditChange(view) };
+  await view.ask("identities.updateCredits", request, view.form.get(ONCE) ?? "");
   return { to: toOwner(externalId), notice: "credits" };
 }
 
@@ -158,5 +184,8 @@ export const ownerPages: readonly Page[] = [
   { path: "/owners/:id/enable", needs: "identities.updateIdentity", show, act: setEnabled(true) },
   { path: "/owners/:id/disable", needs: "identities.updateIdentity", show, act: setEnabled(false) },
   { path: "/owners/:id/credits", needs: "identities.updateCredits", show, act: changeCredits },
+  ...planPages("/owners/:id", "identities", async (view, externalId) =>
+    toHolder(await view.ask("identities.getIdentity", { identity: externalId })),
+  ),
   { path: "/owners/:id/delete", needs: "identities.deleteIdentity", show: showEdit, act: remove },
 ];

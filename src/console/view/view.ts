@@ -77,6 +77,9 @@ export const NOTICES = {
   created: "It is created.",
   deleted: "It is deleted.",
   credits: "The credits are changed.",
+  plan: "The plan is changed.",
+  granted: "The credits are granted.",
+  known: "A grant of this id was made before. Nothing was added.",
   found: "This is the key.",
 } as const;
 export type NoticeName = keyof typeof NOTICES;

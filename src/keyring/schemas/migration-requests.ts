@@ -88,10 +88,10 @@ export interface FailedKey {
 }
 /**
  * Why a key was not imported: `INVALID_HASH`: not a digest of the migration's algorithm · `ALREADY_EXISTS`: its hash or
- * its keyId is anywhere in the store, or earlier in the same import · `UNKNOWN_ROLE`: one of its roles does not exist · `UNKNOWN_PERMISSION`: it
- * gives a permission by an id that none has · `INVALID_KEY`: a key of an iterable that breaks the schema; in an array
- * it is a 400 for all · `INVALID_META`: its metadata does not fit the keyring's schema · `INVALID_EXTERNAL_ID`: its
- * externalId is the id of an identity.
+ * its keyId is anywhere in the store, or earlier in the same import · `UNKNOWN_ROLE`: one of its roles does not exist ·
+ * `UNKNOWN_PERMISSION`: it gives a permission by an id that none has · `INVALID_KEY`: a key of an iterable that breaks
+ * the schema; in an array it is a 400 for all · `INVALID_META`: its metadata does not fit the keyring's schema ·
+ * `INVALID_EXTERNAL_ID`: its externalId is the id of an identity.
  */
 export type MigrationFailure =
   | "INVALID_KEY"

@@ -1,0 +1,172 @@
+/**
+ * Plans and grants of an owner or of a key with credits of its own: what is left in each account, and the forms that
+ * change the plan and grant credits.
+ *
+ * Why each form passes its own id on as an idempotency key: the console remembers in memory which forms were sent, and
+ * another process, or the same after a restart, would pay a second time.
+ */
+import type { GrantData, KeyCredits } from "../../keyring/schemas/responses.js";
+import { ifAble } from "../ask.js";
+import { number, time } from "../view/format.js";
+import { button, confirmField, type Field, form, ONCE, type Options, requireConfirmed } from "../view/form.js";
+import { html, type Html, type Part } from "../view/html.js";
+import { bar, link, muted, name, table } from "../view/parts.js";
+import type { Content, Done, Page, View } from "../view/view.js";
+import {
+  creditFields,
+  creditsOf,
+  EXPIRES,
+  readExpiry,
+  refillFields,
+  refillOf,
+  toNumber,
+  toRefill,
+} from "./key-fields.js";
+import { balance, creditForm } from "./key-parts.js";
+
+/** Who has credits. */
+export interface Holder {
+  readonly group: "identities" | "keys";
+  /** How requests name it. */
+  readonly named: { readonly identity: string } | { readonly keyId: string };
+  /** The path of its page. */
+  readonly to: string;
+  /** Absent: its credits are not limited. */
+  readonly credits: KeyCredits | undefined;
+}
+
+const COLUMNS = ["Grant", "Left", "Priority", "Expires", "Reason"];
+
+/** What is left in each account, and what can be done with it. @param none what is said where there is none */
+export async function showAccounts(view: View, holder: Holder, none: Part): Promise<Html> {
+  const { group, to, credits, named } = holder;
+  const way = (what: string, text: string) => button(view, `${to}/${what}`, text);
+  const isLimited = typeof credits?.remaining === "number";
+  const grants = isLimited && view.may(`${group}.listGrants`) && (await ifAble(view.ask(`${group}.listGrants`, named)));
+  return html`${credits === undefined ? none : balance(credits, view.now)}
+    ${grants && grants.grants.length > 0 && grantTable(view, grants.grants)}
+    ${view.may(`${group}.updateCredits`) && creditForm(view, to, credits?.remaining)}
+    <div class="ks-buttons ks-below">${view.may(`${group}.changePlan`) && way("plan", isLimited ? "Change plan" : "Set plan")}
+    ${isLimited && view.may(`${group}.grantCredits`) && way("grant", "Grant credits")}</div>`;
+}
+
+function grantTable(view: View, grants: readonly GrantData[]): Html {
+  const rows = grants.map((grant): Part[] => {
+    const { grantId, amount, remaining, reserved = 0, refill, priority, expires, reason } = grant;
+    const left = bar(remaining, amount, `${number(remaining)} of ${number(amount)}`);
+    return [
+      html`${name(grantId)}${refill && html`<br>${muted(toRefill(refill))}`}`,
+      html`${left}${reserved > 0 && muted(`${number(reserved)} set aside`)}`,
+      String(priority),
+      time(expires, view.now),
+      reason === undefined ? muted("none") : name(reason),
+    ];
+  });
+  return table("Grants", COLUMNS, rows, "No grants.");
+}
+
+const WHEN: Options = [
+  ["nothing", "With the next refill"],
+  ["difference", "Now: what it gives more is added at once"],
+];
+const REASON: Field = { name: "reason", label: "Reason", hint: "For people. It is kept in the audit trail." };
+/** Of a balance that is set for the first time. */
+const FIRST = "What may be spent until the first refill.";
+
+/** Empty: none. */
+const reasonOf = (sent: URLSearchParams): { readonly reason?: string } =>
+  sent.get("reason") ? { reason: sent.get("reason") as string } : {};
+
+/** The id of the form that was sent: the same, however often it is. */
+const idOfForm = ({ form: sent }: View): string => sent.get(ONCE) ?? "";
+
+function planForm(view: View, { to, credits }: Holder): Html {
+  const isLimited = typeof credits?.remaining === "number";
+  const now: Field = { name: "now", label: "Takes effect", type: "select", options: WHEN };
+  const fields = isLimited
+    ? [
+        ...refillFields("body.refill", credits.refill),
+        now,
+        REASON,
+        confirmField("No refill, or no rollover where I emptied it"),
+      ]
+    : creditFields(FIRST);
+  const lead = isLimited
+    ? "The balance stays. A smaller plan takes nothing away. A change of the interval, the day or the zone counts from now on."
+    : "From then on its calls take credits, and are refused once none are left.";
+  return html`<p class="ks-lead">${lead}</p>${form(view, { to: `${to}/plan`, fields, submit: "Save", cancel: to })}`;
+}
+
+async function changePlan(view: View, { group, named, to, credits }: Holder): Promise<Done> {
+  const { form: sent } = view;
+  if (typeof credits?.remaining !== "number") {
+    // Without an amount it is refused: it would leave what is unlimited as it is.
+    const given = creditsOf(sent) ?? { remaining: "" };
+    await view.ask(group === "keys" ? "keys.updateKey" : "identities.updateIdentity", { ...named, credits: given });
+    return { to, notice: "plan" };
+  }
+  const refill = refillOf(sent);
+  if (refill === undefined) {
+    requireConfirmed(sent, "refill.interval", "is none");
+    const without = { credits: { refill: null } };
+    await view.ask(group === "keys" ? "keys.updateKey" : "identities.updateIdentity", { ...named, ...without });
+    return { to, notice: "plan" };
+  }
+  if (credits.refill?.rollover !== undefined && !("rollover" in refill))
+    requireConfirmed(sent, "refill.rollover", "is empty");
+  const body = { ...named, refill, now: sent.get("now"), ...reasonOf(sent) };
+  await view.ask(`${group}.changePlan`, body, idOfForm(view));
+  return { to, notice: "plan" };
+}
+
+function grantForm(view: View, { to }: Holder): Html {
+  const fields: readonly Field[] = [
+    { name: "amount", label: "Credits", type: "number", isRequired: true },
+    {
+      name: "grantId",
+      label: "Id",
+      hint: "Such as the id of the order: the same id again adds nothing. Empty: a new one.",
+    },
+    EXPIRES,
+    {
+      name: "priority",
+      label: "Priority",
+      type: "number",
+      hint: "The lowest is spent first; the plan has 100. Empty: 100.",
+    },
+    REASON,
+  ];
+  const lead = "Granted credits lie beside the balance, and may end before it.";
+  return html`<p class="ks-lead">${lead}</p>${form(view, { to: `${to}/grant`, fields, submit: "Grant", cancel: to })}`;
+}
+
+async function grant(view: View, { group, named, to }: Holder): Promise<Done> {
+  const { form: sent } = view;
+  const expires = readExpiry(sent.get(EXPIRES.name) ?? "");
+  const priority = sent.get("priority") ?? "";
+  const { created } = await view.ask(`${group}.grantCredits`, {
+    ...named,
+    ...{ amount: toNumber(sent.get("amount") ?? ""), grantId: sent.get("grantId") || idOfForm(view) },
+    ...(expires !== null && { expires }),
+    ...(priority !== "" && { priority: toNumber(priority) }),
+    ...reasonOf(sent),
+  });
+  return { to, notice: created ? "granted" : "known" };
+}
+
+/** The two pages of whoever has credits. @param path of its page @param find reads it */
+export function planPages(path: string, group: Holder["group"], find: (view: View, id: string) => Promise<Holder>) {
+  const page =
+    (title: string, body: (view: View, holder: Holder) => Html) =>
+    async (view: View, id: string): Promise<Content> => {
+      const holder = await find(view, id);
+      const named = Object.values(holder.named)[0] as string;
+      return { title, about: link(view.path(holder.to), name(named)), body: body(view, holder) };
+    };
+  const act = (done: (view: View, holder: Holder) => Promise<Done>) => async (view: View, id: string) =>
+    done(view, await find(view, id));
+  return [
+    { path: `${path}/plan`, needs: `${group}.changePlan`, show: page("Plan", planForm), act: act(changePlan) },
+    { path: `${path}/grant`, needs: `${group}.grantCredits`, show: page("Grant credits", grantForm), act: act(grant) },
+  ] as const satisfies readonly Page[];
+}
