@@ -1,9 +1,9 @@
 /**
- * A plan for sale: each customer has 1,000 calls a month and 100 a minute, whatever keys they hold, and a page to look
- * after them. `docs/sell-a-plan.md` explains it. Arguments: the database, and the file that stands in for a mail
- * server.
+ * A plan for sale: each customer has 1,000 calls a month and 100 a minute, whatever keys they hold, a page to look
+ * after them, and 10,000 once they have paid for it. `docs/sell-a-plan.md` explains it. Arguments: the database, and
+ * the file that stands in for a mail server. `WEBHOOK_SECRET` signs what the payment provider sends.
  */
-import { randomBytes } from "node:crypto";
+import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
 import { appendFile } from "node:fs/promises";
 import type { AddressInfo } from "node:net";
 import express from "express";
@@ -24,8 +24,10 @@ createAlerts(store, {
 });
 const { apiId } = await keyring.getOrCreateApi({ apiId: "api_reports", name: "reports" });
 
-// The plan. Keys draw on it together, so new keys bring no new credits.
-const credits = { remaining: 1_000, refill: { interval: "monthly", amount: 1_000, refillDay: 1 } } as const;
+// The plans. Keys draw on them together, so new keys bring no new credits. What is left at the end of a month expires.
+const monthly = (amount: number) => ({ interval: "monthly", amount, refillDay: 1, rollover: 0 }) as const;
+const plans = { free: monthly(1_000), pro: monthly(10_000) };
+const credits = { remaining: 1_000, refill: plans.free };
 const ratelimits = [{ name: "calls", limit: 100, duration: 60_000, autoApply: true }];
 const keysOf = (email: string) =>
   forOwner(keyring, email, {
@@ -40,6 +42,21 @@ const sessions = new Map<string, string>();
 // What customers pay for.
 app.get("/reports", apiKey(verifier, { apiId, permissions: "reports.read", cost: 1 }), (req, res) => {
   res.json({ report: "…", left: verifiedKey(req).credits });
+});
+
+// What they paid. A provider may deliver an event twice, or late: for the id of each event the plan changes once.
+const secret = process.env["WEBHOOK_SECRET"] ?? randomBytes(32).toString("hex");
+app.post("/webhooks/payment", express.raw({ type: "application/json" }), async (req, res) => {
+  const body = Buffer.isBuffer(req.body) ? req.body : Buffer.alloc(0);
+  const expected = createHmac("sha256", secret).update(body).digest();
+  const sent = Buffer.from(req.get("x-signature") ?? "", "hex");
+  if (sent.length !== expected.length || !timingSafeEqual(sent, expected)) return void res.sendStatus(401);
+  const event = JSON.parse(body.toString()) as { id: string; customer: string; plan: keyof typeof plans };
+  await keyring.changePlan(
+    { identity: event.customer, refill: plans[event.plan], now: "difference", reason: event.plan },
+    { idempotencyKey: event.id },
+  );
+  res.sendStatus(204);
 });
 
 // Their page. Take the customer from the session, never from the request.
@@ -95,7 +112,7 @@ async function dashboard(email: string, made?: string): Promise<string> {
     ({ time = 0, count, spent }) => `<tr><td>${new Date(time).toISOString().slice(0, 10)}<td>${count}<td>${spent}`,
   );
   return page(
-    `<p>${escape(email)}: <b id="left">${left?.remaining ?? 0}</b> credits are left, and 1,000 more come each month.</p>` +
+    `<p>${escape(email)}: <b id="left">${left?.remaining ?? 0}</b> credits are left of ${left?.refill?.amount ?? 0} this month.</p>` +
       (made === undefined
         ? ""
         : `<p role="status">Copy it now, it is not shown again: <code id="made">${made}</code></p>`) +

@@ -1,5 +1,6 @@
-/** examples/saas in a real browser: sign up, make, use, rename, rotate and revoke keys; usage, and the e-mail. */
+/** examples/saas in a real browser: sign up, make, use, rename, rotate and revoke keys; usage, the e-mail, and an upgrade. */
 import { spawn } from "node:child_process";
+import { createHmac } from "node:crypto";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -12,6 +13,7 @@ import { sqliteStore } from "../../src/stores/sqlite/index.js";
 const CHROMIUM = process.env["CHROMIUM"] ?? "/usr/bin/chromium";
 const ALONE = "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking --disable-sync";
 const ROOT = process.cwd();
+const SECRET = "of the payment provider";
 
 // Each customer at the same time: counts and mails come every few seconds.
 describe.skipIf(!existsSync(CHROMIUM)).concurrent("examples/saas in a browser", () => {
@@ -24,7 +26,8 @@ describe.skipIf(!existsSync(CHROMIUM)).concurrent("examples/saas in a browser", 
     const program = join(ROOT, "examples", "saas", "server.ts");
     const tsx = join(ROOT, "node_modules", "tsx", "dist", "cli.mjs");
     const argv = [tsx, "--tsconfig", join(ROOT, "examples", "tsconfig.json"), program, join(folder, "saas.db"), mails];
-    const child = spawn(process.execPath, argv, { stdio: ["ignore", "pipe", "inherit"] });
+    const env = { ...process.env, WEBHOOK_SECRET: SECRET };
+    const child = spawn(process.execPath, argv, { env, stdio: ["ignore", "pipe", "inherit"] });
     const ended = new Promise((resolve) => child.once("exit", resolve));
     stop = () => (child.kill(), ended);
     for await (const line of createInterface(child.stdout)) {
@@ -100,6 +103,31 @@ describe.skipIf(!existsSync(CHROMIUM)).concurrent("examples/saas in a browser", 
     await page.click("text=rotate");
     const made = (await page.textContent("#made"))!;
     expect(await call(made, 1)).toEqual([200]);
+  });
+
+  it("an upgrade that is delivered twice, and again after a downgrade, counts once; an unsigned one never", async () => {
+    const page = await signUp("dora@example.com");
+    const deliver = async (id: string, plan: string, secret = SECRET) => {
+      const body = JSON.stringify({ id, plan, customer: "dora@example.com" });
+      const headers = {
+        "content-type": "application/json",
+        "x-signature": createHmac("sha256", secret).update(body).digest("hex"),
+      };
+      return (await fetch(`${url}/webhooks/payment`, { method: "POST", body, headers })).status;
+    };
+    const shown = async () => {
+      await page.goto(url);
+      return /(\d+) credits are left of (\d+) this month/.exec((await page.textContent("p"))!)?.slice(1);
+    };
+    expect(await shown()).toEqual(["1000", "1000"]);
+    expect(await deliver("evt_0", "pro", "of somebody else")).toBe(401);
+    expect(await shown()).toEqual(["1000", "1000"]);
+    expect(await Promise.all([deliver("evt_1", "pro"), deliver("evt_1", "pro")])).toEqual([204, 204]);
+    expect(await shown()).toEqual(["10000", "10000"]);
+    // A smaller plan takes nothing away, and a late repeat of the upgrade brings nothing back.
+    expect(await deliver("evt_2", "free")).toBe(204);
+    expect(await deliver("evt_1", "pro")).toBe(204);
+    expect(await shown()).toEqual(["10000", "1000"]);
   });
 
   it("a mail comes as the credits run low, once", async () => {
