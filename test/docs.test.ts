@@ -14,7 +14,7 @@ import { CHECKS } from "../src/verify/verify-key.js";
 import { noPostgres, startPostgres, type TestPostgres } from "./servers/postgres.js";
 import { noRedis, startRedis, type TestRedis } from "./servers/redis.js";
 import { anchorsOf, linksIn } from "./structure/links.js";
-import { type Block, blocksOf, layOut, promisedOutput, type RunBlock } from "./structure/readme.js";
+import { type Block, blocksOf, layOut, programsOf, promisedOutput, type RunBlock } from "./structure/readme.js";
 import { ROOT } from "./structure/source.js";
 
 const read = (file: string): string => readFileSync(join(ROOT, file), "utf8");
@@ -31,13 +31,13 @@ const PIECES: Readonly<Record<string, readonly string[]>> = {
 describe("docs: examples", () => {
   it.each(PAGES)("%s: each says what it is", (page) => {
     const marks = blocksOf(read(page)).map(({ mark }) => mark);
-    expect(marks.filter((mark) => !["run", "servers", "part", ...(PIECES[page] ?? [])].includes(mark))).toEqual([]);
+    expect(marks.filter((mark) => !["run", "servers", "next", "part", ...(PIECES[page] ?? [])].includes(mark))).toEqual(
+      [],
+    );
   });
 
   const programs = PAGES.flatMap((page) =>
-    blocksOf(read(page))
-      .filter(({ mark }) => mark === "run" || mark === "servers")
-      .map((block) => [page, block.line, { ...block, page }] as const),
+    programsOf(read(page)).map((block) => [page, block.line, { ...block, page }] as const),
   );
   const guarded = blocksOf(read("bench/README.md"))
     .filter(({ mark }) => mark.startsWith("keystile-"))
@@ -58,6 +58,14 @@ describe("docs: examples", () => {
   afterAll(async () => {
     await postgres?.close();
     await redis?.close();
+  });
+
+  it("docs/sell-a-plan.md: each plan is sold in a few lines", () => {
+    const long = blocksOf(read("docs/sell-a-plan.md"))
+      .filter(({ mark }) => mark === "next")
+      .map(({ code }) => code.split("\n").filter((line) => line !== "" && !line.startsWith("import ")).length)
+      .filter((lines) => lines > 10);
+    expect(long).toEqual([]);
   });
 
   it("there are some in every page about the library", () => {

@@ -1,6 +1,7 @@
 /**
  * Runs the examples of a Markdown text. Each ```ts block says what it is: `ts run`, a whole program; `ts servers`, one
- * that needs PostgreSQL and Redis; or `ts part`, a piece of one.
+ * that needs PostgreSQL and Redis; `ts next`, what goes on from the first `ts run` of its page; or `ts part`, a piece of
+ * a program.
  */
 import { execFile } from "node:child_process";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
@@ -16,7 +17,7 @@ export interface Block {
   readonly line: number;
   /** Of the text that it stands in, where blocks of several are laid out together. */
   readonly page?: string;
-  /** What follows `ts` on the fence: `run`, `servers`, `part`, or nothing. */
+  /** What follows `ts` on the fence: `run`, `servers`, `next`, `part`, or nothing. */
   readonly mark: string;
   readonly code: string;
 }
@@ -28,6 +29,16 @@ export function blocksOf(markdown: string): Block[] {
     mark: (match[1] ?? "").trim(),
     code: match[2] ?? "",
   }));
+}
+
+/** The blocks of a page that run: one that goes on from the first program has that program before it. */
+export function programsOf(markdown: string): Block[] {
+  const blocks = blocksOf(markdown);
+  const first = blocks.find(({ mark }) => mark === "run")?.code ?? "";
+  return blocks.flatMap((block) => {
+    if (block.mark === "next") return { ...block, mark: "run", code: `${first}\n${block.code}` };
+    return block.mark === "run" || block.mark === "servers" ? block : [];
+  });
 }
 
 /** What an example says that it prints: the texts of its `// → …` comments, in order. */
