@@ -719,6 +719,20 @@ describe("console: plans", () => {
     },
   );
 
+  it("a list of keys shows what can be spent with the grants", async () => {
+    const { browser, keyring, keyId } = await signedIn();
+    const shown = async () => {
+      const { text } = await browser.get("/keys?externalId=acme");
+      return [...text.matchAll(/data-title="Credits"><div>(.*?)<\/div>/g)]
+        .map(([, one = ""]) => one.replace(/<[^>]*>/g, ""))
+        .sort();
+    };
+    expect(await shown()).toEqual(["37", "4,200 owner&#39;s"]);
+    await keyring.grantCredits({ identity: "acme", amount: 800 });
+    await keyring.grantCredits({ keyId: keyId("Mobile app"), amount: 3 });
+    expect(await shown()).toEqual(["40", "5,000 owner&#39;s"]);
+  });
+
   it("a form that two consoles are sent pays once: credits, plan and grant", async () => {
     const { browser, store, rootKey, keyring } = await signedIn();
     const other = client(store);

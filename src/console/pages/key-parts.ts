@@ -71,12 +71,15 @@ export function keyLink(view: View, { keyId, name: called, start }: KeyResponseD
 export const ownerLink = (view: View, { identity }: KeyResponseData): Part =>
   identity === undefined ? muted("none") : link(view.path(toOwner(identity.externalId)), name(identity.externalId));
 
-/** What is left, in a table. */
+/** What can be spent, in a table: of its own credits and those of its owner the least, each with its grants. */
 export function creditsLeft({ credits, ownerCredits }: KeyResponseData): Part {
-  if (typeof ownerCredits?.remaining === "number") return html`${number(ownerCredits.remaining)} ${muted("owner's")}`;
-  if (credits === undefined) return muted("unlimited");
-  return credits.remaining === null ? muted("unlimited") : number(credits.remaining);
+  const [own, owners] = [spendable(credits), spendable(ownerCredits)];
+  if (owners < own) return html`${number(owners)} ${muted("owner's")}`;
+  return own === Infinity ? muted("unlimited") : number(own);
 }
+
+const spendable = ({ remaining, granted = 0 }: Partial<KeyCredits> = {}): number =>
+  typeof remaining === "number" ? remaining + granted : Infinity;
 
 const LIMIT_COLUMNS = ["Name", "Limit", "Checked", "Counts calls of", "Left now"];
 
