@@ -22,7 +22,7 @@ export {
 } from "./analytics/analytics.js";
 export type { AnalyticsDimension, AnalyticsPeriod, AnalyticsQuery } from "./analytics/query.js";
 export type { AnalyticsRow } from "./analytics/rows.js";
-export type { Statement, StatementOf } from "./analytics/statement.js";
+export type { Statement, StatementAccount, StatementLine, StatementOf, StatementSums } from "./analytics/statement.js";
 export type { CacheOptions } from "./cache/key-cache.js";
 export type { AuditCredits, AuditEntry, AuditQuery, AuditSlice } from "./contracts/audit.js";
 export type * from "./contracts/alerts.js";

@@ -1,7 +1,7 @@
 /** createAnalytics: what verifiers counted, by time, key, owner, outcome and tags; statements of credits. */
 import type { AuditEntry, AuditQuery } from "../contracts/audit.js";
 import { LEVELS, type OutcomeLevel, type OutcomeRow } from "../contracts/outcomes.js";
-import type { Store } from "../contracts/store.js";
+import type { Rows, Store } from "../contracts/store.js";
 import {
   callable,
   type Check,
@@ -90,10 +90,12 @@ const OPTIONS = {
 /** The longest interval at which counts are written. */
 const MAX_LAG = 60_000;
 const PRUNED = 1_000;
+/** Rows that are read at once. */
+const MAX_ROWS = 1_000;
 const FORECAST_DAYS = 14;
 /** Of a statement: entries of the audit trail, and keys whose entries are looked for. */
 const MAX_CHANGES = 1_000;
-const MAX_NAMED = 998;
+const MAX_NAMED = 1_000;
 /** Entries that the store looks at in one call: as many as take a millisecond or two. */
 const SLICE = 1_000;
 const COLUMNS = ["time", "keyId", "externalId", "apiId", "outcome", "tag", "tags", "count", "spent"] as const;
@@ -146,20 +148,27 @@ export function createAnalytics(given: Store, options: AnalyticsReaderOptions = 
       const days = await store.readCreditDays({ workspaceId, ...of, from, to });
       const counts: OutcomeRow[] = [];
       for await (const found of readInTurns(store, query)) counts.push(...found);
-      const ids = [...new Set(counts.flatMap((row) => row.keyId ?? []))].slice(0, MAX_NAMED);
-      const named =
-        keyId === undefined ? await store.readNames("identities", workspaceId, [externalId]) : [{ id: keyId }];
-      const changed = [...named.map(({ id }) => id), ...ids];
+      const used = counts.flatMap((row) => row.keyId ?? []);
+      const named = [keyId ?? [], ...days.map((day) => day.keyId ?? [])].flat();
+      const [identity] = keyId === undefined ? await store.readNames("identities", workspaceId, [externalId]) : [];
+      const ids = [...new Set([...days.map((day) => day.identityId ?? []), ...used, ...named].flat())];
+      const changed = [...(identity === undefined ? [] : [identity.id]), ...ids].slice(0, MAX_NAMED);
       const changes =
         store.powers.audit === true ? await readChanges(store, { workspaceId, ids: changed, from, to }) : [];
-      return { ...toStatement(month, of, days, counts), changes };
+      const keys = await rowsOf(store, "keys", [...named, ...changes.flatMap((entry) => entry.ids)]);
+      const grants = await rowsOf(
+        store,
+        "grants",
+        days.flatMap((day) => day.grantId ?? []),
+      );
+      return toStatement(month, of, { days, counts, changes, keys, grants, identity, now: clock() });
     },
     async forecast(keyId) {
       assertStatementOf({ keyId });
       const now = clock();
       const to = Math.ceil((now + 1) / LEVELS.day) * LEVELS.day;
       const days = await store.readCreditDays({ workspaceId, keyId, from: to - FORECAST_DAYS * LEVELS.day, to });
-      const { perDay, left } = paceOf(days);
+      const { perDay, left } = paceOf(days, now);
       return perDay > 0 ? { perDay, emptyAt: Math.round(now + (left / perDay) * LEVELS.day) } : { perDay };
     },
     async prune(level, before) {
@@ -171,6 +180,21 @@ export function createAnalytics(given: Store, options: AnalyticsReaderOptions = 
       return removed;
     },
   });
+}
+
+/** Rows by id, of those that are there. */
+async function rowsOf<T extends "keys" | "grants">(
+  store: Store,
+  table: T,
+  ids: readonly string[],
+): Promise<ReadonlyMap<string, Rows[T]>> {
+  const found = new Map<string, Rows[T]>();
+  const all = [...new Set(ids)];
+  for (let start = 0; start < all.length; start += MAX_ROWS) {
+    const rows = await store.readMany(table, all.slice(start, start + MAX_ROWS));
+    for (const row of rows) if (row !== undefined) found.set(row.id, row);
+  }
+  return found;
 }
 
 /** The latest entries, in the order in which they were made. */

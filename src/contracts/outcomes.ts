@@ -123,7 +123,10 @@ export interface CreditDaysQuery {
   readonly from: number;
   readonly to: number;
 }
-/** The totals of an account at the end of a day, or of the time for which it had one owner. */
+/**
+ * The totals of an account as of a day, or of the time for which it had one owner. What differs from the row before it
+ * is of its day, which is earlier than that of the row before it where a clock was ahead.
+ */
 export interface CreditDay {
   readonly account: string;
   /** Whose it was up to then; empty: of a key without an owner. Absent: the account is nobody's from then on. */
@@ -139,4 +142,12 @@ export interface CreditDay {
   readonly day: number;
   /** What was left, leased credits included: `credited + refilled + adjusted − spent − forfeited − expired`. */
   readonly balance: number;
+  /** Of an account of keys, as it is now: the id of the first of them. Absent: it is no such account, or gone. */
+  readonly keyId?: string;
+  /** Likewise of an identity's: its id. */
+  readonly identityId?: string;
+  /** Likewise of a grant's: the id of its row. */
+  readonly grantId?: string;
+  /** When the grant expires, Unix time in milliseconds. Absent: never, or it is no grant's. */
+  readonly expires?: number;
 }

@@ -84,17 +84,21 @@
  *     open; another is refused as `full`, and one under the id of an open one as `open`. The `KeyRef` of the account is
  *     the same in every process. Power `reservations`.
  * 28. `countOutcomes` adds a flush to the counts of each level that the store keeps, all or nothing, once: a flush is
- *     `counted` if its `seq` follows the last one of its source, or is 1 of a new one; one that was counted before
- *     is `repeated`, and any other a `gap`, and both change nothing. Beside the counts of a subject it keeps those of
- *     all keys of its API, and of each account that is named the totals of the day, as they are then. Once something
- *     was counted, `write` keeps the totals of the accounts of the keys and identities that it changes, as they were
- *     before and as they are after it: so those of an owner end where the key moves, or is deleted, and those of the
- *     next one begin there. An account is of the identity that it belongs to, or of the newest of its keys that is not
- *     deleted. Counts and totals stay when their key is removed. `pruneOutcomes` removes at most `most` counts of
- *     periods before `before`, and what nothing names any more: sets of tags and subjects without counts, but for
- *     subjects whose account has totals, and the totals of an account that is nobody's. A workspace has at most
- *     `maxTagSets` sets of tags at once, however many others have, beside `[]` and `["(other)"]`; calls with further
- *     ones are counted as `["(other)"]`, and the result names their cells. Power `analytics`.
+ *     `counted` if its `seq` follows the last one of its source, or is 1 of a new one; one that was counted before is
+ *     `repeated`, and any other a `gap`, and both change nothing. Beside the counts of a subject it keeps those of
+ *     all keys of its API, and of each account that is named the totals of the day, as they are then, with those of
+ *     the account of the identity of its keys, and of the open grants of both. Once something was counted, `write`
+ *     keeps the totals of the accounts of the keys, identities and grants that it changes, with the same others, as
+ *     they were before and as they are after it: so those of an owner end where the key moves, or is deleted, and
+ *     those of the next one begin there. An account is of the identity that it belongs to, or of the newest of its
+ *     keys that is not deleted; that of a grant is of the owner of the account beside which it is. Totals are of the
+ *     day on which they are kept, also if later ones were kept before, and those of a grant of the day of its expiry
+ *     at the latest: after that day what is left has expired in them. Counts and totals stay when their key is
+ *     removed. `pruneOutcomes` removes at most `most` counts of periods before `before`, and what nothing names any
+ *     more: sets of tags and subjects without counts, but for subjects whose account has totals, and the totals of an
+ *     account that is nobody's. A workspace has at most `maxTagSets` sets of tags at once, however many others have,
+ *     beside `[]` and `["(other)"]`; calls with further ones are counted as `["(other)"]`, and the result names their
+ *     cells. Power `analytics`.
  * 29. `searchKeys` looks at the next `among` keys of these APIs in the order asked for, without those that are deleted,
  *     or at those that are deleted alone: `newest` is by id downwards, `expires` by that and then by id, without those
  *     that never expire. It leaves out none that `mayMatch`, and may return others. `countKeys` counts each of the
@@ -965,7 +969,7 @@ export interface Store {
    * @throws (or rejects with) KeystileError ANALYTICS_TOO_LARGE · STORE_POWER_MISSING for a level that it does not keep
    */
   readOutcomes(query: OutcomeQuery): MaybePromise<OutcomeRow[]>;
-  /** The totals of accounts, each in the order of time (clause 28). */
+  /** The totals of accounts, each in the order in which they were kept (clause 28). */
   readCreditDays(query: CreditDaysQuery): MaybePromise<CreditDay[]>;
   /**
    * Removes old counts (clause 28), and with those of days the records of processes, the totals that no later statement

@@ -34,6 +34,7 @@ export {
   withoutReservations,
   withoutUsage,
 } from "../lib/guards/powers.js";
+export { withCredits } from "../contracts/row-changes.js";
 export { findEach } from "./find-each.js";
 export { type OnceTable, spendOnce } from "./spend-once.js";
 export { flatten, type Granted, type GrantedNames, type Related, toRecord, toRecordWith } from "./key-record.js";

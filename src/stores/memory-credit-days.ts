@@ -11,10 +11,25 @@ export interface Owner {
 }
 type Kept = CreditDay & Partial<Owner>;
 
+/** What an account is, as long as it is there. */
+export type AccountRow = Pick<CreditDay, "keyId" | "identityId" | "grantId" | "expires">;
+
+/** What is asked about accounts. */
+export interface AccountsOfStore {
+  find(ref: KeyRef): Account | undefined;
+  /** Whose it is; undefined: nobody's. */
+  ownerOf(ref: KeyRef): Owner | undefined;
+  rowOf(ref: KeyRef): AccountRow;
+  /** The account itself, that of the identity of its keys, and the open grants of both. */
+  besides(ref: KeyRef): KeyRef[];
+  /** The grants beside an account, open or not. */
+  grantsOf(ref: KeyRef): KeyRef[];
+}
+
 export interface MemoryCreditDays {
-  /** Keeps the totals of accounts as they are. */
+  /** Keeps the totals of accounts, and of those besides them, as they are. */
   keep(accounts: Iterable<KeyRef>, at: number): void;
-  /** @param named accounts that belong to the answer, whoever has them */
+  /** @param named accounts that belong to the answer, with the grants beside them, whoever has them */
   read(query: CreditDaysQuery, named: ReadonlySet<KeyRef>): CreditDay[];
   /** Whether an account has totals. */
   has(account: KeyRef): boolean;
@@ -22,29 +37,39 @@ export interface MemoryCreditDays {
   prune(before: number, most: number): number;
 }
 
-/** @param ownerOf whose an account is; undefined: nobody's */
-export function createMemoryCreditDays(
-  accounts: ReadonlyMap<KeyRef, Account>,
-  ownerOf: (account: KeyRef) => Owner | undefined,
-): MemoryCreditDays {
+const SUMS = ["credited", "refilled", "adjusted", "spent", "forfeited", "expired", "balance"] as const;
+type Sums = Readonly<Record<(typeof SUMS)[number], number>>;
+
+export function createMemoryCreditDays(accounts: AccountsOfStore): MemoryCreditDays {
   const all = new Map<KeyRef, Kept[]>();
   const keepOne = (ref: KeyRef, at: number): void => {
     const rows = all.get(ref) ?? [];
     const last = rows.at(-1);
-    const owner = ownerOf(ref);
-    const found = accounts.get(ref);
+    const owner = accounts.ownerOf(ref);
+    const found = accounts.find(ref);
     if (found === undefined && last?.externalId === undefined) return;
-    const { credited, refilled, adjusted, spent, forfeited, expired = 0 } = (found ?? last) as Account | Kept;
-    const balance = found === undefined ? (last as Kept).balance : found.remaining + found.reserved;
-    const day = Math.max(Math.floor(at / DAY) * DAY, last?.day ?? -Infinity);
-    if (last !== undefined && last.day === day && last.externalId === owner?.externalId) rows.pop();
-    const totals = { credited, refilled, adjusted, spent, forfeited, expired };
-    rows.push({ account: String(ref), day, ...totals, balance, ...owner });
+    const { expires = Infinity } = accounts.rowOf(ref);
+    const [today, end] = [Math.floor(at / DAY) * DAY, Math.floor(expires / DAY) * DAY];
+    const day = Math.min(today, end);
+    const sums = found === undefined ? toSums(last as Kept) : sumsOf(found, end < today);
+    const place = placeOf(rows, owner, day);
+    if (place === undefined) {
+      // The time of an owner ends no earlier than what was told of it.
+      const isNew = last !== undefined && last.externalId !== owner?.externalId;
+      rows.push({ account: String(ref), day: isNew ? Math.max(day, last.day) : day, ...sums, ...owner });
+    } else {
+      const before = toSums(last as Kept);
+      for (let i = place; i < rows.length; i++) {
+        const row = toSums(rows[i] as Kept);
+        const added = SUMS.map((name) => [name, row[name] + sums[name] - before[name]]);
+        rows[i] = { ...(rows[i] as Kept), ...(Object.fromEntries(added) as Sums) };
+      }
+    }
     all.set(ref, rows);
   };
   return {
     keep(refs, at) {
-      for (const ref of refs) keepOne(ref, at);
+      for (const ref of new Set([...refs].flatMap((one) => accounts.besides(one)))) keepOne(ref, at);
     },
     has: (account) => all.has(account),
     prune(before, most) {
@@ -63,14 +88,34 @@ export function createMemoryCreditDays(
     read({ workspaceId, externalId, from, to }, named) {
       const isOwned = (row: Kept) =>
         row.workspaceId === workspaceId && row.externalId === externalId && externalId !== "";
-      const asked = [...all].filter(([ref, rows]) => named.has(ref) || rows.some(isOwned));
-      return asked.flatMap(([, rows]) => {
-        const first = rows.findLastIndex(({ day }) => day < from);
+      const wanted = new Set([...named].flatMap((ref) => [ref, ...accounts.grantsOf(ref)]));
+      const asked = [...all].filter(([ref, rows]) => wanted.has(ref) || rows.some(isOwned));
+      return asked.flatMap(([ref, rows]) => {
+        const first = rows.findIndex(({ day }) => day >= from);
         return rows
-          .slice(Math.max(0, first))
-          .filter(({ day }) => day < to)
-          .map(({ workspaceId: _, ...row }) => row);
+          .slice(Math.max(0, (first === -1 ? rows.length : first) - 1), rows.findLastIndex(({ day }) => day < to) + 1)
+          .map(({ workspaceId: _, ...row }) => ({ ...row, ...accounts.rowOf(ref) }));
       });
     },
   };
+}
+
+/** The place of the row of a day in the time of an owner; undefined: there is none. */
+function placeOf(rows: readonly Kept[], owner: Owner | undefined, day: number): number | undefined {
+  for (let i = rows.length - 1; rows[i]?.externalId === owner?.externalId && i >= 0; i--)
+    if (rows[i]?.day === day) return i;
+  return undefined;
+}
+
+function toSums({ credited, refilled, adjusted, spent, forfeited, expired = 0, balance }: CreditDay): Sums {
+  return { credited, refilled, adjusted, spent, forfeited, expired, balance };
+}
+
+/** @param isOver whether it is that of a grant which expired on an earlier day: what is left has expired */
+function sumsOf({ remaining, reserved, ...totals }: Account, isOver: boolean): Sums {
+  const left = isOver ? remaining : 0;
+  return toSums({
+    ...{ ...totals, expired: totals.expired + left, balance: remaining + reserved - left },
+    ...{ account: "", day: 0 },
+  });
 }

@@ -65,7 +65,7 @@ import { createMemoryOnce } from "./memory-once.js";
 import { countKeys, searchKeys } from "./memory-search.js";
 import { createMemoryAlerts } from "./memory-alerts.js";
 import { createMemoryAudit } from "./memory-audit.js";
-import { createMemoryCreditDays, type Owner } from "./memory-credit-days.js";
+import { type AccountRow, createMemoryCreditDays, type Owner } from "./memory-credit-days.js";
 import { createMemoryOutcomes } from "./memory-outcomes.js";
 import { listed, nameOf, uniqueOf } from "./row-names.js";
 import { SortedIds } from "./sorted-ids.js";
@@ -150,7 +150,16 @@ export function memoryStore(): Store {
   const { rows, sorted, unique, accounts } = state;
   const { add: subscribe, notify } = createListeners<Change>();
   const recorded = createMemoryOnce();
-  const creditDays = createMemoryCreditDays(accounts, (ref) => ownerOf(state, ref));
+  const creditDays = createMemoryCreditDays({
+    find: (ref) => accounts.get(ref),
+    ownerOf: (ref) => ownerOf(state, ref),
+    rowOf: (ref) => rowOf(state, ref),
+    besides: (ref) => besides(state, ref),
+    grantsOf: (ref) =>
+      [...rows.grants.values()].flatMap(({ id, identityId = "", accountId }) =>
+        (state.identityRefs.get(identityId) ?? accountId) === ref ? [id] : [],
+      ),
+  });
   const { hasCounted, ...outcomes } = createMemoryOutcomes(creditDays);
   const { record, ...audit } = createMemoryAudit();
   // Made when it is first asked for: Cloudflare Workers do not allow random numbers at module scope.
@@ -363,17 +372,49 @@ function refOfQuery({ rows, identityRefs }: State, { keyId, identityId, grantId 
   return row && accountOf(row);
 }
 
-/** The account of a key or an identity that a write is about. */
+/** The account of a key, an identity or a grant that a write is about. */
 function accountsOfWrite({ rows, identityRefs }: State, write: Write): KeyRef[] {
   const id = "remove" in write ? write.remove : write.row.id;
+  if (write.table === "grants") return [id];
   const key = write.table === "keys" ? rows.keys.get(id) : undefined;
   const ref = key === undefined ? write.table === "identities" && identityRefs.get(id) : accountOf(key);
   return ref === undefined || ref === false ? [] : [ref];
 }
 
+/** What an account is: a grant's, which is known by the id of its row, an identity's or that of keys. */
+function rowOf({ rows, identityIds, accounts }: State, ref: KeyRef): AccountRow {
+  if (typeof ref === "number") {
+    const identityId = identityIds.get(ref);
+    return identityId === undefined ? {} : { identityId };
+  }
+  const grant = rows.grants.get(ref);
+  if (grant === undefined) return accounts.has(ref) ? { keyId: ref } : {};
+  return { grantId: ref, ...(grant.expires !== undefined && { expires: grant.expires }) };
+}
+
+/** The account itself, that of the identity of its keys, and the open grants of both. */
+function besides(state: State, ref: KeyRef): KeyRef[] {
+  const { identityIds, identityRefs, accounts, openGrants } = state;
+  const identityId = typeof ref === "number" ? identityIds.get(ref) : newestKeyOf(state, ref)?.identityId;
+  const identity = identityRefs.get(identityId ?? "");
+  const granted = [String(ref), identityId ?? ""].flatMap((owner) => [...(openGrants.get(owner) ?? [])]);
+  return [ref, ...(identity !== undefined && accounts.has(identity) ? [identity] : []), ...granted];
+}
+
 /** Whose an account is: its identity's, or that of the newest key that has it. */
-function ownerOf({ rows, identityIds }: State, ref: KeyRef): Owner | undefined {
+function ownerOf(state: State, ref: KeyRef): Owner | undefined {
+  const { rows, identityIds, identityRefs } = state;
   if (typeof ref === "number") return rows.identities.get(identityIds.get(ref) ?? "");
+  const grant = rows.grants.get(ref);
+  if (grant !== undefined) return ownerOf(state, identityRefs.get(grant.identityId ?? "") ?? grant.accountId ?? "");
+  const newest = newestKeyOf(state, ref);
+  return (
+    newest && (rows.identities.get(newest.identityId ?? "") ?? { workspaceId: newest.workspaceId, externalId: "" })
+  );
+}
+
+/** The newest of the keys that share an account, without those that are deleted. */
+function newestKeyOf({ rows }: State, ref: string): KeyRow | undefined {
   // Once the first is gone, the next one leads to the others.
   const isFirst = ({ accountId, rerolledFrom = "" }: KeyRow) => accountId === ref && !rows.keys.has(rerolledFrom);
   let newest: KeyRow | undefined;
@@ -381,9 +422,7 @@ function ownerOf({ rows, identityIds }: State, ref: KeyRef): Owner | undefined {
     if (!key.deleted) newest = key;
     key = rows.keys.get(key.rerolledTo ?? "");
   }
-  return (
-    newest && (rows.identities.get(newest.identityId ?? "") ?? { workspaceId: newest.workspaceId, externalId: "" })
-  );
+  return newest;
 }
 
 /** Changes an account and its leases. `undefined`: there is none. */

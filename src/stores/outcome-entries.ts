@@ -198,9 +198,11 @@ export function toOutcomeRows(
 
 /** A row of {@link TOTALS_KEPT} as drivers return it: numbers, bigints or texts. */
 export function toCreditDay(row: Readonly<Record<string, unknown>>): CreditDay {
-  const { account, externalId, ...rest } = row;
-  const numbers = Object.fromEntries(Object.entries(rest).map(([name, value]) => [name, Number(value)]));
-  const owner = typeof externalId === "string" ? { externalId } : {};
+  const { account, externalId, keyId, identityId, grantId, ...rest } = row;
+  const known = (fields: object) =>
+    Object.entries(fields).filter(([, value]) => typeof value !== "undefined" && value !== null);
+  const numbers = Object.fromEntries(known(rest).map(([name, value]) => [name, Number(value)]));
+  const owner = Object.fromEntries(known({ externalId, keyId, identityId, grantId }));
   const { forfeited, expired = 0, ...others } = numbers as unknown as Omit<CreditDay, "account" | "externalId">;
   return { ...others, forfeited: forfeited - expired, expired, account: String(account), ...owner };
 }

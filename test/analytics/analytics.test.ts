@@ -84,24 +84,26 @@ describe.each(Object.entries(stores))("createAnalytics on %s", (_, open) => {
       ["createKey"],
       ["updateCredits", "credits"],
     ]);
+    const sums = {
+      ...{ opening: 0, refills: 20, granted: 0, adjustments: 107, spent: 55 },
+      ...{ forfeited: 0, expired: 0, closing: 72 },
+    };
+    const [account] = november.accounts;
     expect(november).toEqual({
       changes: november.changes,
-      ...{
-        month: "2026-11",
-        opening: 0,
-        refills: 20,
-        adjustments: 107,
-        spent: 55,
-        forfeited: 0,
-        expired: 0,
-        closing: 72,
-      },
-      ...{ unattributed: 0, refused: { USAGE_EXCEEDED: 1 } },
+      ...{ month: "2026-11", ...sums, unattributed: 0, unexplained: 0, refused: { USAGE_EXCEEDED: 1 } },
       days: [
         { day: NOON - DAY / 2, spent: 35 },
         { day: NOON + 1.5 * DAY, spent: 20 },
       ],
+      accounts: [{ account: account?.account, keyId: paying.keyId, ...sums }],
+      lines: november.lines,
     });
+    expect(november.lines.map(({ kind, credits, operation }) => [kind, credits, operation])).toEqual([
+      ["adjustment", 100, "createKey"],
+      ["adjustment", 7, "updateCredits"],
+      ["refill", 20, undefined],
+    ]);
     const december = await analytics.statement({ keyId: paying.keyId }, "2026-12");
     expect(december).toMatchObject({ opening: 72, refills: 210, spent: 1, closing: 281, refused: {} });
     for (const { opening, refills, adjustments, spent, forfeited, closing } of [november, december])

@@ -1,11 +1,23 @@
 /** Statements beside a scan of every acknowledged call, whatever was done to the keys in between. */
 import { expect, it } from "vitest";
-import { createAnalytics, createKeyring, createVerifier, memoryStore, type Store } from "../../src/index.js";
+import {
+  createAnalytics,
+  createKeyring,
+  createVerifier,
+  memoryStore,
+  type Statement,
+  type StatementSums,
+  type Store,
+} from "../../src/index.js";
+import { creditsSource } from "../../src/lib/credits-source.js";
 import { sqliteStore } from "../../src/stores/sqlite/index.js";
 import { dice } from "../model/dice.js";
 import { pglite } from "../stores/postgres/support.js";
 
 const HOUR = 3_600_000;
+const DAY = 24 * HOUR;
+/** Whether a key's own credits are a cap inside those of its owner, so that a call takes from both. */
+const CAPS = (creditsSource({ hasCredits: true }, { hasCredits: true }) as string) === "both";
 const START = Date.UTC(2026, 9, 25);
 const MONTHS = ["2026-10", "2026-11", "2026-12"] as const;
 const OWNERS = ["a", "b", "c"] as const;
@@ -75,6 +87,100 @@ it.each(STORES)("a change of credits by 0 is of the day that the keyring's clock
   await store.close();
 });
 
+it.each(STORES)("a statement has a line for each adjustment, grant, refill and expiry: %s", async (_, __, open) => {
+  const store = await open();
+  let now = Date.UTC(2026, 9, 5);
+  const clock = () => now;
+  const keyring = createKeyring(store, { clock, actor: "ada" });
+  const { apiId } = await keyring.createApi({ name: "api" });
+  const spend = async (key: string, cost: number) => {
+    const verifier = createVerifier(store, { clock, analytics: true });
+    await verifier.verify({ key, credits: { cost } });
+    await verifier.close();
+  };
+  await spend("nobody", 1);
+  const refill = { interval: "daily", amount: 10, rollover: 0 } as const;
+  await keyring.createIdentity({ externalId: "acme", credits: { remaining: 50 } });
+  const { key } = await keyring.createKey({ apiId, externalId: "acme" });
+  const at = (day: number, hour = 0) => (now = Date.UTC(2026, 9, day, hour));
+  at(6, 3);
+  const bonus = { identity: "acme", amount: 40, priority: 200, expires: Date.UTC(2026, 9, 30, 9) };
+  await keyring.grantCredits({ ...bonus, grantId: "order 1", reason: "bonus" });
+  at(7, 4);
+  await keyring.updateIdentityCredits({ identity: "acme", operation: "decrement", value: 20, reason: "chargeback" });
+  await spend(key, 12);
+  at(8);
+  await keyring.changePlan({ identity: "acme", refill, now: "difference", reason: "plan" });
+  at(9, 1);
+  await spend(key, 1);
+  // Nobody calls after the bonus has expired: the statement knows all the same.
+  at(31, 23);
+  const analytics = createAnalytics(store, { clock });
+  const found = await analytics.statement({ externalId: "acme" }, "2026-10");
+  expectBalanced(found);
+  expect(found.lines).toEqual([
+    line(5, 0, "adjustment", 50, { operation: "createIdentity", actor: "ada" }),
+    line(6, 3, "grant", 40, { grantId: "order 1", reason: "bonus" }),
+    line(7, 4, "adjustment", -20, { operation: "updateIdentityCredits", reason: "chargeback", actor: "ada" }),
+    line(8, 0, "adjustment", 10, { operation: "changePlan", reason: "plan", actor: "ada" }),
+    line(9, 0, "refill", 10),
+    line(9, 0, "expired", -28),
+    line(30, 9, "expired", -40, { grantId: "order 1" }),
+  ]);
+  expect(found).toMatchObject({ granted: 40, refills: 10, expired: 68, spent: 13, closing: 9, unattributed: 0 });
+  expect([found.unexplained, found.countedFrom]).toEqual([0, undefined]);
+  expect(found.accounts.map(({ grantId, reason, closing }) => [grantId, reason, closing]).sort()).toEqual(
+    [
+      ["order 1", "bonus", 0],
+      [undefined, undefined, 9],
+    ].sort(),
+  );
+  // And so does the call of another month, which finds it.
+  now = Date.UTC(2026, 10, 2);
+  await spend(key, 1);
+  expect({ ...(await analytics.statement({ externalId: "acme" }, "2026-10")), changes: [] }).toEqual({
+    ...found,
+    changes: [],
+  });
+  const next = await analytics.statement({ externalId: "acme" }, "2026-11");
+  expectBalanced(next);
+  expect([next.opening, next.granted]).toEqual([9, 0]);
+  // A key draws on the same accounts.
+  const { keyId } = (await keyring.whoami({ key }));
+  expect((await analytics.statement({ keyId }, "2026-10")).lines).toEqual(found.lines);
+  await store.close();
+});
+
+const line = (day: number, hour: number, kind: string, credits: number, more = {}) => ({
+  ...{ time: Date.UTC(2026, 9, day, hour), kind, credits },
+  ...more,
+});
+
+it.each(STORES)("a statement says what it cannot know: %s", async (_, __, open) => {
+  const store = await open();
+  let now = Date.UTC(2026, 9, 5);
+  const clock = () => now;
+  const keyring = createKeyring(store, { clock });
+  const { apiId } = await keyring.createApi({ name: "api" });
+  await keyring.createIdentity({ externalId: "old", credits: { remaining: 50 } });
+  const { key } = await keyring.createKey({ apiId, externalId: "old" });
+  const uncounted = createVerifier(store, { clock });
+  await uncounted.verify({ key, credits: { cost: 7 } });
+  await uncounted.close();
+  now = Date.UTC(2026, 10, 3, 5);
+  const verifier = createVerifier(store, { clock, analytics: true });
+  await verifier.verify({ key, credits: { cost: 3 } });
+  await verifier.close();
+  const analytics = createAnalytics(store, { clock });
+  const found = await analytics.statement({ externalId: "old" }, "2026-11");
+  expectBalanced(found);
+  const day = Date.UTC(2026, 10, 3);
+  expect(found).toMatchObject({ spent: 10, unattributed: 7, unexplained: 50, countedFrom: day, closing: 40 });
+  expect(found.lines).toEqual([{ time: now, kind: "unexplained", credits: 50 }]);
+  expect((await analytics.statement({ externalId: "old" }, "2026-12")).countedFrom).toBeUndefined();
+  await store.close();
+});
+
 async function play(store: Store, steps: number, seed: number): Promise<void> {
   const { below, pick } = dice(seed);
   let now = START;
@@ -93,6 +199,8 @@ async function play(store: Store, steps: number, seed: number): Promise<void> {
 
   let held: Held[] = [];
   const spent = new Map<string, number>();
+  const twice = new Map<string, number>();
+  const reason = () => (below(2) === 0 ? {} : { reason: `reason ${below(9)}` });
   const monthOf = () => new Date(now).toISOString().slice(0, 7);
   const ownerOf = ({ own, owner, account }: Held) =>
     own ? account.filter((one) => held.includes(one)).at(-1)!.owner : owner;
@@ -113,13 +221,18 @@ async function play(store: Store, steps: number, seed: number): Promise<void> {
     const cost = below(4);
     const { valid, credits } = await verifier.verify({ key: one.key, credits: { cost } });
     if (!valid || credits === undefined) return;
-    const place = `${ownerOf(one)} ${monthOf()}`;
-    spent.set(place, (spent.get(place) ?? 0) + cost);
+    const from = new Set([ownerOf(one)]);
+    if (CAPS && one.own && one.owner === "a") from.add("a");
+    for (const owner of from) {
+      const place = `${owner} ${monthOf()}`;
+      spent.set(place, (spent.get(place) ?? 0) + cost);
+    }
+    if (from.size > 1) twice.set(monthOf(), (twice.get(monthOf()) ?? 0) + cost);
   };
   const change = async () => {
     const one = pick(held);
     const { keyId } = one;
-    const kind = below(5);
+    const kind = below(7);
     if (kind === 0) {
       one.owner = pick(OWNERS);
       await keyring.updateKey({ keyId, externalId: one.owner });
@@ -136,10 +249,23 @@ async function play(store: Store, steps: number, seed: number): Promise<void> {
         keyId,
         operation: pick(["set", "increment", "decrement"] as const),
         value: below(30),
+        ...reason(),
       });
     } else if (kind === 4) {
       const value = below(40);
-      await keyring.updateIdentityCredits({ identity: "a", operation: "increment", value });
+      await keyring.updateIdentityCredits({ identity: "a", operation: "increment", value, ...reason() });
+    } else if (kind === 5) {
+      const when = [{}, { expiresIn: (1 + below(40)) * DAY }][below(2)];
+      const refills = below(3) > 0 ? {} : { refill: { ...refill, amount: 2, rollover: below(3) } };
+      const owner = one.own && below(2) === 0 ? { keyId } : { identity: "a" };
+      try {
+        await keyring.grantCredits({ ...owner, amount: 1 + below(30), ...when, ...refills, ...reason() });
+      } catch (error) {
+        expect(error).toMatchObject({ code: "CONFLICT" });
+      }
+    } else if (kind === 6) {
+      const plan = { ...refill, amount: 1 + below(9), ...(below(2) === 0 && { rollover: below(60) }) };
+      await keyring.changePlan({ identity: "a", refill: plan, now: "difference", ...reason() });
     }
   };
   for (let i = 0; i < 6; i++) await create();
@@ -157,27 +283,53 @@ async function play(store: Store, steps: number, seed: number): Promise<void> {
     now = next;
   }
   await verifier.close();
-  await judge(store, spent);
+  await judge(store, { spent, twice }, now);
   await store.close();
 }
 
-async function judge(store: Store, spent: ReadonlyMap<string, number>): Promise<void> {
-  const analytics = createAnalytics(store);
+const SUMS = ["opening", "refills", "granted", "adjustments", "spent", "forfeited", "expired", "closing"] as const;
+const balanceOf = (of: StatementSums) =>
+  of.opening + of.refills + of.granted + of.adjustments - of.spent - of.forfeited - of.expired;
+const sumOf = (all: Statement, ...kinds: Statement["lines"][number]["kind"][]) =>
+  all.lines.filter(({ kind }) => kinds.includes(kind)).reduce((sum, { credits }) => sum + credits, 0);
+
+/** Each account and all together balance, and the lines add up to the sums. */
+function expectBalanced(all: Statement): void {
+  expect(balanceOf(all)).toBe(all.closing);
+  for (const one of all.accounts) expect(balanceOf(one)).toBe(one.closing);
+  for (const name of SUMS)
+    expect(
+      all.accounts.reduce((sum, one) => sum + (one.isCap === true ? 0 : one[name]), 0),
+      name,
+    ).toBe(all[name]);
+  expect(all.days.reduce((sum, day) => sum + day.spent, 0)).toBe(all.spent);
+  expect(sumOf(all, "refill")).toBe(all.refills);
+  expect(sumOf(all, "grant")).toBe(all.granted);
+  expect(sumOf(all, "adjustment", "moved", "unexplained")).toBe(all.adjustments);
+  expect(sumOf(all, "unexplained")).toBe(all.unexplained);
+  expect(0 - sumOf(all, "forfeited")).toBe(all.forfeited);
+  expect(0 - sumOf(all, "expired")).toBe(all.expired);
+  const times = all.lines.map(({ time }) => time);
+  expect(times).toEqual([...times].sort((a, b) => a - b));
+}
+
+type Known = Readonly<Record<"spent" | "twice", ReadonlyMap<string, number>>>;
+
+async function judge(store: Store, { spent, twice }: Known, now: number): Promise<void> {
+  const analytics = createAnalytics(store, { clock: () => now });
   const left = new Map<string, number>();
   for (const externalId of OWNERS) {
     let last = 0;
     for (const month of MONTHS) {
       const all = await analytics.statement({ externalId }, month);
-      const { opening, refills, adjustments, forfeited, closing, unattributed } = all;
+      expectBalanced(all);
       expect([externalId, month, all.spent]).toEqual([externalId, month, spent.get(`${externalId} ${month}`) ?? 0]);
-      expect(opening).toBe(last);
-      expect(opening + refills + adjustments - all.spent - forfeited).toBe(closing);
-      expect(all.days.reduce((sum, day) => sum + day.spent, 0)).toBe(all.spent);
+      expect(all.opening).toBe(last);
       // A replaced key may have another owner than the one that has its account.
-      left.set(month, (left.get(month) ?? 0) + unattributed);
-      expect(closing).toBeGreaterThanOrEqual(0);
-      last = closing;
+      left.set(month, (left.get(month) ?? 0) + all.unattributed);
+      expect(all.closing).toBeGreaterThanOrEqual(0);
+      last = all.closing;
     }
   }
-  expect([...left.values()]).toEqual(MONTHS.map(() => 0));
+  expect([...left.values()]).toEqual(MONTHS.map((month) => twice.get(month) ?? 0));
 }

@@ -489,14 +489,26 @@ describe("console: usage", () => {
 
   it("a statement says what a month began and ended with, what was refused, and who changed what", async () => {
     const { browser, keyring, keyId, key } = await used();
-    await keyring.updateCredits({ keyId: keyId("Mobile app"), operation: "increment", value: 500 });
+    const change = { keyId: keyId("Mobile app"), operation: "increment", value: 500, reason: "goodwill" } as const;
+    await keyring.updateCredits(change);
+    await keyring.grantCredits({ keyId: change.keyId, grantId: "order 1", amount: 20, reason: "bonus" });
     const { text } = await browser.get("/owners/acme/statement");
     expect(text).toContain("<h1>Statement of November 2026</h1>");
-    const lines = ["Opening", "Refills", "Adjustments", "Spent", "Forfeited", "Now"];
+    const lines = ["Opening", "Refills", "Granted", "Adjustments", "Spent", "Forfeited", "Now"];
     const sums = (shown: string) =>
       lines.map((line) => Number(sum(shown, line)?.replace("−", "-").replace(/[+,]/g, "")));
-    const [opening = NaN, refills = NaN, adjustments = NaN, spent = NaN, forfeited = NaN, closing = NaN] = sums(text);
-    expect([spent, adjustments, opening + refills + adjustments + spent + forfeited]).toEqual([-6, 500, closing]);
+    const [
+      opening = NaN,
+      refills = NaN,
+      granted = NaN,
+      adjustments = NaN,
+      spent = NaN,
+      forfeited = NaN,
+      closing = NaN,
+    ] = sums(text);
+    const rest = refills + granted + adjustments + spent + forfeited;
+    expect([spent, granted, adjustments, opening + rest]).toEqual([-6, 20, 500, closing]);
+    for (const shown of ["goodwill", "order 1", "bonus", "+500", "+20", "Balances"]) expect(text).toContain(shown);
     expect(cells(text, "INSUFFICIENT_PERMISSIONS")).toEqual(["3"]);
     expect(text).toContain("updateCredits");
     const before = /href="([^"]*)">Previous month/.exec(text)?.[1] ?? "";

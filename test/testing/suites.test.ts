@@ -6,6 +6,7 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 import type { AuditEntry } from "../../src/contracts/audit.js";
 import type { Limiter, LimitVerdict } from "../../src/contracts/limiter.js";
 import type { Change, KeyRecord, Store, Write, WriteOutcome } from "../../src/contracts/store.js";
+import { withCredits } from "../../src/contracts/row-changes.js";
 import { withoutIdempotency, withoutLeases, withoutUsage } from "../../src/lib/guards/powers.js";
 import { memoryLimiter } from "../../src/ratelimit/memory/limiter.js";
 import { createMemoryAudit } from "../../src/stores/memory-audit.js";
@@ -508,7 +509,10 @@ function auditing(keep: (trail: AuditEntry[], entry: AuditEntry) => unknown): St
     },
     async write(writes, entries = [], once) {
       const outcome = await store.write(writes, entries, once);
-      if (outcome === "written" || typeof outcome === "object") for (const entry of entries) keep(trail, entry);
+      if (outcome === "written" || typeof outcome === "object") {
+        const balances = typeof outcome === "object" ? outcome : [];
+        entries.forEach((entry, i) => keep(trail, i === 0 ? withCredits(entry, writes, balances) : entry));
+      }
       return outcome;
     },
     async insertKeys(keys, entry) {
@@ -529,6 +533,7 @@ describe("storeSuite: stores that keep the audit trail", () => {
   it.each<[string, () => Store]>([
     ["keeps nothing", () => auditing(() => undefined)],
     ["keeps the latest first", () => auditing((trail, entry) => trail.unshift(entry))],
+    ["leaves amounts out", () => auditing((trail, { credits: _, ...entry }) => trail.push(entry))],
     ["forgets who it was", () => auditing((trail, { actor: _, ...entry }) => trail.push(entry))],
     [
       "keeps entries of what was refused",

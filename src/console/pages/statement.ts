@@ -10,6 +10,8 @@ import type { Content, Page, View } from "../view/view.js";
 import { changeTable } from "./audit.js";
 import { keyLink, readKey, toOwner } from "./key-parts.js";
 
+/** Balances that a page shows. */
+const MAX_ACCOUNTS = 100;
 const NEEDS = "analytics.getVerifications";
 const toMonth = (at: number): string => new Date(at).toISOString().slice(0, 7);
 /** `November 2026`. */
@@ -29,24 +31,67 @@ async function show(view: View, of: StatementOf, whose: Html, apiId?: string): P
     about: html`${whose} ${muted("Days are those of UTC.")}`,
     actions: html`${way(from - 1, "Previous month")}${to <= view.now && way(to, "Next month")}`,
     body: html`<div class="ks-grid">${section("Credits", ledger(found, to > view.now))}${section("Refused", refusals(found))}</div>
+      ${section("Line by line", changesOf(found, view.may("audit.listAudit")))}${balances(found)}
       ${section("Spent by day", spending(found))}
       ${view.may("audit.listAudit") && section("Changes", changeTable(view, "Changes", found.changes))}`,
   };
 }
 
 function ledger(found: Statement, isRunning: boolean): Html {
-  const { opening, refills, adjustments, spent, forfeited, expired, closing, unattributed } = found;
+  const { opening, refills, granted, adjustments, spent, forfeited, expired, closing } = found;
   const sums = facts([
     ["Opening", number(opening)],
     ["Refills", signed(refills)],
+    ["Granted", signed(granted)],
     ["Adjustments", signed(adjustments)],
     ["Spent", signed(-spent)],
     ["Forfeited", signed(-forfeited)],
     ["Expired", signed(-expired)],
     [isRunning ? "Now" : "Closing", html`<strong>${number(closing)}</strong>`],
   ]);
-  const others = `${number(unattributed)} of what was spent are counted for none of these keys.`;
-  return html`<div class="ks-sums">${sums}</div>${unattributed !== 0 && html`<p class="ks-hint ks-below">${others}</p>`}`;
+  return html`<div class="ks-sums">${sums}</div>${notes(found).map((note) => html`<p class="ks-hint ks-below">${note}</p>`)}`;
+}
+
+/** What the statement cannot tell. */
+function notes({ unattributed, unexplained, countedFrom }: Statement): string[] {
+  const all: string[] = [];
+  if (unattributed !== 0) all.push(`${number(unattributed)} of what was spent are counted for none of these keys.`);
+  if (unexplained !== 0) all.push(`No entry of the audit trail explains ${signed(unexplained)} of the adjustments.`);
+  if (countedFrom !== undefined)
+    all.push(`Counting began on ${dayOf(countedFrom)}: what an account was given and spent before is of that day.`);
+  return all;
+}
+
+const LINE_COLUMNS = ["Day", "What", "Of", "Reason", { title: "Credits", isNumber: true }];
+/** @param isTrail whether what the audit trail alone tells is shown */
+function changesOf({ lines }: Statement, isTrail: boolean): Html {
+  const rows = lines.map(({ time, kind, credits, grantId, reason, actor }): Part[] => {
+    const isShown = isTrail || kind !== "adjustment";
+    return [
+      dayOf(time),
+      kind,
+      grantId !== undefined ? name(grantId) : isShown && actor !== undefined && muted(`by ${actor}`),
+      isShown && reason !== undefined && name(reason),
+      signed(credits),
+    ];
+  });
+  return table("Line by line", LINE_COLUMNS, rows, "Nothing but spending changed the balance.");
+}
+
+/** Where there are several: what each had at both ends. */
+function balances({ accounts }: Statement): Html | undefined {
+  if (accounts.length < 2) return undefined;
+  const columns = ["Of", ...["Opening", "Spent", "Closing"].map((title) => ({ title, isNumber: true }))];
+  const rows = accounts
+    .slice(0, MAX_ACCOUNTS)
+    .map((one): Part[] => [
+      one.grantId === undefined ? (one.keyId ?? "Balance") : html`${muted("Grant")} ${name(one.grantId)}`,
+      ...[one.opening, one.spent, one.closing].map(number),
+    ]);
+  return section(
+    accounts.length > MAX_ACCOUNTS ? `The first ${MAX_ACCOUNTS} balances` : "Balances",
+    table("Balances", columns, rows, ""),
+  );
 }
 
 function refusals({ refused }: Statement): Html {

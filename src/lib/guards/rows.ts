@@ -265,6 +265,7 @@ export const outcomeRow = object<OutcomeRow>({
 export const creditDay = object<CreditDay>({
   ...totals,
   ...{ account: name, externalId: optional(anyText), day: time, balance: count },
+  ...{ keyId: optional(name), identityId: optional(name), grantId: optional(name), expires: optional(time) },
 } satisfies Fields<CreditDay>);
 
 /** A result of `listAlerts` and `takeAlerts`. */

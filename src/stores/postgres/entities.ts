@@ -148,7 +148,7 @@ export function parentOf(row: object): string | null {
 }
 
 /** What the parent of a grant begins with that was ended. */
-const ENDED = "ended ";
+export const ENDED = "ended ";
 
 function storable(text: string): string {
   assertStorable(text, "an id or a name");

@@ -17,7 +17,8 @@ import {
 } from "../outcome-entries.js";
 import { type Session, type Statement, writing } from "./client.js";
 import { KEPT_LEVELS } from "./outcomes-sql.js";
-import { jsonForPeople } from "./texts.js";
+import { fieldOf, jsonForPeople } from "./texts.js";
+import { ENDED } from "./entities.js";
 
 type OutcomeMethods = Pick<Store, "countOutcomes" | "readOutcomes" | "readCreditDays" | "pruneOutcomes">;
 type Promised = { readonly [M in keyof OutcomeMethods]: (...given: Parameters<Store[M]>) => Promise<never> };
@@ -39,15 +40,31 @@ const dialect = (s: string): Dialect => ({
 /** @param s the schema, quoted @param lockMs milliseconds to wait for a lock */
 export function createOutcomes(session: Session, s: string, lockMs: number): Promised {
   const count = writing(`${s}.count_outcomes_v2($1)`, lockMs);
+  // Of the first of the keys, which may be gone.
+  const keyOf = (account: string): string =>
+    `coalesce((SELECT k.id FROM ${s}.keys k WHERE k.number = ${account}),
+      (SELECT ${fieldOf("k", "accountId")} FROM ${s}.keys k WHERE k.account = ${account} LIMIT 1))`;
+  const identityOf = (account: string): string =>
+    `(SELECT i.id FROM ${s}.entities i WHERE i.kind = 'identities' AND i.account = ${account})`;
   const creditDays: Statement = {
     isRead: true,
-    text: `SELECT d.account::text, d.external_id AS "externalId", (d.day * ${DAY}::bigint)::text AS day, ${[...TOTALS_KEPT, "balance"].map((name) => `d.${name}::text`).join(", ")}
-      FROM ${s}.credit_days d
-      WHERE d.account IN (
-          SELECT u.account FROM ${s}.subjects u WHERE u.workspace_id = $1::text AND u.is_total = 0::bigint AND u.key_id = $2::text
-          UNION SELECT e.account FROM ${s}.credit_days e WHERE e.workspace_id = $1::text AND e.external_id = $3::text AND e.external_id <> '')
-        AND d.day < $5::text::bigint AND d.seq >= coalesce(
-          (SELECT pg_catalog.max(e.seq) FROM ${s}.credit_days e WHERE e.account = d.account AND e.day < $4::text::bigint), 0::bigint)
+    text: `WITH m AS (
+        SELECT u.account FROM ${s}.subjects u
+          WHERE u.workspace_id = $1::text AND u.is_total = 0::bigint AND u.key_id = $2::text AND u.account <> 0::bigint
+        UNION SELECT e.account FROM ${s}.credit_days e WHERE e.workspace_id = $1::text AND e.external_id = $3::text AND e.external_id <> ''
+      ), asked AS (
+        SELECT m.account FROM m
+        UNION SELECT e.account FROM m CROSS JOIN LATERAL (SELECT coalesce(${identityOf("m.account")}, ${keyOf("m.account")}) AS id) o
+          JOIN ${s}.entities e ON e.kind = 'grants' AND e.parent = ANY (ARRAY[o.id, '${ENDED}' || o.id]) AND e.account IS NOT NULL
+      )
+      SELECT d.account::text, d.external_id AS "externalId", (d.day * ${DAY}::bigint)::text AS day, ${[...TOTALS_KEPT, "balance"].map((name) => `d.${name}::text`).join(", ")},
+        ${keyOf("d.account")} AS "keyId", ${identityOf("d.account")} AS "identityId", g.id AS "grantId", ${fieldOf("g", "expires")} AS expires
+      FROM asked a JOIN ${s}.credit_days d ON d.account = a.account
+        LEFT JOIN ${s}.entities g ON g.kind = 'grants' AND g.account = d.account
+      WHERE d.seq >= coalesce(
+          (SELECT pg_catalog.min(e.seq) - 1::bigint FROM ${s}.credit_days e WHERE e.account = d.account AND e.day >= $4::text::bigint),
+          (SELECT pg_catalog.max(e.seq) FROM ${s}.credit_days e WHERE e.account = d.account))
+        AND d.seq <= (SELECT pg_catalog.max(e.seq) FROM ${s}.credit_days e WHERE e.account = d.account AND e.day < $5::text::bigint)
       ORDER BY d.account, d.seq`,
   };
   const removing = (table: string, condition: string): string => `${s}.${table} d WHERE d.ctid = ANY (ARRAY(

@@ -10,6 +10,7 @@ import { LIST_DELETED, OWNER_STATES } from "./search.js";
 import { SHARES } from "./shares-sql.js";
 import { fieldOf } from "./texts.js";
 import { AUDIT_CREDITS } from "./audit-step.js";
+import { GRANT_DAYS } from "./grant-days-step.js";
 import { GRANTS } from "./grants-step.js";
 import { WALLETS } from "./wallets-sql.js";
 
@@ -266,6 +267,7 @@ export const STEPS: readonly (((s: string) => string) | Step)[] = [
     down: (s) => `DROP VIEW ${s}.key_overview; ${withExpired(s)}`,
     refuses: {},
   },
+  GRANT_DAYS,
 ];
 
 /** What {@link setUpScript} makes. A store works with this version alone. */

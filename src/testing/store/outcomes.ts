@@ -1,7 +1,7 @@
 /** Counts of verifications: clause 28. */
 import { OTHER, type OutcomeCell, type OutcomeFlush, type OutcomeQuery, OUTCOMES } from "../../contracts/outcomes.js";
 import type { AuditEntry } from "../../contracts/audit.js";
-import type { KeyRow, Store } from "../../contracts/store.js";
+import type { GrantRow, KeyRow, Store } from "../../contracts/store.js";
 import { isKeystileError } from "../../contracts/errors.js";
 import { expect, faultOf } from "../expect.js";
 import type { Clause } from "./bed.js";
@@ -312,6 +312,105 @@ export function outcomesClauses(all: Clause): void {
     expect(await days("b")).toEqual(all);
     expect(await days("c")).toEqual([]);
     expect(await days("")).toEqual([]);
+  });
+
+  clause("clause 28: totals are of the day of their flush, also after one of a clock that was ahead", async (open) => {
+    const store = await open();
+    await insert(store, keyRow(1, { hasCredits: true }), balance(100));
+    const account = await refOf(store, "digest-1");
+    const seqs: Record<string, number> = {};
+    const spend = async (source: string, cost: number, day: number) => {
+      await store.spendCredits(account, cost, 0, NOON);
+      const seq = (seqs[source] = (seqs[source] ?? 0) + 1);
+      await store.countOutcomes(flush(seq, [cell({ account })], { source, at: NOON + day * DAY }));
+    };
+    const days = async (from: number, to: number) => {
+      const of = { workspaceId: WS, keyId: keyRow(1).id, from: NOON + from * DAY, to: NOON + to * DAY };
+      const rows = await store.readCreditDays(of);
+      return rows.map((row) => [(row.day - NOON) / DAY, row.spent, row.balance, row.keyId]);
+    };
+    await spend("good", 10, 0);
+    await spend("ahead", 5, 40);
+    await spend("good", 3, 1);
+    await spend("ahead", 2, 40);
+    await spend("good", 1, 1);
+    await spend("good", 4, 0);
+    const { id } = keyRow(1);
+    const all = [
+      [0, 14, 86, id],
+      [40, 21, 79, id],
+      [1, 25, 75, id],
+    ];
+    expect(await days(0, 50)).toEqual(all);
+    expect(await days(1, 2)).toEqual(all);
+    expect(await days(30, 31)).toEqual(all);
+    await spend("good", 1, 2);
+    expect(await days(3, 4)).toEqual([...all, [2, 26, 74, id]]);
+    expect(await days(50, 51)).toEqual([[2, 26, 74, id]]);
+    expect(await days(-2, -1)).toEqual([]);
+  });
+
+  clause("clause 28: grants have totals beside the account of their owner, and end with their expiry", async (open) => {
+    const store = await open();
+    if (store.powers.wallets !== true) return;
+    const at = (day: number) => [entryAt(NOON + day * DAY)];
+    const row = identity("a", { hasCredits: true, generation: 1 });
+    await store.countOutcomes(flush(1, [cell()], { at: NOON }));
+    await store.write([{ table: "identities", row, credits: { period: 0, remaining: 10 } }], at(0));
+    const owner = { table: "identities" as const, row: { ...row, version: 1, hasGrants: true as const } };
+    const granted: GrantRow = {
+      ...{ id: "grant_1", workspaceId: WS, version: 0, identityId: row.id, grantId: "bonus", amount: 7, priority: 100 },
+      ...{ createdAt: NOON, hasCredits: true, generation: 1, expires: NOON + 3 * DAY + HOUR },
+    };
+    await store.write([owner, { table: "grants", row: granted, credits: { period: 0, remaining: 7 } }], at(1));
+    await insert(store, keyRow(1, { identityId: row.id }));
+    const { wallets } = (await store.findKey("digest-1"))!;
+    const [main, grant] = [false, true].map(
+      (isGrant) => wallets![0]!.accounts.find(({ grantId }) => (grantId !== undefined) === isGrant)!.ref,
+    );
+    await store.spendWallets!(
+      [
+        [
+          { ref: grant!, period: 0 },
+          { ref: main!, period: 0 },
+        ],
+      ],
+      { cost: 2, now: NOON },
+    );
+    await store.countOutcomes(flush(2, [cell({ account: main! })], { at: NOON + 2 * DAY }));
+    const days = async () => {
+      const rows = await store.readCreditDays({ workspaceId: WS, externalId: "a", from: 0, to: NOON + 99 * DAY });
+      const shown = rows.map((one) => [
+        ...[one.grantId ?? one.identityId, (one.day - NOON) / DAY, one.credited, one.spent, one.expired, one.balance],
+        one.externalId,
+      ]);
+      return shown.filter(([id]) => id !== row.id);
+    };
+    const first = [
+      ["grant_1", 1, 7, 0, 0, 7, "a"],
+      ["grant_1", 2, 7, 2, 0, 5, "a"],
+    ];
+    expect(await days()).toEqual(first);
+    await store.countOutcomes(flush(3, [cell({ account: main! })], { at: NOON + 3 * DAY }));
+    await store.countOutcomes(flush(4, [cell({ account: main! })], { at: NOON + 9 * DAY }));
+    const ended = ["grant_1", 3, 7, 2, 5, 0, "a"];
+    expect(await days()).toEqual([...first, ended]);
+    const ending = { ...granted, version: 1, endedAt: NOON + 9 * DAY };
+    await store.write(
+      [
+        { ...owner, row: { ...owner.row, version: 2 } },
+        { table: "grants", row: ending },
+      ],
+      at(9),
+    );
+    expect(await days()).toEqual([...first, ended]);
+    const removal = { table: "grants" as const, remove: granted.id, version: 2 };
+    await store.write([{ ...owner, row: { ...owner.row, version: 3 } }, removal], at(10));
+    expect((await days()).map(([, ...sums]) => sums)).toEqual([
+      ...first.map(([, ...sums]) => sums),
+      ended.slice(1),
+      [10, 7, 2, 5, 0, undefined],
+    ]);
   });
 
   clause("clause 28: an identity's account is its own, and nobody's once it is removed", async (open) => {

@@ -2,12 +2,16 @@
  * Totals of accounts as each day, and each owner's time, ended: what statements are made of. Store clause 28.
  *
  * Why a row ends where an account changes hands: totals only grow, so that the difference of two rows is exactly what
- * happened between them, and all of it is the owner's whom the later row names.
+ * happened between them, and all of it is the owner's whom the later row names. A flush of a node whose clock was ahead
+ * makes a row of a later day; what a flush after it tells is added to the row of its own day, and to those after that,
+ * so that an account has one row a day and owner, however many nodes disagree.
  */
 import type { CreditDay, CreditDaysQuery } from "../../../contracts/outcomes.js";
 import type { Write } from "../../../contracts/store.js";
 import { DAY, toCreditDay, TOTALS, TOTALS_KEPT } from "../../outcome-entries.js";
+import { IS_OPEN, OWNER_OF_GRANT } from "../connection/grants-step.js";
 import { changed, type Handle, select } from "../connection/handle.js";
+import { accountOfGrantSql } from "../credits/account-table.js";
 import { given, one } from "./given.js";
 
 const SUMS = [...TOTALS_KEPT, "balance"];
@@ -50,7 +54,7 @@ export const ENDED_TOTALS_DOWN = `
 
 /** Works on the table; what writes is to be called inside a transaction. */
 export interface CreditDays {
-  /** Keeps the totals of accounts as they are. */
+  /** Keeps the totals of accounts, and of those besides them, as they are. */
   keep(accounts: Iterable<number>, at: number): void;
   /** Makes changes, and keeps the totals of what they concern before and after, if anything was ever counted. */
   around<T>(writes: readonly Write[], at: number, change: () => T): T;
@@ -59,37 +63,112 @@ export interface CreditDays {
   prune(day: number, most: number): number;
 }
 
+/** Whose an account is: its identity's, or that of the newest key that has it. */
 const OWNER = `
   SELECT k.number, i.workspace_id AS ws, coalesce(i.name, '') AS name FROM keystile_keys k
-    LEFT JOIN keystile_identities i ON i.number = k.identity WHERE k.number = ${one("account")} AND k.deleted = 0
+    LEFT JOIN keystile_identities i ON i.number = k.identity WHERE k.number = ${one("main")} AND k.deleted = 0
   UNION ALL SELECT k.number, i.workspace_id, coalesce(i.name, '') FROM keystile_keys k
-    LEFT JOIN keystile_identities i ON i.number = k.identity WHERE k.account = ${one("account")} AND k.deleted = 0
-  UNION ALL SELECT 0, workspace_id, name FROM keystile_identities WHERE number = -${one("account")}
+    LEFT JOIN keystile_identities i ON i.number = k.identity WHERE k.account = ${one("main")} AND k.deleted = 0
+  UNION ALL SELECT 0, workspace_id, name FROM keystile_identities WHERE number = -${one("main")}
   ORDER BY 1 DESC LIMIT 1`;
 
+/** The id of the first of the keys that have an account, which may be gone, and that of its identity. */
+const keyOf = (account: string): string =>
+  `coalesce((SELECT k.id FROM keystile_keys k WHERE k.number = ${account}),
+    (SELECT json_extract(k.body, '$.accountId') FROM keystile_keys k WHERE k.account = ${account} LIMIT 1))`;
+const identityOf = (account: string): string =>
+  `(SELECT i.id FROM keystile_identities i WHERE i.number = -(${account}))`;
+/** The grants beside an account. */
+const grantsOf = (account: string): string => `keystile_grants g WHERE ${OWNER_OF_GRANT.replaceAll("name", "g.name")}
+  = coalesce(${identityOf(account)}, ${keyOf(account)})`;
+const WORKSPACE = `g.workspace_id = coalesce((SELECT i.workspace_id FROM keystile_identities i WHERE i.number = -m.account),
+  (SELECT a.workspace_id FROM keystile_keys k JOIN keystile_apis a ON a.number = k.api
+    WHERE k.number = m.account OR k.account = m.account LIMIT 1))`;
+/** An account whose totals are kept, beside which it is, and of a grant the day on which it expires. */
+interface Kept {
+  readonly account: number | bigint;
+  readonly main: number | bigint;
+  readonly end: number | bigint | null;
+}
+/** A balance as it is, and its last totals: NULL where there is none. */
+type State = Readonly<
+  Record<"seq" | "day" | "remaining" | "reserved" | `now_${string}` | `last_${string}`, number | bigint | null>
+> & { readonly ws: string | null; readonly name: string | null; readonly lastName: string | null };
+
 export function createCreditDays(handle: Handle): CreditDays {
-  // An account that is gone has its last totals.
-  const keepOne = handle.prepare(
-    `${given("account", "day")}, owner AS (${OWNER}),
+  const state = select<State>(
+    handle,
+    `${given("account", "main")}, owner AS (${OWNER}),
        last AS (SELECT * FROM keystile_credit_days WHERE account = ${one("account")} ORDER BY seq DESC LIMIT 1)
-     INSERT INTO keystile_credit_days (account, seq, day, workspace_id, external_id, ${each((name) => name)})
-       SELECT g.account, coalesce(l.seq + (l.day < g.day OR l.external_id IS NOT o.name), 1), max(g.day, coalesce(l.day, g.day)), o.ws, o.name,
-         ${TOTALS_KEPT.map((name) => `coalesce(a.${name}, l.${name})`).join(", ")}, coalesce(a.remaining + a.reserved, l.balance)
-       FROM given g LEFT JOIN owner o LEFT JOIN last l LEFT JOIN keystile_accounts a ON a.number = g.account
-       WHERE a.number IS NOT NULL OR l.external_id IS NOT NULL
-     ON CONFLICT DO UPDATE SET ${each((name) => `${name} = excluded.${name}`)}`,
+     SELECT o.ws, o.name, l.seq, l.day, l.external_id AS lastName, a.remaining, a.reserved,
+       ${TOTALS_KEPT.map((name) => `a.${name} AS now_${name}`).join(", ")}, ${SUMS.map((name) => `l.${name} AS last_${name}`).join(", ")}
+     FROM given g LEFT JOIN owner o LEFT JOIN last l LEFT JOIN keystile_accounts a ON a.number = g.account`,
   );
+  /** The row of a day in the time of the last owner. */
+  const place = select<{ seq: number | bigint }>(
+    handle,
+    `${given("account", "day", "name")}
+     SELECT seq FROM keystile_credit_days d WHERE account = ${one("account")} AND day = ${one("day")} AND NOT EXISTS
+       (SELECT 1 FROM keystile_credit_days e WHERE e.account = d.account AND e.seq >= d.seq AND e.external_id IS NOT ${one("name")})`,
+  );
+  const insert = handle.prepare(
+    `INSERT INTO keystile_credit_days (account, seq, day, workspace_id, external_id, ${each((name) => name)})
+     VALUES (?, ?, ?, ?, ?, ${each(() => "?")})`,
+  );
+  const add = handle.prepare(
+    `UPDATE keystile_credit_days SET ${each((name) => `${name} = ${name} + ?`)} WHERE account = ? AND seq >= ?`,
+  );
+  const hasGrants = select(handle, "SELECT 1 FROM keystile_grants LIMIT 1");
+  const identityBeside = select<{ account: number | bigint }>(
+    handle,
+    `${given("main")}, owner AS (SELECT k.number, k.identity FROM keystile_keys k
+       WHERE (k.number = ${one("main")} OR k.account = ${one("main")}) AND k.deleted = 0 ORDER BY 1 DESC LIMIT 1)
+     SELECT a.number AS account FROM owner o JOIN keystile_accounts a ON a.number = -o.identity`,
+  );
+  const grantsBeside = select<Kept>(
+    handle,
+    `${given("main", "ids")}, m (account) AS (SELECT main FROM given)
+     SELECT ${accountOfGrantSql("g.number")} AS account, m.account AS main, json_extract(g.body, '$.expires') / ${DAY} AS end
+     FROM m CROSS JOIN ${grantsOf("m.account")} AND ${WORKSPACE}
+       AND (${IS_OPEN.replace("body", "g.body")} OR g.id IN (SELECT value FROM json_each(${one("ids")})))`,
+  );
+  const keepOne = ({ account, main, end }: Kept, today: number): void => {
+    const found = state.get(Number(account), Number(main)) as State;
+    if (found.remaining === null && found.lastName === null) return;
+    const [day, last] = [Math.min(today, Number(end ?? today)), Number(found.day ?? -Infinity)];
+    const sums = sumsOf(found, end !== null && Number(end) < today);
+    const isSame = found.seq !== null && found.lastName === found.name;
+    const known = !isSame ? undefined : last === day ? found.seq : place.get(Number(account), day, found.name)?.seq;
+    if (known !== undefined && known !== null)
+      add.run(
+        ...SUMS.map((name, i) => (sums[i] as number) - Number(found[`last_${name}`])),
+        Number(account),
+        Number(known),
+      );
+    else {
+      // The time of an owner ends no earlier than what was told of it.
+      const from = isSame ? day : Math.max(day, last);
+      insert.run(Number(account), Number(found.seq ?? 0) + 1, from, found.ws, found.name, ...sums);
+    }
+  };
   const read = select<Record<string, unknown>>(
     handle,
-    `${given("ws", "key", "owner", "first", "last")}
-     SELECT d.account, d.external_id AS externalId, d.day * ${DAY} AS day, ${each((name) => `d.${name}`)}
-     FROM keystile_credit_days d
-     WHERE d.account IN (
-         SELECT account FROM keystile_subjects WHERE workspace_id = ${one("ws")} AND key_id = ${one("key")} AND is_total = 0
-         UNION SELECT account FROM keystile_credit_days
-           WHERE workspace_id = ${one("ws")} AND external_id = ${one("owner")} AND external_id <> '')
-       AND d.day < ${one("last")} AND d.seq >= coalesce(
-         (SELECT max(e.seq) FROM keystile_credit_days e WHERE e.account = d.account AND e.day < ${one("first")}), 0)
+    `${given("ws", "key", "owner", "first", "last")}, m (account) AS (
+       SELECT account FROM keystile_subjects WHERE workspace_id = ${one("ws")} AND key_id = ${one("key")} AND is_total = 0
+         AND account <> 0
+       UNION SELECT account FROM keystile_credit_days
+         WHERE workspace_id = ${one("ws")} AND external_id = ${one("owner")} AND external_id <> ''),
+     asked (account) AS (SELECT account FROM m
+       UNION SELECT ${accountOfGrantSql("g.number")} FROM m CROSS JOIN ${grantsOf("m.account")} AND g.workspace_id = ${one("ws")})
+     SELECT d.account, d.external_id AS externalId, d.day * ${DAY} AS day, ${each((name) => `d.${name}`)},
+       ${keyOf("d.account")} AS keyId, ${identityOf("d.account")} AS identityId, g.id AS grantId,
+       json_extract(g.body, '$.expires') AS expires
+     FROM asked a CROSS JOIN keystile_credit_days d ON d.account = a.account
+       LEFT JOIN keystile_grants g ON g.number = ${accountOfGrantSql("d.account")}
+     WHERE d.seq >= coalesce(
+         (SELECT min(e.seq) - 1 FROM keystile_credit_days e WHERE e.account = d.account AND e.day >= ${one("first")}),
+         (SELECT max(e.seq) FROM keystile_credit_days e WHERE e.account = d.account))
+       AND d.seq <= (SELECT max(e.seq) FROM keystile_credit_days e WHERE e.account = d.account AND e.day < ${one("last")})
      ORDER BY d.account, d.seq`,
   );
   const isNobodys = `d.external_id IS NULL AND NOT EXISTS
@@ -114,28 +193,68 @@ export function createCreditDays(handle: Handle): CreditDays {
       "SELECT coalesce(account, number) AS n FROM keystile_keys WHERE id = ?",
     ),
     identities: select<{ n: number | bigint }>(handle, "SELECT -number AS n FROM keystile_identities WHERE id = ?"),
+    grants: select<{ n: number | bigint }>(
+      handle,
+      `SELECT ${accountOfGrantSql("number")} AS n FROM keystile_grants WHERE id = ?`,
+    ),
   };
-  const concerned = (writes: readonly Write[]): number[] =>
-    writes.flatMap((write) => {
-      if (write.table !== "keys" && write.table !== "identities") return [];
-      const found = accountOf[write.table].get("remove" in write ? write.remove : write.row.id);
-      return found === undefined ? [] : [Number(found.n)];
-    });
-  const keep = (accounts: Iterable<number>, at: number): void => {
-    for (const account of accounts) keepOne.run(account, Math.floor(at / DAY));
+  /** Accounts with what is kept besides them; a grant that is named, and found beside none of them, is nobody's. */
+  const besides = (named: Iterable<number>, grantIds: readonly string[] = []): Map<number, Kept> => {
+    const all = new Map<number, Kept>();
+    for (const account of named) all.set(account, { account, main: account, end: null });
+    for (const account of [...all.keys()]) {
+      const identity = account > 0 ? identityBeside.get(account) : undefined;
+      if (identity !== undefined)
+        all.set(Number(identity.account), { account: identity.account, main: identity.account, end: null });
+    }
+    if (hasGrants.get() === undefined) return all;
+    for (const account of [...all.keys()])
+      for (const one of grantsBeside.all(account, JSON.stringify(grantIds))) all.set(Number(one.account), one);
+    return all;
+  };
+  const concerned = (writes: readonly Write[]): { accounts: number[]; grantIds: string[] } => {
+    const accounts: number[] = [];
+    const grantIds: string[] = [];
+    for (const write of writes) {
+      const { table } = write;
+      if (table !== "keys" && table !== "identities" && table !== "grants") continue;
+      const id = "remove" in write ? write.remove : write.row.id;
+      const found = accountOf[table].get(id);
+      if (found !== undefined) accounts.push(Number(found.n));
+      if (table === "grants") grantIds.push(id);
+    }
+    return { accounts, grantIds };
+  };
+  const keepAll = (all: ReadonlyMap<number, Kept>, at: number): void => {
+    for (const one of all.values()) keepOne(one, Math.floor(at / DAY));
   };
   return {
-    keep,
+    keep(accounts, at) {
+      keepAll(besides(accounts), at);
+    },
     around(writes, at, change) {
       if (anything.get() === undefined) return change();
-      const before = concerned(writes);
-      keep(before, at);
+      const { accounts, grantIds } = concerned(writes);
+      const before = besides(accounts, grantIds);
+      keepAll(before, at);
       const result = change();
-      keep(new Set([...before, ...concerned(writes)]), at);
+      keepAll(besides([...before.keys(), ...concerned(writes).accounts], grantIds), at);
       return result;
     },
     read: ({ workspaceId, keyId = null, externalId = null, from, to }) =>
       read.all(workspaceId, keyId, externalId, from / DAY, to / DAY).map(toCreditDay),
     prune: (day, most) => Math.max(...removals.map((statement) => changed(statement.run(day, most)))),
   };
+}
+
+/**
+ * The balance as it is, in the order of {@link SUMS}; if its account is gone, as it was last.
+ * @param isOver whether it is that of a grant which expired on an earlier day: what is left has expired
+ */
+function sumsOf(found: State, isOver: boolean): number[] {
+  const { remaining, reserved } = found;
+  if (remaining === null) return SUMS.map((name) => Number(found[`last_${name}`]));
+  const left = isOver ? Number(remaining) : 0;
+  const of = (name: string) => Number(found[`now_${name}`]) + (name === "forfeited" || name === "expired" ? left : 0);
+  return [...TOTALS_KEPT.map(of), Number(remaining) + Number(reserved) - left];
 }

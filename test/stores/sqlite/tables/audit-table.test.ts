@@ -41,6 +41,7 @@ describe.each(MODES)("sqliteStore: audit trail (%s)", (_, mode: SqliteStoreOptio
     const { apiId } = await keyring.createApi({ name: "docs" });
     const { keyId } = await keyring.createKey({ apiId, credits: { remaining: 1 } });
     await keyring.updateKey({ keyId, name: "it's", enabled: false });
+    await keyring.updateCredits({ keyId, operation: "increment", value: 4, reason: "it's a gift" });
     await keyring.createMigration({ id: "old", algorithm: "sha256" });
     const keys = Array.from({ length: 30 }, (_, i) => ({ hash: hash(i % 20) }));
     await keyring.migrateKeys({ apiId, migrationId: "old", keys });
@@ -49,17 +50,19 @@ describe.each(MODES)("sqliteStore: audit trail (%s)", (_, mode: SqliteStoreOptio
     expect(inFile(place, "SELECT * FROM keystile_audit ORDER BY number")).toEqual(
       [
         ["createApi", [apiId], [], 1],
-        ["createKey", [keyId], [], 1],
+        ["createKey", [keyId], [], 1, 1, 1],
         ["updateKey", [keyId], ["enabled", "name"], 1],
+        ["updateCredits", [keyId], ["credits"], 1, 4, 5, "it's a gift"],
         ["createMigration", ["old"], [], 1],
         ["migrateKeys", ["old", apiId], [], 20],
-      ].map(([operation, ids, fields, count], i) => ({
+      ].map(([operation, ids, fields, count, added = null, remaining = null, reason = null], i) => ({
         number: i + 1,
         ...own,
         operation,
         ids: JSON.stringify(ids),
         fields: JSON.stringify(fields),
         count,
+        ...{ added, remaining, reason, grant_id: null },
       })),
     );
   });

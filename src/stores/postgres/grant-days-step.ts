@@ -1,0 +1,102 @@
+/**
+ * The step from which on totals of grants are kept too, and each by the day of the flush that tells of it. It never
+ * changes once released.
+ */
+import { DAY, TOTALS_KEPT } from "../outcome-entries.js";
+import { outcomeTables } from "./outcomes-sql.js";
+import { changedFunction } from "./refills-sql.js";
+import { fieldOf } from "./texts.js";
+
+const SUMS = [...TOTALS_KEPT, "balance"] as const;
+
+/** What is added to a balance whose grant expired on an earlier day: what is left has expired. */
+const OVER: Readonly<Record<string, string>> = {
+  forfeited: " + CASE WHEN g.is_over THEN a.remaining ELSE 0 END",
+  expired: " + CASE WHEN g.is_over THEN a.remaining ELSE 0 END",
+};
+const now = (name: string): string =>
+  name === "balance"
+    ? "coalesce(a.reserved + CASE WHEN g.is_over THEN 0 ELSE a.remaining END, l.balance)"
+    : `coalesce(a.${name}${OVER[name] ?? ""}, l.${name})`;
+
+/** The account, that of the identity of its keys, and the open grants of both; of those that are named all. */
+const besides = (s: string): string => `
+CREATE FUNCTION ${s}.beside_v1(named bigint[], today bigint)
+RETURNS TABLE (n bigint, main bigint, day bigint, is_over boolean) LANGUAGE sql STABLE AS $fn$
+  WITH given AS (SELECT DISTINCT x.n FROM unnest(named) x(n)),
+  mains AS (
+    SELECT x.n FROM given x
+    UNION SELECT i.account FROM given x CROSS JOIN LATERAL (
+      SELECT k.identity_id FROM ${s}.keys k WHERE NOT k.deleted AND (k.number = x.n OR k.account = x.n) ORDER BY k.number DESC LIMIT 1
+    ) k JOIN ${s}.entities i ON i.kind = 'identities' AND i.id = k.identity_id WHERE i.account IS NOT NULL
+  ),
+  granted AS (
+    SELECT DISTINCT e.account AS n, m.n AS main, ${fieldOf("e", "expires")}::bigint / ${DAY} AS last
+    FROM mains m CROSS JOIN LATERAL (
+      SELECT i.id FROM ${s}.entities i WHERE i.kind = 'identities' AND i.account = m.n
+      UNION ALL SELECT k.id FROM ${s}.keys k WHERE k.number = m.n
+      UNION ALL (SELECT ${fieldOf("k", "accountId")} FROM ${s}.keys k WHERE k.account = m.n LIMIT 1)
+    ) o JOIN ${s}.entities e ON e.kind = 'grants' AND e.account IS NOT NULL AND e.parent = ANY (ARRAY[o.id, 'ended ' || o.id])
+      AND (e.parent = o.id OR e.account = ANY (named))
+  )
+  SELECT g.n, g.main, least(today, g.last), coalesce(g.last < today, false) FROM granted g
+  UNION ALL SELECT m.n, m.n, today, false FROM mains m WHERE NOT EXISTS (SELECT 1 FROM granted g WHERE g.n = m.n)
+$fn$;
+`;
+
+/** A row is changed, with those after it, or made: in one statement, which sees the rows as they were. */
+const keep = (s: string): string => `
+CREATE OR REPLACE FUNCTION ${s}.keep_totals_v1(numbers bigint[], today bigint) RETURNS void LANGUAGE plpgsql AS $fn$
+DECLARE all_of bigint[] := ARRAY(SELECT b.n FROM ${s}.beside_v1(numbers, today) b ORDER BY 1);
+BEGIN
+  PERFORM pg_advisory_xact_lock(hashtextextended('${s} ' || x.n, 7235928)) FROM unnest(all_of) x(n);
+  WITH known AS MATERIALIZED (
+    SELECT g.n, g.day, l.seq, l.day AS last_day, o.ws, o.name, l.seq IS NOT NULL AND l.external_id IS NOT DISTINCT FROM o.name AS is_same,
+      ${SUMS.map((name) => `${now(name)} AS ${name}, ${now(name)} - l.${name} AS by_${name}`).join(",\n      ")}
+    FROM ${s}.beside_v1(numbers, today) g
+    LEFT JOIN LATERAL (SELECT * FROM ${s}.credit_days d WHERE d.account = g.n ORDER BY d.seq DESC LIMIT 1) l ON true
+    LEFT JOIN LATERAL (
+      SELECT k.number, i.workspace_id AS ws, coalesce(i.name, '') AS name FROM ${s}.keys k
+        LEFT JOIN ${s}.entities i ON i.kind = 'identities' AND i.id = k.identity_id
+        WHERE NOT k.deleted AND k.number = g.main
+      UNION ALL SELECT k.number, i.workspace_id, coalesce(i.name, '') FROM ${s}.keys k
+        LEFT JOIN ${s}.entities i ON i.kind = 'identities' AND i.id = k.identity_id
+        WHERE NOT k.deleted AND k.account = g.main
+      UNION ALL SELECT 0, i.workspace_id, i.name FROM ${s}.entities i WHERE i.kind = 'identities' AND i.account = g.main
+      ORDER BY 1 DESC LIMIT 1
+    ) o ON true
+    LEFT JOIN ${s}.accounts a ON a.number = g.n
+    WHERE a.number IS NOT NULL OR l.external_id IS NOT NULL
+  ), placed AS MATERIALIZED (
+    SELECT k.*, CASE WHEN k.is_same AND k.last_day = k.day THEN k.seq WHEN k.is_same THEN (
+      SELECT max(d.seq) FROM ${s}.credit_days d WHERE d.account = k.n AND d.day = k.day AND NOT EXISTS (
+        SELECT 1 FROM ${s}.credit_days e WHERE e.account = d.account AND e.seq >= d.seq AND e.external_id IS DISTINCT FROM k.name)
+    ) END AS place FROM known k
+  ), changed AS (
+    UPDATE ${s}.credit_days d SET ${SUMS.map((name) => `${name} = d.${name} + p.by_${name}`).join(", ")}
+    FROM placed p WHERE d.account = p.n AND d.seq >= p.place
+  )
+  INSERT INTO ${s}.credit_days (account, seq, day, workspace_id, external_id, ${SUMS.join(", ")})
+    SELECT p.n, coalesce(p.seq, 0) + 1, CASE WHEN p.is_same THEN p.day ELSE greatest(p.day, p.last_day) END, p.ws, p.name,
+      ${SUMS.map((name) => `p.${name}`).join(", ")}
+    FROM placed p WHERE p.place IS NULL;
+END $fn$;
+`;
+
+/** The functions that the first tables came with, of which the second ends in another way. */
+const concerned = (s: string): string => {
+  const text = outcomeTables(s);
+  const start = text.indexOf(`CREATE FUNCTION ${s}.concerned_v1(`);
+  return text.slice(start, text.indexOf("$fn$;\n", start) + 6).replace("CREATE", "CREATE OR REPLACE");
+};
+
+/** The step. */
+export const GRANT_DAYS = {
+  up: (s: string): string =>
+    besides(s) +
+    keep(s) +
+    concerned(s).replace("w.kind = 'identities' AND i.account", "w.kind IN ('identities', 'grants') AND i.account"),
+  down: (s: string): string =>
+    `${changedFunction(s, "keep_totals_v1")}${concerned(s)}DROP FUNCTION ${s}.beside_v1(bigint[], bigint);`,
+  refuses: {},
+};
