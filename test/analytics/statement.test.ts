@@ -146,7 +146,7 @@ it.each(STORES)("a statement has a line for each adjustment, grant, refill and e
   expectBalanced(next);
   expect([next.opening, next.granted]).toEqual([9, 0]);
   // A key draws on the same accounts.
-  const { keyId } = (await keyring.whoami({ key }));
+  const { keyId } = await keyring.whoami({ key });
   expect((await analytics.statement({ keyId }, "2026-10")).lines).toEqual(found.lines);
   await store.close();
 });
