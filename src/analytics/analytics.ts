@@ -37,8 +37,8 @@ export interface AnalyticsPage {
   /** For the next page. Absent: there is none. */
   readonly cursor?: string;
   /**
-   * Unix time in milliseconds up to which everything is counted, a minute before now at the latest: later rows may
-   * still grow. Of a process that cannot reach the store, counts come later.
+   * Unix time in milliseconds up to which everything is counted, two minutes before now at the latest: later rows may
+   * still grow. Of a process that cannot reach the store, or takes more than a minute to write, counts come later.
    */
   readonly until: number;
 }
@@ -87,8 +87,8 @@ const OPTIONS = {
   clock: callable,
 } as const satisfies Record<keyof AnalyticsReaderOptions, Check>;
 
-/** The longest interval at which counts are written. */
-const MAX_LAG = 60_000;
+/** The longest interval at which counts are written, and as long again for the writing. */
+const MAX_LAG = 120_000;
 const PRUNED = 1_000;
 /** Rows that are read at once. */
 const MAX_ROWS = 1_000;

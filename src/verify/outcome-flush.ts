@@ -210,12 +210,14 @@ export function createOutcomeCounter(store: Store, options: AnalyticsOptions, of
   };
   const prune = async (): Promise<void> => {
     const now = latest[0] as number;
-    if (now < pruneAt) return;
+    // A process that has counted nothing removes nothing.
+    if (now < pruneAt || source === "") return;
     pruneAt = now + PRUNE_EVERY;
     const days = { minute: 1, hour: 14, day: 400, ...keep };
     for (const level of Object.keys(LEVELS) as OutcomeLevel[]) {
       const before = now - (days[level] as number) * LEVELS.day;
-      while (closesAt === Infinity && (await store.pruneOutcomes(level, before, PRUNED)) === PRUNED) await pause(10);
+      // Once at least: processes that close after each job would leave everything to others.
+      while ((await store.pruneOutcomes(level, before, PRUNED)) === PRUNED && closesAt === Infinity) await pause(10);
     }
   };
   const flush = async (): Promise<void> => {

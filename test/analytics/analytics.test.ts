@@ -17,7 +17,7 @@ async function world(store: Store) {
   const free = await keyring.createKey({ apiId });
   const at = async (time: number, work: (verify: ReturnType<typeof createVerifier>["verify"]) => Promise<unknown>) => {
     now = time;
-    const verifier = createVerifier(store, { clock, analytics: true });
+    const verifier = createVerifier(store, { clock, analytics: { keep: { hour: 60 } } });
     await work(verifier.verify);
     await verifier.close();
   };
@@ -118,6 +118,13 @@ describe.each(Object.entries(stores))("createAnalytics on %s", (_, open) => {
     expect(emptyAt).toBeGreaterThan(Date.UTC(2026, 11, 3));
     expect(await analytics.forecast(free.keyId)).toEqual({ perDay: 0 });
     await store.close();
+  });
+
+  it("says up to when everything is counted, also by processes that write once a minute", async () => {
+    const now = NOON + DAY;
+    const analytics = createAnalytics(open(), { clock: () => now });
+    const { until } = await analytics.query({ by: ["outcome"], from: NOON, to: now });
+    expect(now - until).toBe(2 * 60_000);
   });
 
   it("exports CSV that no spreadsheet runs, and a JSON object a line", async () => {

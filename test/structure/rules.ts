@@ -40,7 +40,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "stores",
   ],
   "stores/postgres": ["contracts", "lib", "credits/account", "credits/wallet", "stores"],
-  "stores/kit": ["lib", "credits/account", "credits/refill-calendar", "stores"],
+  "stores/kit": ["contracts/row-changes", "lib", "credits/account", "credits/refill-calendar", "stores"],
   testing: ["contracts", "lib/hash"],
   http: ["contracts", "lib", "access", "ratelimit", "verify", "analytics", "keyring"],
   "http/node": ["contracts", "lib", "http"],

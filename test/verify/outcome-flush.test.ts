@@ -398,6 +398,17 @@ describe("counting of verifications", () => {
     await verifier.close();
   });
 
+  it("a process that closes at once removes old counts too, a thousand of each length, if it counted any", async () => {
+    const { store, verifier, key } = await world();
+    const prune = vi.spyOn(store, "pruneOutcomes").mockImplementation(() => 1_000);
+    const idle = createVerifier(store, { clock: () => NOON, analytics: true });
+    await idle.close();
+    expect(prune).not.toHaveBeenCalled();
+    await verifier.verify({ key });
+    await verifier.close();
+    expect(prune.mock.calls.map(([level]) => level)).toEqual(["minute", "hour", "day"]);
+  });
+
   it("removes old counts now and then", async () => {
     const { store, verifier, key } = await world({ interval: 250 });
     const prune = vi.spyOn(store, "pruneOutcomes");
