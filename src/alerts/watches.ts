@@ -8,7 +8,7 @@ import type { Alert, CreditsAlert, ExpiryAlert, OwnerExpiryAlert, RefusalsAlert 
 import { readInTurns } from "../analytics/rows.js";
 import { LEVELS } from "../contracts/outcomes.js";
 import type { IdentityRow, KeyHints, KeyPosition, KeyRow, KeySearch, Rows, Store } from "../contracts/store.js";
-import { creditsSource } from "../lib/credits-source.js";
+import { drawsOnIdentity } from "../lib/credits-source.js";
 import type { Reading } from "../keyring/context.js";
 import { othersOfAccount } from "../keyring/keys/account-keys.js";
 import { type ReadAccount, readAccounts } from "../keyring/keys/key-response.js";
@@ -120,9 +120,8 @@ async function drawnAccounts(context: Watching, rows: readonly KeyRow[], at: num
     const { accountId = row.id, identityId = "" } = row;
     const identity = identities.get(identityId);
     if (!mayBeUsed(identity, at)) continue;
-    const source = creditsSource(row, identity);
-    if (source === "key" && !keys.has(accountId)) keys.set(accountId, row);
-    if (source === "identity") owners.set(identityId, identity as IdentityRow);
+    if (row.hasCredits && !keys.has(accountId)) keys.set(accountId, row);
+    if (drawsOnIdentity(row, identity)) owners.set(identityId, identity);
   }
   const ofKeys = await readAccounts(context, "keys", [...keys.values()], at);
   const ofOwners = await readAccounts(context, "identities", [...owners.values()], at);

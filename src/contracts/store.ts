@@ -73,10 +73,11 @@
  *     equal share of it. Each has a number, higher than those before it, and `readAudit` finds them from the highest
  *     on.
  * 26. An identity may have an account, which ends with it. A key draws on the identity's account if that has credits,
- *     and the key has neither a balance of its own nor `creditsFrom: "none"`: its record then has the `hasCredits`, the
- *     `refill` and the `generation` of the identity, and the identity's account as `account.ref`. All that clauses 5 to
- *     7, 13, 14 and 23 say of a balance holds of the identity's. Removing an identity that has credits is a `conflict`
- *     while an enabled key draws on it, unless the key or its API is deleted.
+ *     and the key has no `creditsFrom`. Without a balance of its own, its record then has the `hasCredits`, the `refill`
+ *     and the `generation` of the identity, and the identity's account as `account.ref`; with one, `wallets`: its own
+ *     and then the identity's. All that clauses 5 to 7, 13, 14 and 23 say of a balance holds of the identity's. Removing
+ *     an identity that has credits is a `conflict` while an enabled key draws on it, unless the key or its API is
+ *     deleted.
  * 27. A reservation is a spend that is decided later: `reserveCredits` takes its cost as a spend does, and
  *     `settleCredits` keeps a part of it as spent and returns the rest, once. One that was not settled returns as the
  *     reserve of a lease does: it is `expired` from `until` on, and `voided` once the balance is set. How it ended is
@@ -117,7 +118,8 @@
  *     credits from, clauses 5 to 7, 14, 23 and 27 hold as of one balance. The others stay as they are, but for those at
  *     their `expires` or past it: nothing is taken from them, and what is left there has expired then. A
  *     wallet has what its accounts have together, at most 2^53 − 1, and the result has the least of what the wallets
- *     have; one with an unlimited account is unlimited, and nothing is taken from it. The result is `stale` if an
+ *     have, and says which has it; one with an unlimited account is unlimited, and nothing is taken from it. The result is
+ *     `stale` if an
  *     account is not there, or has another calendar than its period. A reservation has a part in each account that it
  *     took from, all under its id. `settleWallets` settles the parts in one step: it keeps `spent` of each wallet, from
  *     the parts in the order given, and the rest returns to the accounts that it came from. Parts that have ended by
@@ -126,7 +128,7 @@
  * 32. A grant has an account, which ends with its row. All that clauses 5 to 7, 13, 14, 23, 27 and 31 say of a balance
  *     holds of it; read at its `expires` or later, what is left has expired. A key that draws on an owner with
  *     `hasGrants` (the identity, or the keys of an account) has `wallets` in its record, if any grant of that owner has
- *     no `endedAt`: one wallet, of the main account and these. keystile writes a grant together with its owner, of
+ *     no `endedAt`: that owner's has the main account and these. keystile writes a grant together with its owner, of
  *     which clause 15 notifies, and removes the grants of an owner with it. Power `wallets`.
  * 33. At each boundary of a balance with a `rollover` what is above it expires, before the refill is added: after k
  *     boundaries at once `min(remaining + (k − 1) × amount, rollover) + amount` is left. What a lease or a reservation
@@ -177,11 +179,11 @@ export interface KeyRecord {
   readonly ownerExpires?: number;
   readonly ratelimits: readonly RatelimitResponse[];
   /**
-   * Whether it draws on a balance: its own, or its identity's (clause 26). False: its credits are unlimited and
+   * Whether it draws on a balance: its own, its identity's, or both (clause 26). False: its credits are unlimited and
    * `spendCredits` need not be called.
    */
   readonly hasCredits: boolean;
-  /** Whose the balance is that it draws on. Absent: its own, if it has one. */
+  /** Whose the balance is that it draws on. Absent: its own, if it has one, and with `wallets` the first is. */
   readonly creditsFrom?: "identity";
   /** Of the balance that it draws on. */
   readonly refill?: NumberedRefill;
@@ -435,8 +437,11 @@ export interface KeyRow extends OwnedRow, CreditRow {
   readonly ratelimits: readonly RatelimitResponse[];
   /** Addresses and CIDR ranges that it may be used from, at most 1,000; empty: any. */
   readonly ipAllowlist: readonly string[];
-  /** `none`: its credits are unlimited, whatever its identity has. Absent: it draws on those, without a balance. */
-  readonly creditsFrom?: "none";
+  /**
+   * `none`: its credits are unlimited, whatever its identity has; `key`: it draws on its own alone. Absent: it draws on
+   * those of its identity too.
+   */
+  readonly creditsFrom?: "none" | "key";
   /** As of an identity; of all keys that share its account. */
   readonly hasGrants?: true;
   /** Whether it is deleted: neither found nor listed, though its digests stay taken (clauses 16, 18). */
@@ -623,6 +628,8 @@ export interface Spend {
   readonly ok: boolean;
   /** The balance after the spend; unchanged when refused; null: unlimited. */
   readonly remaining: number | null;
+  /** Of two wallets the place of that which has the least, so that `remaining` is of it. Absent: there is one. */
+  readonly least?: number;
   /** Boundaries that were not refilled, because too many were due at once (clause 7). Absent: none. */
   readonly forfeited?: number;
   /**

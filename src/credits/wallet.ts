@@ -30,7 +30,7 @@ import {
   settle,
   spend,
 } from "./account.js";
-import { periodOf } from "./refill-calendar.js";
+import { nextBoundary, periodOf } from "./refill-calendar.js";
 
 /** The priority of a main account, and of a grant without one. */
 export const DEFAULT_PRIORITY = 100;
@@ -39,24 +39,32 @@ const MAX_WALLETS = 2;
 const MAX_ACCOUNTS = 17;
 
 /**
- * The accounts of a wallet in the order in which they are drawn down: by priority, then what expires soonest, what
- * never expires last, then the main account, then the older grant.
+ * The accounts of a wallet in the order in which they are drawn down at `now`: by priority, then what expires soonest,
+ * what never expires last, then the main account, then the older grant.
  */
-export function inDrawOrder<A extends Omit<DrawnAccount, "ref">>(accounts: readonly A[]): A[] {
-  return [...accounts].sort(
-    (a, b) =>
+export function inDrawOrder<A extends Omit<DrawnAccount, "ref">>(accounts: readonly A[], now: number): readonly A[] {
+  if (accounts.length < 2) return accounts;
+  const ordered = accounts.map((account) => ({ account, end: endOf(account, now) }));
+  ordered.sort(
+    ({ account: a, end: endOfA }, { account: b, end: endOfB }) =>
       a.priority - b.priority ||
-      compare(a.expires ?? Infinity, b.expires ?? Infinity) ||
+      compare(endOfA, endOfB) ||
       Number(a.grantId !== undefined) - Number(b.grantId !== undefined) ||
       a.createdAt - b.createdAt ||
       compare(a.grantId ?? "", b.grantId ?? ""),
   );
+  return ordered.map(({ account }) => account);
+}
+
+/** When credits of an account expire: those with a rollover at the next boundary. */
+function endOf({ expires = Infinity, refill }: Omit<DrawnAccount, "ref">, now: number): number {
+  return refill?.rollover === undefined ? expires : Math.min(expires, nextBoundary(refill, now));
 }
 
 /** Wallets as a store is given them, at `now`. */
 export function toWallets(wallets: readonly OwnedWallet[], now: number): Wallet[] {
   return wallets.map(({ accounts }) =>
-    inDrawOrder(accounts).map(({ ref, refill, expires }) => {
+    inDrawOrder(accounts, now).map(({ ref, refill, expires }) => {
       const account = { ref, period: periodOf(refill, now) };
       return expires === undefined ? account : { ...account, expires };
     }),
@@ -130,10 +138,12 @@ export function spendFromWallets(
     ),
   );
   const left = sums.length === 0 ? null : Math.min(...sums);
+  const least = wallets.length > 1 && left !== null ? { least: read.indexOf(limited[sums.indexOf(left)]!) } : {};
   if (left === null || cost === 0 || cost > left)
-    return { result: { ok: left === null || cost === 0, remaining: left }, changes: [] };
+    return { result: { ok: left === null || cost === 0, remaining: left, ...least }, changes: [] };
   const reserved = once?.record.reservation ?? reservation;
-  return takeParts(accounts, { limited, cost, now, left }, reserved);
+  const step = takeParts(accounts, { limited, cost, now, left }, reserved);
+  return step.result.ok ? { ...step, result: { ...step.result, ...least } } : step;
 }
 
 function readPart(accounts: WalletAccounts, one: WalletAccount, now: number): Part | undefined {

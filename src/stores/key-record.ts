@@ -12,10 +12,9 @@ import type {
   OwnedWallet,
   RoleRow,
 } from "../contracts/store.js";
-import type { Refill } from "../contracts/types.js";
 import { DEFAULT_PRIORITY } from "../credits/wallet.js";
 import { ownProperty } from "../lib/check-options.js";
-import { creditsSource, refillOf } from "../lib/credits-source.js";
+import { drawsOnIdentity, refillOf } from "../lib/credits-source.js";
 import { isUnknownStart } from "../lib/hash.js";
 import { toIdentity } from "../lib/identity.js";
 import type { Mutable } from "../lib/mutable.js";
@@ -40,11 +39,11 @@ export interface Granted {
   readonly ref: KeyRef;
 }
 
-/** The owner whose grants a record needs, if it has any: the identity's id, or that of the key's account. */
-export function ownerWithGrants(row: KeyRow, identity: IdentityRow | undefined): string | undefined {
-  const source = creditsSource(row, identity);
-  if (source === "identity") return ownProperty(identity as IdentityRow, "hasGrants") ? identity?.id : undefined;
-  return source === "key" && ownProperty(row, "hasGrants") ? (ownProperty(row, "accountId") ?? row.id) : undefined;
+/** The owners whose grants a record needs, where they have any: the account of the key, and its identity. */
+export function ownersWithGrants(row: KeyRow, identity: IdentityRow | undefined): string[] {
+  const owners = row.hasCredits && ownProperty(row, "hasGrants") ? [ownProperty(row, "accountId") ?? row.id] : [];
+  if (drawsOnIdentity(row, identity) && ownProperty(identity, "hasGrants")) owners.push(identity.id);
+  return owners;
 }
 
 /** Names of a key's roles, and of its permissions (direct and through roles); sorted, without duplicates. */
@@ -92,8 +91,19 @@ export function toRecordWith(
 ): KeyRecord | undefined {
   if (row.deleted || api === undefined || api.deleted) return undefined;
   const { permissions, roles } = grantsOf();
-  const source = creditsSource(row, identity);
-  const credits: Partial<CreditRow> = source === "identity" ? (identity as IdentityRow) : row;
+  const owner = drawsOnIdentity(row, identity) ? identity : undefined;
+  if (owner !== undefined && identityRef === undefined)
+    throw new TypeError("an identity that has credits must have an account");
+  const isOfIdentity = owner !== undefined && !row.hasCredits;
+  const accountId = ownProperty(row, "accountId") ?? (isOfIdentity ? row.id : undefined);
+  const grantsTo = (one: KeyRow | IdentityRow, id: string) =>
+    ownProperty(one, "hasGrants") === true ? (creditGrants?.(id) ?? []) : [];
+  const held: Held[] = [];
+  if (row.hasCredits)
+    held.push({ owner: "key", ref: accountRef, row, granted: grantsTo(row, accountId ?? row.id) });
+  if (owner !== undefined)
+    held.push({ owner: "identity", ref: identityRef as KeyRef, row: owner, granted: grantsTo(owner, owner.id) });
+  const { ref: mainRef, row: credits }: Pick<Held, "ref" | "row"> = held[0] ?? { ref: accountRef, row };
   const record: Mutable<KeyRecord> = {
     ref,
     keyId: row.id,
@@ -103,40 +113,36 @@ export function toRecordWith(
     permissions,
     roles,
     ratelimits: row.ratelimits,
-    hasCredits: source !== "none",
+    hasCredits: held.length > 0,
     generation: ownProperty(credits, "generation") ?? 0,
     parentDisabled: !api.enabled || !workspaceEnabled,
     unadopted: !Object.hasOwn(row, "digest") || row.digest === undefined,
     ipAllowlists: allowlists(row.ipAllowlist, api.ipAllowlist),
   };
-  const isOfIdentity = source === "identity";
-  if (isOfIdentity && identityRef === undefined)
-    throw new TypeError("an identity that has credits must have an account");
-  const accountId = ownProperty(row, "accountId") ?? (isOfIdentity ? row.id : undefined);
-  const owner = ownerWithGrants(row, identity);
-  const granted = owner === undefined ? [] : (creditGrants?.(owner) ?? []);
-  const main = { ref: isOfIdentity ? (identityRef as KeyRef) : accountRef, refill: refillOf(credits) };
   const optional: OptionalValues = {
     // Of keys that were made here it is known.
     startUnknown: (row.migrationId !== undefined && isUnknownStart(row.start)) || undefined,
     identity: identity && toIdentity(identity),
     ownerDisabled: (identity && ownProperty(identity, "enabled") === false) || undefined,
     ownerExpires: identity && ownProperty(identity, "expires"),
-    refill: main.refill,
-    creditsFrom: isOfIdentity ? source : undefined,
-    wallets: granted.length === 0 ? undefined : [walletOf(isOfIdentity ? "identity" : "key", main, granted)],
-    account: accountId === undefined ? undefined : { ref: main.ref, id: accountId },
+    refill: refillOf(credits),
+    creditsFrom: isOfIdentity ? "identity" : undefined,
+    wallets: held.length > 1 || held.some(({ granted }) => granted.length > 0) ? held.map(walletOf) : undefined,
+    account: accountId === undefined ? undefined : { ref: mainRef, id: accountId },
   };
   for (const name of MADE) copyField(optional, record, name);
   for (const name of COPIED) copyField(row, record, name);
   return record;
 }
 
-function walletOf(
-  owner: OwnedWallet["owner"],
-  { ref, refill }: Pick<DrawnAccount, "ref"> & { readonly refill: Refill | undefined },
-  granted: readonly Granted[],
-): OwnedWallet {
+/** The main account of an owner, and its open grants. */
+interface Held extends Pick<OwnedWallet, "owner">, Pick<DrawnAccount, "ref"> {
+  readonly row: Partial<CreditRow>;
+  readonly granted: readonly Granted[];
+}
+
+function walletOf({ owner, ref, row, granted }: Held): OwnedWallet {
+  const refill = refillOf(row);
   const main = { ref, priority: DEFAULT_PRIORITY, createdAt: 0, ...(refill && { refill }) };
   const grants = granted.map(({ ref, row }): DrawnAccount => {
     const { grantId, priority, createdAt } = row;

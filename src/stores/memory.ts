@@ -46,7 +46,7 @@ import {
   type WalletAccounts,
   type WalletStep,
 } from "../credits/wallet.js";
-import { creditsSource } from "../lib/credits-source.js";
+import { drawsOnIdentity } from "../lib/credits-source.js";
 import { deepFreeze } from "../lib/deep-freeze.js";
 import { newSecret } from "../lib/hash.js";
 import {
@@ -512,7 +512,7 @@ function isDrawnOn({ rows }: State, id: string): boolean {
   const identity = rows.identities.get(id);
   for (const key of identity?.hasCredits === true ? rows.keys.values() : []) {
     const isFound = key.identityId === id && key.enabled && !key.deleted && rows.apis.get(key.apiId)?.deleted === false;
-    if (isFound && creditsSource(key, identity) === "identity") return true;
+    if (isFound && drawsOnIdentity(key, identity)) return true;
   }
   return false;
 }

@@ -43,6 +43,7 @@ export async function playWallets(store: Store, seed: number, steps: number): Pr
       accounts
         .filter((account) => account.wallet === wallet)
         .map((account) => ({ ...account, ...(!account.isMain && { grantId: account.name }) })),
+      now,
     ),
   );
   const wallets = () =>

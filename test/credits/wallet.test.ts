@@ -1,5 +1,6 @@
 /** Wallets: the order of accounts, and random histories on stores against a list of credits. */
 import { describe, expect, it } from "vitest";
+import type { DrawnAccount } from "../../src/contracts/store.js";
 import { inDrawOrder } from "../../src/credits/wallet.js";
 import { memoryStore } from "../../src/stores/memory.js";
 import { sqliteStore } from "../../src/stores/sqlite/index.js";
@@ -7,12 +8,15 @@ import { seedsOf } from "../model/dice.js";
 import { runs } from "../runs.js";
 import { playWallets } from "./wallet-play.js";
 
+const DAY = 86_400_000;
+const NOON = Date.UTC(2026, 2, 10, 12);
+
 describe("inDrawOrder", () => {
   const main = { priority: 100, createdAt: 5 };
   const grant = (grantId: string, over: object = {}) => ({ grantId, priority: 100, createdAt: 1, ...over });
   const namesOf = (
-    ...accounts: readonly { readonly grantId?: string; readonly priority: number; readonly createdAt: number }[]
-  ) => inDrawOrder(accounts).map(({ grantId = "main" }) => grantId);
+    ...accounts: readonly (Omit<DrawnAccount, "ref"> & { readonly grantId?: string })[]
+  ) => inDrawOrder(accounts, NOON).map(({ grantId = "main" }) => grantId);
 
   it("a lower priority comes first, whatever expires", () => {
     expect(namesOf(grant("b", { expires: 1 }), main, grant("a", { priority: 99 }))).toEqual(["a", "b", "main"]);
@@ -22,6 +26,19 @@ describe("inDrawOrder", () => {
   it("of one priority what expires soonest comes first, and what never expires last", () => {
     const [soon, late, never] = [grant("soon", { expires: 7 }), grant("late", { expires: 8 }), grant("never")];
     expect(namesOf(never, main, late, soon)).toEqual(["soon", "late", "main", "never"]);
+  });
+
+  it("credits with a rollover expire at the next boundary, in its time zone, and those without never", () => {
+    const refill = { interval: "daily", amount: 1 } as const;
+    const [noon, midnight] = [grant("noon", { expires: NOON + 1 }), NOON + DAY / 2];
+    const [before, after] = [grant("before", { expires: midnight - 1 }), grant("after", { expires: midnight + 1 })];
+    const plan = { ...main, refill: { ...refill, rollover: 0 } };
+    expect(namesOf(after, plan, before, noon)).toEqual(["noon", "before", "main", "after"]);
+    const there = { ...main, refill: { ...plan.refill, timeZone: "Asia/Tokyo" } };
+    expect(namesOf(before, there, noon)).toEqual(["noon", "main", "before"]);
+    expect(namesOf({ ...main, refill }, after)).toEqual(["after", "main"]);
+    const daily = grant("daily", { ...plan, expires: NOON + 2 });
+    expect(namesOf(plan, daily)).toEqual(["daily", "main"]);
   });
 
   it("of one expiry the main account comes before grants, and the older grant before the newer", () => {

@@ -48,10 +48,12 @@ export function naiveWallets(accounts: readonly NaiveAccount[], given: readonly 
     spent.set(credit.account.name, (spent.get(credit.account.name) ?? 0) + 1);
   };
   const take = (cost: number, each: (credit: Credit) => void) => {
-    const least = () => Math.min(...wallets.map((wallet) => free(wallet).length));
-    if (cost > least()) return { ok: false, remaining: least() };
+    const left = () => wallets.map((wallet) => free(wallet).length);
+    const remaining = Math.min(...left());
+    const least = wallets.length > 1 ? { least: left().indexOf(remaining) } : {};
+    if (cost > remaining) return { ok: false, remaining, ...least };
     for (const wallet of wallets) free(wallet).slice(0, cost).forEach(each);
-    return { ok: true, remaining: least() };
+    return { ok: true, remaining: remaining - cost, ...least };
   };
   return {
     spent,

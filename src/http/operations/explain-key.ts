@@ -1,4 +1,5 @@
 /** Operation `keys.explainKey`: a dry run of a verification, for administrators. An addition of keystile. */
+import { CREDITS_SOURCES } from "../../lib/credits-source.js";
 import { badRequest } from "../../contracts/errors.js";
 import { hasLength, isObject } from "../../lib/copy-json.js";
 import { type Explanation, explain, type ExplainRequest, validateExplained } from "../../verify/explain.js";
@@ -53,7 +54,7 @@ const check = object<AnyCheck>(
     retryAfter: integer(0),
     degraded: flag,
     cost: integer(0),
-    creditsFrom: { type: "string", enum: ["key", "identity", "none"] },
+    creditsFrom: { type: "string", enum: [...CREDITS_SOURCES] },
     remaining: integer(0),
   },
 );

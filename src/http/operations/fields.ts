@@ -38,7 +38,7 @@ const FIELDS: Readonly<Record<string, Field>> = {
   "createIdentity.credits": { text: "Credits that all its keys share; absent: none." },
   creditsBelow: { text: "Only keys that draw on a balance below this.", sample: 100 },
   creditsFrom: {
-    text: "`identity`: it draws on the credits of its identity, if that has some; `none`: its credits are unlimited.",
+    text: "Whose credits it takes: those of the `key`, of its `identity`, of `both` at once, or `none`: unlimited.",
     sample: "identity",
   },
   cursor: { text: "Where the list goes on: `pagination.cursor` of the page before.", sample: "key_9mKp2XwZ" },

@@ -2,6 +2,7 @@
  * Keys and identities in HTTP responses: without the library's extra fields, since the specification lists every field
  * of a response.
  */
+import { CREDITS_SOURCES } from "../../lib/credits-source.js";
 import { KEY_STATES } from "../../lib/key-state.js";
 import type { IdentityData, KeyCredits, KeyResponseData } from "../../keyring/schemas/responses.js";
 import {
@@ -57,7 +58,7 @@ const reservable = { ...credits, properties: { ...credits.properties, reserved: 
 export const wholeKey = object<KeyResponseData>(
   {
     ...{ ...requiredOfKey, apiId: text, state: { type: "string", enum: KEY_STATES } },
-    creditsFrom: { type: "string", enum: ["key", "identity", "none"] },
+    creditsFrom: { type: "string", enum: [...CREDITS_SOURCES] },
   },
   {
     ...optionalOfKey,

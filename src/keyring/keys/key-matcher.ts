@@ -5,7 +5,7 @@ import type { Context, Reading } from "../context.js";
 import { readRows } from "../rows.js";
 import { createSearch } from "../search.js";
 import type { SearchKeysRequestBody } from "../schemas/requests.js";
-import { availableOf, drawnCredits, type KnownRows, readCredits, stateOf } from "./key-response.js";
+import { drawnCredits, type KnownRows, readCredits, stateOf } from "./key-response.js";
 
 /** A key with what it is ranked by. */
 export interface Ranked {
@@ -170,7 +170,7 @@ async function readOwners(context: Reading, rows: readonly KeyRow[], known: Map<
 }
 
 /**
- * What is left of the credits that each key draws on, its own or those of its identity; null: unlimited.
+ * What is left of the credits that each key draws on; null: unlimited.
  * @param identities which the identities of the keys join
  */
 export async function balancesOf(
@@ -182,5 +182,5 @@ export async function balancesOf(
   await readOwners(context, rows, identities);
   const own = await readCredits(context, "keys", rows, now);
   const drawn = await drawnCredits(context, rows, own, identities, now);
-  return drawn.map((credits) => availableOf(credits) ?? null);
+  return drawn.map(({ available }) => available);
 }

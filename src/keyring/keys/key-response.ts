@@ -13,7 +13,7 @@ import type {
 import type { Identity, Refill } from "../../contracts/types.js";
 import { calendarOf, periodOf } from "../../credits/refill-calendar.js";
 import { ownOnly, ownProperty } from "../../lib/check-options.js";
-import { creditsSource, refillOf } from "../../lib/credits-source.js";
+import { creditsSource, drawsOnIdentity, refillOf } from "../../lib/credits-source.js";
 import { clampIdentity, toRatelimitResponse } from "../../ratelimit/applied-limits.js";
 import { toIdentity } from "../../lib/identity.js";
 import { type KeyState, keyState } from "../../lib/key-state.js";
@@ -80,7 +80,7 @@ export async function toKeyResponses(
   const responses: KeyResponseData[] = [];
   let shown = 0;
   for (const [i, row] of keys.entries()) {
-    const data = showFields(row, stateOf(row, known, availableOf(drawn[i]), now));
+    const data = showFields(row, stateOf(row, known, drawn[i]?.available, now));
     const slugs = namesOf(row.permissions, permissions, ({ slug }) => slug);
     if (slugs.length > 0) data.permissions = slugs;
     const names = namesOf(row.roles, roles, ({ name }) => name);
@@ -88,7 +88,7 @@ export async function toKeyResponses(
     if (row.hasCredits || row.refill !== undefined) data.credits = credits[i] as KeyCredits;
     const identity = row.identityId === undefined ? undefined : identities.get(row.identityId);
     data.creditsFrom = creditsSource(row, identity);
-    if (data.creditsFrom === "identity") data.ownerCredits = drawn[i] as KeyCredits;
+    setField(data, "ownerCredits", drawn[i]?.owner);
     if (identity !== undefined) data.identity = toIdentityResponse(identity);
     if (row.ratelimits.length > 0) data.ratelimits = row.ratelimits.map(toRatelimitResponse);
     responses.push(data);
@@ -119,8 +119,15 @@ export function stateOf(
   return keyState({ ...row, deleted, ownerExpires, parentDisabled, remaining }, now);
 }
 
+/** The credits that a key takes besides its own. */
+export interface DrawnCredits {
+  /** Those of its identity. Absent: it takes none. */
+  readonly owner: KeyCredits | undefined;
+  /** What it could spend: the least of what its own credits and those of its identity have; null: unlimited. */
+  readonly available: number | null;
+}
+
 /**
- * The credits that each key takes, its own or those of its identity; `undefined`: unlimited.
  * @param own credits of the keys, as {@link readCredits} returns them
  * @param identities of the keys
  */
@@ -130,19 +137,19 @@ export async function drawnCredits(
   own: readonly KeyCredits[],
   identities: ReadonlyMap<string, IdentityRow>,
   now: number,
-): Promise<readonly (KeyCredits | undefined)[]> {
-  const drawnOn = new Map<string, IdentityRow>();
-  const sources = rows.map((row) => {
+): Promise<readonly DrawnCredits[]> {
+  const owners = rows.map((row) => {
     const identity = row.identityId === undefined ? undefined : identities.get(row.identityId);
-    const source = creditsSource(row, identity);
-    if (source === "identity" && identity !== undefined) drawnOn.set(identity.id, identity);
-    return source;
+    return drawsOnIdentity(row, identity) ? identity : undefined;
   });
+  const drawnOn = new Map(owners.flatMap((owner) => (owner === undefined ? [] : [[owner.id, owner]])));
   const shared = await readCredits(context, "identities", [...drawnOn.values()], now);
   const byOwner = new Map([...drawnOn.keys()].map((id, i) => [id, shared[i]]));
   return rows.map((row, i) => {
-    if (sources[i] === "key") return own[i];
-    return sources[i] === "identity" ? byOwner.get(row.identityId as string) : undefined;
+    const owner = byOwner.get(owners[i]?.id ?? "");
+    const has = [row.hasCredits ? own[i] : undefined, owner].map((credits) => availableOf(credits) ?? Infinity);
+    const available = Math.min(...has);
+    return { owner, available: available === Infinity ? null : available };
   });
 }
 
@@ -269,7 +276,7 @@ async function withGranted<T extends "keys" | "identities">(
 }
 
 /** What can be spent, of the balance and of grants; null or absent: unlimited. */
-export function availableOf(credits: KeyCredits | undefined): number | null | undefined {
+function availableOf(credits: KeyCredits | undefined): number | null | undefined {
   const { remaining, granted = 0 } = credits ?? {};
   return typeof remaining === "number" ? Math.min(remaining + granted, Number.MAX_SAFE_INTEGER) : remaining;
 }

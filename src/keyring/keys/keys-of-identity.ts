@@ -1,6 +1,6 @@
 /** The keys of an identity, and which of them draw on its credits. */
 import type { IdentityRow, KeyRow, ListQuery } from "../../contracts/store.js";
-import { creditsSource } from "../../lib/credits-source.js";
+import { drawsOnIdentity } from "../../lib/credits-source.js";
 import { type Context, pause } from "../context.js";
 import { MAX_BATCH, readRows } from "../rows.js";
 
@@ -29,6 +29,6 @@ export async function* keysThatDrawOn(context: Context, identity: IdentityRow): 
       rows.map(({ apiId }) => apiId),
     );
     for (const row of rows)
-      if (creditsSource(row, identity) === "identity" && apis.get(row.apiId)?.deleted === false) yield row;
+      if (drawsOnIdentity(row, identity) && apis.get(row.apiId)?.deleted === false) yield row;
   }
 }

@@ -1,6 +1,8 @@
 /**
  * Builds the row and first balance of a new key, created or imported. Contract 2.3. Names are already resolved to ids.
  */
+import type { V2KeysUpdateKeyRequestBody } from "../schemas/requests.js";
+import type { CreditsSource } from "../../lib/credits-source.js";
 import { fieldsThat, KEY_FIELDS } from "../../contracts/key-fields.js";
 import { badRequest } from "../../contracts/errors.js";
 import type { KeyRow, NewBalance, NewKey } from "../../contracts/store.js";
@@ -14,7 +16,7 @@ import type { Mutable } from "../../lib/mutable.js";
 /** The fields of a key that requests to create or import one have in common. */
 export interface KeyFields extends GivenKeyFields {
   readonly credits?: KeyCreditsData;
-  readonly creditsFrom?: "identity" | "none";
+  readonly creditsFrom?: CreditsSource;
   readonly ratelimits?: readonly RatelimitRequest[];
 }
 
@@ -62,6 +64,7 @@ export function buildKey(
   for (const name of OPTIONAL) setField(row, name, fields[name]);
   if (origin.identityId !== undefined) row.identityId = origin.identityId;
   if (credits?.remaining === null || fields.creditsFrom === "none") row.creditsFrom = "none";
+  else if (fields.creditsFrom === "key") row.creditsFrom = "key";
   if (credits?.refill !== undefined) row.refill = { ...credits.refill };
   if (remaining === null) return { row };
   const { refill } = row;
@@ -74,17 +77,23 @@ export function buildKey(
   return { row, balance };
 }
 
-/** @throws KeystileError BAD_REQUEST: two fields say whose credits the key takes */
-export function requireOneSource({
-  credits,
-  creditsFrom,
-}: {
-  readonly credits?: unknown;
-  readonly creditsFrom?: unknown;
-}): void {
-  if (credits === undefined || creditsFrom === undefined) return;
-  const message = "cannot be combined with credits";
-  throw badRequest([{ location: "body.creditsFrom", message, fix: "give one of the two" }]);
+/**
+ * @param hasOwn whether the key has credits of its own, if the request does not say
+ * @throws KeystileError BAD_REQUEST: two fields contradict each other about whose credits the key takes
+ */
+export function requireOneSource(
+  { credits, creditsFrom }: Partial<Pick<V2KeysUpdateKeyRequestBody, "credits" | "creditsFrom">>,
+  hasOwn = false,
+): void {
+  if (creditsFrom === undefined) return;
+  const isOwn = creditsFrom === "key" || creditsFrom === "both";
+  const remaining = credits === null ? null : credits?.remaining;
+  if (isOwn && (remaining === undefined ? hasOwn : remaining !== null)) return;
+  if (!isOwn && credits === undefined) return;
+  const [message, fix] = isOwn
+    ? ["goes only with credits of the key's own", "give credits with it, with a number as remaining"]
+    : ["cannot be combined with credits", "give one of the two"];
+  throw badRequest([{ location: "body.creditsFrom", message, fix }]);
 }
 
 /** Limits with ids; a limit that existed under the same name keeps its id. */

@@ -60,12 +60,12 @@ export const updateKey = operation(
   body<V2KeysUpdateKeyRequestBody>()(changes(atom.anyExternalId)),
   async (context, request) => {
     const now = context.clock();
-    requireOneSource(request);
     await requireMeta(context, request.meta);
     const { keyId, roles, permissions, externalId } = request;
     const has = await requireKey(context, keyId);
-    const roleIds = roles && (await requireIds(context, ROLES, roles));
     // Here too, before names are created.
+    requireOneSource(request, has.hasCredits);
+    const roleIds = roles && (await requireIds(context, ROLES, roles));
     requireNoLaterEnd(has, request.expires);
     const externalIds = typeof externalId === "string" ? [externalId] : [];
     const { permissionIds: ids, identityIds } = await ensureNames(context, permissions ?? [], externalIds, now);
@@ -94,16 +94,21 @@ function requireNoLaterEnd({ rerolledTo, expires = Infinity }: KeyRow, wanted: n
   throw badRequest([{ location: "body.expires", message, fix: `use ${rerolledTo}, which replaced it` }]);
 }
 
-/** What a request says of whose credits a key takes: its own, its identity's or none. */
-function changeSource(
+/** What a request says of whose credits a key takes. */
+async function changeSource(
   context: Context,
   row: Mutable<KeyRow>,
-  { credits, creditsFrom }: Pick<V2KeysUpdateKeyRequestBody, "credits" | "creditsFrom">,
+  request: Pick<V2KeysUpdateKeyRequestBody, "credits" | "creditsFrom">,
   now: number,
-): MaybePromise<CreditChange | undefined> {
-  if (credits !== undefined) return changeBalance(context, row, credits ?? { remaining: null }, now);
-  if (creditsFrom === "none") return changeBalance(context, row, { remaining: null }, now);
-  return creditsFrom === undefined ? undefined : giveUpBalance(context, row, now);
+): Promise<CreditChange | undefined> {
+  const { credits, creditsFrom } = request;
+  requireOneSource(request, row.hasCredits);
+  if (creditsFrom === "identity") return giveUpBalance(context, row, now);
+  const patch = creditsFrom === "none" ? null : credits;
+  const change = patch === undefined ? undefined : await changeBalance(context, row, patch ?? { remaining: null }, now);
+  if (creditsFrom === "key" || creditsFrom === "both")
+    setField(row, "creditsFrom", creditsFrom === "key" ? creditsFrom : null);
+  return change;
 }
 
 /**
@@ -151,8 +156,7 @@ export function hide({ audit: { actor } }: Context, row: Mutable<KeyRow>, now: n
 }
 
 /**
- * {@link changeCredits} of the current balance. A balance that is named takes the place of the identity's; none, named
- * as null, is unlimited whatever the identity has.
+ * {@link changeCredits} of the current balance. One that is named as null is unlimited, whatever the identity has.
  */
 export function changeBalance(
   context: Context,
@@ -160,7 +164,8 @@ export function changeBalance(
   patch: CreditPatch,
   now: number,
 ): Promise<CreditChange | undefined> {
-  if (patch.remaining !== undefined) setField(row, "creditsFrom", patch.remaining === null ? "none" : null);
+  if (patch.remaining === null) row.creditsFrom = "none";
+  else if (patch.remaining !== undefined && row.creditsFrom === "none") setField(row, "creditsFrom", null);
   return changeBalanceOf(context, row, { keyId: row.id }, patch, now);
 }
 

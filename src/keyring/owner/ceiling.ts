@@ -21,12 +21,12 @@ export interface OwnerCeiling {
   readonly permissions?: readonly string[];
   /**
    * The most credits and the most refill of a new key, and what it gets unless the request asks for less: `remaining`
-   * 0…2^53 − 1, a refill of the same days and at most this amount. Each key then has a balance of its own. Absent: keys
-   * draw on the credits of the owner's identity, and are unlimited while it has none; no request may ask for a balance,
-   * which would go on beside credits that the owner gets later.
+   * 0…2^53 − 1, a refill of the same days and at most this amount. Each key then has a balance of its own, which caps
+   * what it takes of the credits of the owner's identity, if that has some. Absent: no request may ask for a balance;
+   * keys draw on the credits of the owner's identity, and are unlimited while it has none.
    */
   readonly credits?: { readonly remaining: number; readonly refill?: Refill };
-  /** True: keys draw on the credits of the owner's identity, which must have some, and have none of their own. */
+  /** True: no key is made while the owner's identity has no credits for it to draw on. */
   readonly identity?: true;
   /**
    * Limits of every new key, at most 50. A request may ask for fewer tokens or longer windows, and names no others,
@@ -90,8 +90,6 @@ export function createCeiling(given: OwnerCeiling): Ceiling {
   const own = checkOptions(given, CEILING, "options.ceiling");
   const { keys = DEFAULT_KEYS, identity = false, expiresIn } = own;
   const credits = own.credits && structuredClone(own.credits);
-  if (identity && credits !== undefined)
-    throw new TypeError("options.ceiling.credits cannot be combined with identity: a key draws on one balance");
   // Copied: the program may change its lists later.
   const permissions = createGrants([...(own.permissions ?? [])]);
   const ratelimits = (own.ratelimits ?? []).map((limit) => ({ ...limit }));

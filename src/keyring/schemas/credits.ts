@@ -1,4 +1,5 @@
 /** Credits in requests: a balance and its refill. Contract 2.3, 8. */
+import { CREDITS_SOURCES } from "../../lib/credits-source.js";
 import * as v from "valibot";
 import type { KeyCreditsData, Refill } from "../../contracts/types.js";
 import { isTimeZone } from "../../credits/time-zone.js";
@@ -66,8 +67,8 @@ export const refill = described(
 /** Of a new key. */
 export const credits = body<KeyCreditsData>()({ remaining: nullable(integer(0)), refill: optional(refill) });
 
-/** Whose credits a key takes: those of its identity, if that has some, or none, so that they are unlimited. */
-export const creditsFrom = v.picklist(["identity", "none"], 'must be "identity" or "none"');
+/** Whose credits a key takes. */
+export const creditsFrom = v.picklist(CREDITS_SOURCES, 'must be "key", "identity", "both" or "none"');
 
 /** What becomes of the keys that draw on the credits of an identity that is deleted. */
 export const drawingKeys = v.picklist(["disable"], 'must be "disable"');

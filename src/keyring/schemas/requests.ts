@@ -1,4 +1,5 @@
 /** Request bodies of the administrative operations. Types only: the operations have their schemas. Contract 2.3, 8. */
+import type { CreditsSource } from "../../lib/credits-source.js";
 import type { KeyRow } from "../../contracts/store.js";
 import type { JsonObject, KeyCreditsData, RatelimitRequest, Refill } from "../../contracts/types.js";
 import type { KeyState } from "../../lib/key-state.js";
@@ -63,10 +64,16 @@ export interface V2KeysCreateKeyRequestBody extends GivenKeyFields {
   readonly roles?: readonly string[];
   /** Granted directly, at most 1,000; wildcards allowed; created when they do not exist. */
   readonly permissions?: readonly string[];
-  /** Of its own; `remaining` null: unlimited. Absent: it draws on the credits of its identity, if that has some. */
+  /**
+   * Of its own, which cap what it takes of the credits of its identity, if that has some; `remaining` null: unlimited.
+   * Absent: it draws on those of its identity alone.
+   */
   readonly credits?: KeyCreditsData;
-  /** Without `credits`: `identity`, as if left out; `none`: unlimited, whatever its identity has. */
-  readonly creditsFrom?: "identity" | "none";
+  /**
+   * With `credits`: `both`, as if left out; `key`: its own alone. Without: `identity`, as if left out; `none`:
+   * unlimited, whatever its identity has.
+   */
+  readonly creditsFrom?: CreditsSource;
   /** At most 50, names unique. */
   readonly ratelimits?: readonly RatelimitRequest[];
   /** Only false: plaintext keys are never kept. */
@@ -145,8 +152,11 @@ export interface V2KeysUpdateKeyRequestBody extends ChangedKeyFields {
   readonly externalId?: string | null;
   /** Of its own; null: unlimited, without refill, whatever its identity has. */
   readonly credits?: UpdateKeyCreditsData | null;
-  /** Without `credits`: `identity` gives up its own and draws on those of its identity; `none` is `credits: null`. */
-  readonly creditsFrom?: "identity" | "none";
+  /**
+   * Of a key with credits of its own: `key`, they alone; `both`, those of its identity too, if that has some. Without
+   * `credits`: `identity` gives up its own and draws on those of its identity; `none` is `credits: null`.
+   */
+  readonly creditsFrom?: CreditsSource;
   /** At most 50, names unique. A limit whose name stays keeps its id and the tokens already used. */
   readonly ratelimits?: readonly RatelimitRequest[];
   /** Names of roles that exist, at most 100. */

@@ -130,9 +130,9 @@ export interface KeyResponseData extends ShownKeyFields {
   readonly roles?: readonly string[];
   /** Its own. Absent: it has none, and no refill. */
   readonly credits?: KeyCredits;
-  /** Whose credits it takes: its own, those of its identity, or nobody's, so that they are unlimited. */
+  /** Whose credits it takes: its own, those of its identity, both, or nobody's, so that they are unlimited. */
   readonly creditsFrom: CreditsSource;
-  /** Those of its identity, if it takes its credits from there. */
+  /** Those of its identity, if it takes credits from there. */
   readonly ownerCredits?: KeyCredits;
   /** The entity that it belongs to, with the limits that it shares. */
   readonly identity?: Identity;
@@ -146,7 +146,7 @@ export interface IdentityData extends Identity {
   readonly enabled?: false;
   /** Unix time, milliseconds, the last at which its keys are valid; absent: never expires. */
   readonly expires?: number;
-  /** What its keys draw on that have no credits of their own. Absent: it has none. */
+  /** What its keys draw on, those with credits of their own too. Absent: it has none. */
   readonly credits?: KeyCredits;
 }
 

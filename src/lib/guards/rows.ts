@@ -184,6 +184,7 @@ export const keyRecord = object<KeyRecord>({
 export const spend = object<Spend>({
   ok: flag,
   remaining: orNull(count),
+  least: optional(integer(0, 1)),
   forfeited: optional(count),
   stale: optional(trueOnly),
   refused: optional(oneOf("full", "open")),
@@ -362,7 +363,7 @@ export const rows: { readonly [T in Table]: Reader<Rows[T]> } = {
     digest: optional(name),
     foreignDigest: optional(name),
     identityId: optional(name),
-    creditsFrom: optional(oneOf("none")),
+    creditsFrom: optional(oneOf("none", "key")),
     hasGrants: optional(trueOnly),
     permissions: names,
     roles: names,

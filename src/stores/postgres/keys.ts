@@ -5,7 +5,7 @@ import { ownProperty } from "../../lib/check-options.js";
 import { encodeKey } from "../codec/encoded-keys.js";
 import { idsByDigests } from "../codec/ids-by-digests.js";
 import { decodeFullKey, decodeIdentity, type FullKeyRaw } from "../codec/key-codec.js";
-import { type Granted, ownerWithGrants, toRecordWith } from "../key-record.js";
+import { type Granted, ownersWithGrants, toRecordWith } from "../key-record.js";
 import type { Session, Statement } from "./client.js";
 import { decodeEntity } from "../codec/entity-codec.js";
 import { ENTITY_COLUMNS, toEntityRaw } from "./entities.js";
@@ -104,7 +104,7 @@ export function createKeys(session: Session, references: References, schema: str
       const api = apiOf(text, loaded);
       return { text, api, row: toRow(text, loaded), identity: decodeIdentity(text, api) };
     });
-    const granted = await grantsOf(rows.flatMap(({ row, identity }) => ownerWithGrants(row, identity) ?? []));
+    const granted = await grantsOf(rows.flatMap(({ row, identity }) => ownersWithGrants(row, identity)));
     return rows.map(({ text, api, row, identity }) => {
       const related = {
         api,

@@ -13,7 +13,7 @@ import { fieldOf } from "./texts.js";
 import { walletFunctions } from "./wallets-sql.js";
 
 /** What stands in place of what. */
-type Change = readonly [before: string, after: string];
+export type Change = readonly [before: string, after: string];
 
 /** The part of {@link creditFunctions} that says how many refills are due at once. */
 const due = (s: string, numbered: string): string => `
@@ -187,6 +187,11 @@ const OF_OUTCOMES: Readonly<Record<string, readonly Change[]>> = {
   ],
 };
 
+/** A function out of a text that makes several, with what stands in place of what. */
+export function changed(text: string, s: string, name: string, pairs: readonly Change[]): string {
+  return pairs.reduce((made, [from, to]) => made.replace(from, () => to), functionOf(text, s, name));
+}
+
 /** One of the functions as this step makes it. */
 export function changedFunction(s: string, only: string): string {
   return functions(s, true, only);
@@ -204,10 +209,7 @@ function functions(s: string, isChanged: boolean, only?: string): string {
     .flatMap(([text, changes]) =>
       Object.entries(changes)
         .filter(([name]) => name === (only ?? name))
-        .map(([name, pairs]) => {
-          const before = functionOf(text, s, name);
-          return isChanged ? pairs.reduce((made, [from, to]) => made.replace(from, () => to), before) : before;
-        }),
+        .map(([name, pairs]) => changed(text, s, name, isChanged ? pairs : [])),
     )
     .join("\n");
 }

@@ -11,6 +11,7 @@ import { SHARES } from "./shares-sql.js";
 import { fieldOf } from "./texts.js";
 import { AUDIT_CREDITS } from "./audit-step.js";
 import { GRANT_DAYS } from "./grant-days-step.js";
+import { CAPS } from "./caps-step.js";
 import { GRANTS } from "./grants-step.js";
 import { WALLETS } from "./wallets-sql.js";
 
@@ -268,6 +269,7 @@ export const STEPS: readonly (((s: string) => string) | Step)[] = [
     refuses: {},
   },
   GRANT_DAYS,
+  CAPS,
 ];
 
 /** What {@link setUpScript} makes. A store works with this version alone. */

@@ -86,8 +86,8 @@ function searching(schema: string, order: Order, deleted: string, ofIdentity: bo
           AND ($11::text IS NULL OR coalesce(k.expires, 'infinity'::timestamptz) >= ${timeOf("$11", "infinity")})
           AND ($12::text IS NULL OR k.last_used_at >= $12::text::bigint)
           AND ($13::text IS NULL OR EXISTS (
-            SELECT FROM ${schema}.accounts a LEFT JOIN ${schema}.accounts o ON o.number = i.account
-            WHERE a.number = CASE WHEN k.draws AND NOT o.unlimited THEN o.number ELSE coalesce(k.account, k.number) END
+            -- Which of the two it draws on is looked at next.
+            SELECT FROM ${schema}.accounts a WHERE a.number IN (coalesce(k.account, k.number), i.account)
               AND NOT a.unlimited AND a.remaining < $13::text::bigint))
         ORDER BY s.place LIMIT $7::text::bigint
       ),

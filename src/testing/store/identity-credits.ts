@@ -49,13 +49,14 @@ const read = async (store: Store, period = 0, now = 0) =>
   (await store.readBalances([{ identityId: ID, period }], now))[0];
 
 export function identityCreditsClauses(clause: Clause): void {
-  clause("clause 26: a key draws on its own balance, else on its identity's, else on none", async (withApi) => {
+  clause("clause 26: a key draws on its own balance and on its identity's, as it says, or on none", async (withApi) => {
     const store = await withApi();
     const refill = { interval: "daily", amount: 7 } as const;
     await give(store, 10, 1, { refill: { amount: 7, period: 32_000_000_005 } });
     await write(store, { period: 32_000_000_005 }, { refill });
-    await insert(store, ofIdentity(1, { hasCredits: true }), balance(4));
+    await insert(store, ofIdentity(1, { hasCredits: true, creditsFrom: "key" }), balance(4));
     await insert(store, ofIdentity(2));
+    await insert(store, ofIdentity(5, { hasCredits: true }), balance(6));
     await insert(store, ofIdentity(3, { creditsFrom: "none" }));
     await insert(store, keyRow(4));
     const [own, drawing, unlimited, alone] = (await store.findKeys([1, 2, 3, 4].map((n) => `digest-${n}`))).map(
@@ -66,6 +67,17 @@ export function identityCreditsClauses(clause: Clause): void {
       expect([account, creditsFrom, refill]).toEqual([undefined, undefined, undefined]);
     expect(drawing).toMatchObject({ hasCredits: true, creditsFrom: "identity", refill, generation: 1 });
     expect(drawing!.account!.id).toBe(keyRow(2).id);
+    if (store.powers.wallets) {
+      const both = (await store.findKey("digest-5"))!;
+      expect(both).toMatchObject({
+        hasCredits: true,
+        generation: 0,
+        wallets: [{ owner: "key" }, { owner: "identity" }],
+      });
+      const [mine, theirs] = both.wallets!.map(({ accounts }) => accounts);
+      expect([mine!.map(({ ref }) => ref), theirs!.map(({ refill }) => refill)]).toEqual([[both.ref], [refill]]);
+      expect(theirs![0]!.ref).toBe(drawing!.account!.ref);
+    }
     expect([unlimited!.hasCredits, alone!.hasCredits]).toEqual([false, false]);
     expect(await spend(store, 1, 3)).toEqual({ ok: true, remaining: 1 });
     expect(await spend(store, 2, 3, 32_000_000_005)).toEqual({ ok: true, remaining: 7 });
@@ -179,7 +191,7 @@ export function identityCreditsClauses(clause: Clause): void {
       };
       await give(store, 5);
       const others = [
-        [ofIdentity(2, { hasCredits: true }), balance(1)],
+        [ofIdentity(2, { hasCredits: true, creditsFrom: "key" }), balance(1)],
         [ofIdentity(3, { creditsFrom: "none" })],
         [ofIdentity(4, { enabled: false })],
         [ofIdentity(5)],
@@ -194,6 +206,11 @@ export function identityCreditsClauses(clause: Clause): void {
       expect(await remove()).toBe("conflict");
       expect(await spend(store, 1, 2)).toEqual({ ok: true, remaining: 3 });
       await changeKey(store, 1, { enabled: false });
+      if (store.powers.wallets) {
+        await insert(store, ofIdentity(8, { hasCredits: true }), balance(1));
+        expect(await remove(), "a key with credits of its own draws on them too").toBe("conflict");
+        await changeKey(store, 8, { deleted: true });
+      }
       expect(await remove()).toBe("written");
       expect(await store.spendCredits(ref, 1, 0, 0)).toBeUndefined();
       expect(await read(store)).toBeUndefined();

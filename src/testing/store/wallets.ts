@@ -88,9 +88,9 @@ export function walletsClauses(all: Clause): void {
   clause("clause 31: each wallet pays the whole cost, or none pays anything", async (open) => {
     const { at, spend, left, totals } = await withAccounts(await open(), 4, 100, 3);
     const wallets = [[at(1)], [at(3), at(2)]];
-    expect(await spend(wallets, 4)).toEqual({ ok: true, remaining: 0 });
+    expect(await spend(wallets, 4)).toEqual({ ok: true, remaining: 0, least: 0 });
     expect(await left()).toEqual([0, 99, 0]);
-    expect(await spend(wallets, 1)).toEqual({ ok: false, remaining: 0 });
+    expect(await spend(wallets, 1)).toEqual({ ok: false, remaining: 0, least: 0 });
     expect(await left()).toEqual([0, 99, 0]);
     for (const [n, spent] of [1, 2, 3].map((n) => [n, [4, 1, 3][n - 1]!] as const)) {
       const of = await totals(n);
@@ -138,8 +138,8 @@ export function walletsClauses(all: Clause): void {
       const store = await open();
       const { at, spend, set, left } = await withAccounts(store, 5, 10, 3);
       await set(1, null);
-      expect(await spend([[at(1), at(3)], [at(2)]], 4)).toEqual({ ok: true, remaining: 6 });
-      expect(await spend([[at(1)], [at(3)]], 4)).toEqual({ ok: false, remaining: 3 });
+      expect(await spend([[at(1), at(3)], [at(2)]], 4)).toEqual({ ok: true, remaining: 6, least: 1 });
+      expect(await spend([[at(1)], [at(3)]], 4)).toEqual({ ok: false, remaining: 3, least: 1 });
       expect(await spend([[at(1)]], 4)).toEqual({ ok: true, remaining: null });
       expect(await left()).toEqual([null, 6, 3]);
       const { version } = (await readRow(store, "keys", keyRow(3).id))!;
@@ -162,13 +162,13 @@ export function walletsClauses(all: Clause): void {
   clause("clause 31: a reservation has a part in each account, and returns what was taken last first", async (open) => {
     const { at, reserve, settle, spend, left } = await withAccounts(await open(), 5, 10, 12);
     const wallets = [[at(1), at(2)], [at(3)]];
-    expect(await reserve(wallets, "a", 12)).toEqual({ ok: true, remaining: 0 });
+    expect(await reserve(wallets, "a", 12)).toEqual({ ok: true, remaining: 0, least: 1 });
     expect(await left()).toEqual([
       [0, 5],
       [3, 7],
       [0, 12],
     ]);
-    expect(await reserve(wallets, "b", 1)).toEqual({ ok: false, remaining: 0 });
+    expect(await reserve(wallets, "b", 1)).toEqual({ ok: false, remaining: 0, least: 1 });
     expect(await settle(wallets, "a", 13)).toEqual({ settled: false, reason: "exceeds" });
     expect(await left()).toEqual([
       [0, 5],
@@ -180,7 +180,7 @@ export function walletsClauses(all: Clause): void {
     for (const spent of [0, 7])
       expect(await settle(wallets, "a", spent)).toEqual({ settled: false, reason: "settled" });
     expect(await settle(wallets, "never", 0)).toEqual({ settled: false, reason: "unknown" });
-    expect(await spend(wallets, 0)).toEqual({ ok: true, remaining: 5 });
+    expect(await spend(wallets, 0)).toEqual({ ok: true, remaining: 5, least: 1 });
   });
 
   clause("clause 31: a reservation under an id that is open in any of the accounts is refused", async (open) => {
@@ -226,14 +226,14 @@ export function walletsClauses(all: Clause): void {
       const record = { workspaceId: "ws_1", id, body, until: 10 };
       return step(wallets, { cost, now, once: { record, bounds: { maxRecords: most, maxPerWorkspace: most } } });
     };
-    expect(await once("a", 9)).toEqual({ outcome: "done", spend: { ok: false, remaining: 8 } });
-    expect(await once("a", 7)).toEqual({ outcome: "done", spend: { ok: true, remaining: 1 } });
-    expect(await once("a", 7)).toEqual({ outcome: "repeated", spend: { ok: true, remaining: 1 } });
+    expect(await once("a", 9)).toEqual({ outcome: "done", spend: { ok: false, remaining: 8, least: 1 } });
+    expect(await once("a", 7)).toEqual({ outcome: "done", spend: { ok: true, remaining: 1, least: 1 } });
+    expect(await once("a", 7)).toEqual({ outcome: "repeated", spend: { ok: true, remaining: 1, least: 1 } });
     expect(await once("a", 7, { body: "other" })).toEqual({ outcome: "mismatch" });
-    expect(await once("b", 0)).toEqual({ outcome: "done", spend: { ok: true, remaining: 1 } });
+    expect(await once("b", 0)).toEqual({ outcome: "done", spend: { ok: true, remaining: 1, least: 1 } });
     expect(await once("c", 1)).toEqual({ outcome: "full" });
     expect(await left()).toEqual([0, 8, 1]);
-    expect(await once("c", 1, { now: 10 })).toEqual({ outcome: "done", spend: { ok: true, remaining: 0 } });
+    expect(await once("c", 1, { now: 10 })).toEqual({ outcome: "done", spend: { ok: true, remaining: 0, least: 1 } });
     expect(await left()).toEqual([0, 7, 0]);
     expect(await store.findOnce("c", 9)).toBe("body");
   });
@@ -335,7 +335,10 @@ export function grantsClauses(all: Clause): void {
       const { wallets, creditsFrom } = (await store.findKey("digest-2"))!;
       expect([creditsFrom, wallets!.map(({ owner, accounts }) => [owner, accounts.length])]).toEqual([
         undefined,
-        [["key", 2]],
+        [
+          ["key", 2],
+          ["identity", 1],
+        ],
       ]);
       expect(wallets![0]!.accounts.find(({ grantId }) => grantId !== undefined)?.refill).toEqual(own.refill);
       for (const n of [1, 3]) expect((await store.findKey(`digest-${n}`))!.wallets).toBe(undefined);

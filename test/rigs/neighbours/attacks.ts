@@ -239,7 +239,7 @@ const wide = {
   depth: 1,
   isReading: true,
   isHolding: true,
-  roles: 100,
+  roles: 60,
   requestsOf: wildcards,
 } as const satisfies Attack;
 const update = { connections: 16, rounds: 1, depth: 1, isReading: true, isComplete: true } as const;

@@ -63,7 +63,7 @@ function withRollover(had: string): string {
       min(${MAX_BALANCE}, min(${had} + a.amount * (${DUE} - 1), a.rollover) + a.amount))`;
 }
 /** The account that a key `k` of an identity `i` draws on. */
-export const ACCOUNT = `iif(json_extract(i.body, '$.hasCredits') AND json_extract(k.body, '$.limited') IS NULL
+const ACCOUNT = `iif(json_extract(i.body, '$.hasCredits') AND json_extract(k.body, '$.limited') IS NULL
     AND coalesce(json_extract(k.body, '$.creditsFrom'), '') <> 'none', -i.number, coalesce(k.account, k.number))`;
 
 /** @param more columns after those that it had at first */

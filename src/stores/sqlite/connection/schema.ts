@@ -157,6 +157,17 @@ const REFILLS: Step = {
   },
 };
 
+/** Keys with credits of their own that draw on those of their identity too, which earlier versions would not take. */
+const CAPS: Step = {
+  up: "",
+  down: "",
+  refuses: {
+    "keys whose own credits cap those of their identity": `SELECT count(*) AS n FROM keystile_keys k
+      JOIN keystile_identities i ON i.number = k.identity AND json_extract(i.body, '$.hasCredits')
+      WHERE json_extract(k.body, '$.limited') IS NOT NULL AND json_extract(k.body, '$.creditsFrom') IS NULL`,
+  },
+};
+
 /** What upgrades a file, each by one version, from the first on. Texts alone have no way back: before 0.1.0. */
 export const STEPS: readonly (string | Step)[] = [
   CREATE_RESERVATIONS,
@@ -172,6 +183,7 @@ export const STEPS: readonly (string | Step)[] = [
   REFILLS,
   AUDIT_CREDITS,
   SHOW_OWNER_STATES,
+  CAPS,
 ];
 
 /** The schema version that this code reads and writes. */

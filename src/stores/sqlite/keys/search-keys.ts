@@ -8,7 +8,6 @@ import type { KeyCount, KeyCounts, KeyHints, KeyPosition, KeySearch, KeySlice } 
 import type { FullKeyRaw } from "../../codec/key-codec.js";
 import { plainPartOf } from "../../codec/search-part.js";
 import { type Handle, type Select, select, type SqliteValue } from "../connection/handle.js";
-import { ACCOUNT } from "../connection/overview.js";
 import { FULL, type KeyReader } from "./find-keys.js";
 
 const EXPIRES = "json_extract(k.body, '$.expires')";
@@ -91,7 +90,9 @@ const HINTS: {
   expiresFrom: (time) => [`coalesce(${EXPIRES}, 9e99) >= ?`, time],
   usedFrom: (time) => ["(SELECT last_used FROM keystile_key_uses WHERE key_number = k.number) >= ?", time],
   creditsBelow: (credits) => [
-    `(SELECT unlimited = 0 AND remaining < ? FROM keystile_accounts WHERE number = ${ACCOUNT})`,
+    // Of its own account or of its identity's: which of them it draws on is looked at next.
+    `EXISTS (SELECT 1 FROM keystile_accounts WHERE number IN (coalesce(k.account, k.number), -i.number)
+      AND unlimited = 0 AND remaining < ?)`,
     credits,
   ],
 };

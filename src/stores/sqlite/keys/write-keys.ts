@@ -104,7 +104,7 @@ export function createKeyWriter(handle: Handle, references: ReferenceCache, acco
     `SELECT k.id FROM keystile_identities i
      JOIN keystile_key_lookup p ON p.hash = -i.number JOIN keystile_keys k ON k.number = p.key_number AND k.identity = i.number
      WHERE i.number = ? AND json_extract(i.body, '$.hasCredits') AND json_extract(k.body, '$.disabled') IS NULL
-       AND json_extract(k.body, '$.limited') IS NULL AND coalesce(json_extract(k.body, '$.creditsFrom'), '') <> 'none'
+       AND json_extract(k.body, '$.creditsFrom') IS NULL
        AND k.api NOT IN (SELECT number FROM keystile_apis WHERE json_extract(body, '$.deleted')) LIMIT 1`,
   );
 
