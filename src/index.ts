@@ -75,8 +75,9 @@ export {
 } from "./verify/parse-permission-query.js";
 export type { Reservation, ReservationResult, ReservationSettlement, ReserveContext } from "./verify/reserve.js";
 export { retryAfter } from "./verify/result-retry-after.js";
+export type { SpendOptions, SpendOwner, SpendRequest, SpendResult } from "./verify/spend-by-id.js";
 export { createVerifier, type PreparedVerification, type Verifier, type VerifierCounters } from "./verify/verifier.js";
 export type { CreditsOptions, VerifierOptions } from "./verify/verifier-options.js";
 export type { VerifyContext } from "./verify/call.js";
-export type { ExplainedCheck, ExplainedLimit } from "./verify/explained-check.js";
+export type { ExplainedAccount, ExplainedCheck, ExplainedLimit } from "./verify/explained-check.js";
 export { type HeadersLike, verifyHeaders, type VerifyHeadersOptions } from "./verify/verify-headers.js";

@@ -155,12 +155,13 @@ export function createAnalytics(given: Store, options: AnalyticsReaderOptions = 
       const changed = [...(identity === undefined ? [] : [identity.id]), ...ids].slice(0, MAX_NAMED);
       const changes =
         store.powers.audit === true ? await readChanges(store, { workspaceId, ids: changed, from, to }) : [];
-      const keys = await rowsOf(store, "keys", [...named, ...changes.flatMap((entry) => entry.ids)]);
       const grants = await rowsOf(
         store,
         "grants",
         days.flatMap((day) => day.grantId ?? []),
       );
+      const granted = [...grants.values()].flatMap(({ accountId }) => accountId ?? []);
+      const keys = await rowsOf(store, "keys", [...named, ...granted, ...changes.flatMap((entry) => entry.ids)]);
       return toStatement(month, of, { days, counts, changes, keys, grants, identity, now: clock() });
     },
     async forecast(keyId) {

@@ -7,7 +7,6 @@ import { badRequest, type ValidationProblem } from "../contracts/errors.js";
 import { type CreditDay, LEVELS, type OutcomeRow, OUTCOMES } from "../contracts/outcomes.js";
 import type { CreditTotals, GrantRow, IdentityRow, KeyRow } from "../contracts/store.js";
 import type { VerificationCode } from "../contracts/types.js";
-import { creditsSource } from "../lib/credits-source.js";
 
 /** Whose statement: all accounts that an owner's keys or identity had, or those that one key drew on. */
 export type StatementOf =
@@ -150,7 +149,7 @@ const SUM_NAMES = Object.keys(NOTHING) as (keyof StatementSums)[];
 
 /** @param externalId whose part of the accounts; undefined: all of them, until they are nobody's */
 export function toStatement(month: string, { externalId }: StatementOf, sources: StatementSources): Statement {
-  const { counts, keys, identity, changes } = sources;
+  const { counts, changes } = sources;
   const sums: Mutable<StatementSums> = { ...NOTHING };
   const lines: StatementLine[] = [];
   const spentOn = new Map<number, number>();
@@ -158,9 +157,8 @@ export function toStatement(month: string, { externalId }: StatementOf, sources:
   let unexplained = 0;
   let countedFrom = Infinity;
   for (const rows of byAccount(sources.days)) {
-    const key = keys.get(rows[0].keyId ?? "");
     const one = ofAccount(month, externalId, rows, sources);
-    const isCap = externalId !== undefined && key !== undefined && isCapped(key, identity);
+    const isCap = externalId !== undefined && isCapOf(rows[0], sources);
     accounts.push(isCap ? { ...one.account, isCap } : one.account);
     if (isCap) continue;
     for (const name of SUM_NAMES) sums[name] += one.account[name];
@@ -200,9 +198,14 @@ function byAccount(days: readonly CreditDay[]): Rows[] {
   return [...groups.values()];
 }
 
-/** Whether a call of the key takes from both: its own credits, and its owner's. */
-function isCapped(key: KeyRow, identity: IdentityRow | undefined): boolean {
-  return (creditsSource(key, identity) as string) === "both";
+/**
+ * Whether an account is of a key, or a grant beside it, whose calls take from the owner's credits too. Of a key that is
+ * gone it is taken to be: that they did not is the exception.
+ */
+function isCapOf({ keyId, identityId, grantId }: CreditDay, { keys, grants, identity }: StatementSources): boolean {
+  const grant = grants.get(grantId ?? "");
+  if (identity?.hasCredits !== true || identityId !== undefined || grant?.identityId !== undefined) return false;
+  return keys.get(grant?.accountId ?? keyId ?? "")?.creditsFrom === undefined;
 }
 
 /** What one account adds to a statement. Each row's difference to the one before it is of the row's day and owner. */

@@ -128,7 +128,8 @@
  * 32. A grant has an account, which ends with its row. All that clauses 5 to 7, 13, 14, 23, 27 and 31 say of a balance
  *     holds of it; read at its `expires` or later, what is left has expired. A key that draws on an owner with
  *     `hasGrants` (the identity, or the keys of an account) has `wallets` in its record, if any grant of that owner has
- *     no `endedAt`: that owner's has the main account and these. keystile writes a grant together with its owner, of
+ *     no `endedAt`: that owner's has the main account and these. `findWallet` finds that of an identity, the main account
+ *     first, also where that is all that there is. keystile writes a grant together with its owner, of
  *     which clause 15 notifies, and removes the grants of an owner with it. Power `wallets`.
  * 33. At each boundary of a balance with a `rollover` what is above it expires, before the refill is added: after k
  *     boundaries at once `min(remaining + (k − 1) × amount, rollover) + amount` is left. What a lease or a reservation
@@ -215,6 +216,10 @@ export interface OwnedWallet {
   /** In any order. */
   readonly accounts: readonly DrawnAccount[];
 }
+/** The wallet of an identity, and {@link KeyRecord.generation} of its main account. */
+export interface IdentityWallet extends OwnedWallet {
+  readonly generation: number;
+}
 /** An account of a wallet, with what its place in the draw-down order depends on. */
 export interface DrawnAccount {
   readonly ref: KeyRef;
@@ -226,7 +231,7 @@ export interface DrawnAccount {
   readonly createdAt: number;
   /** Unix time, milliseconds, from which on nothing can be taken from it. Absent: never. */
   readonly expires?: number;
-  readonly refill?: Refill;
+  readonly refill?: NumberedRefill;
 }
 /** A refill as `periodOf` needs it. */
 export type NumberedRefill = Refill & {
@@ -1049,6 +1054,8 @@ export interface Store {
   /** Says what became of one that was taken (clause 30). Power `alerts`. */
   settleAlert?(settlement: AlertSettlement): MaybePromise<void>;
 
+  /** The wallet of an identity (clause 32); `undefined`: it is not there, or has no credits. Power `wallets`. */
+  findWallet?(identityId: string): MaybePromise<IdentityWallet | undefined>;
   /**
    * Takes `cost` credits from each of the wallets (clause 31).
    * @returns as `spendOnce`; without `once` always `done`

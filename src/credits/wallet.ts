@@ -38,11 +38,16 @@ export const DEFAULT_PRIORITY = 100;
 const MAX_WALLETS = 2;
 const MAX_ACCOUNTS = 17;
 
+/** What the place of an account in the draw-down order depends on. */
+export interface Ranked extends Omit<DrawnAccount, "ref" | "refill"> {
+  readonly refill?: DrawnAccount["refill"] | undefined;
+}
+
 /**
  * The accounts of a wallet in the order in which they are drawn down at `now`: by priority, then what expires soonest,
  * what never expires last, then the main account, then the older grant.
  */
-export function inDrawOrder<A extends Omit<DrawnAccount, "ref">>(accounts: readonly A[], now: number): readonly A[] {
+export function inDrawOrder<A extends Ranked>(accounts: readonly A[], now: number): readonly A[] {
   if (accounts.length < 2) return accounts;
   const ordered = accounts.map((account) => ({ account, end: endOf(account, now) }));
   ordered.sort(
@@ -57,7 +62,7 @@ export function inDrawOrder<A extends Omit<DrawnAccount, "ref">>(accounts: reado
 }
 
 /** When credits of an account expire: those with a rollover at the next boundary. */
-function endOf({ expires = Infinity, refill }: Omit<DrawnAccount, "ref">, now: number): number {
+function endOf({ expires = Infinity, refill }: Ranked, now: number): number {
   return refill?.rollover === undefined ? expires : Math.min(expires, nextBoundary(refill, now));
 }
 

@@ -12,6 +12,7 @@ import * as apis from "./apis.js";
 import { type Audited, type AuditOptions, PROGRAM_AUDIT_OPTIONS, programAudit } from "./audit.js";
 import { type Audit, createContext } from "./context.js";
 import { changePlan } from "./change-plan.js";
+import { getBalance } from "./balance.js";
 import { grantCredits, listGrants } from "./credit-grants.js";
 import * as identities from "./identities.js";
 import { updateIdentityCredits } from "./identity-credits.js";
@@ -267,6 +268,11 @@ export interface Keyring<Meta = JsonObject> {
    */
   changePlan(body: R.ChangePlanRequestBody, options?: AdjustmentOptions): Promise<A.ChangedCredits>;
   /**
+   * What an identity or a key could spend now, account by account: its plan, and its open grants.
+   * @throws KeystileError NOT_FOUND
+   */
+  getBalance(body: R.GetBalanceRequestBody): Promise<A.BalanceData>;
+  /**
    * The open grants of an identity or a key, and on demand those that have ended.
    * @throws KeystileError NOT_FOUND · STORE_POWER_MISSING
    */
@@ -411,6 +417,7 @@ function methodsOf(context: RootKeyContext): Keyring {
     updateIdentityCredits: adjustmentMethod(context, updateIdentityCredits),
     grantCredits: adjustmentMethod(context, grantCredits),
     changePlan: adjustmentMethod(context, changePlan),
+    getBalance: method(getBalance),
     listGrants: method(listGrants),
     deleteIdentity: method(identities.deleteIdentity),
     createMigration: method(createMigration),

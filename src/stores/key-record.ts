@@ -6,6 +6,7 @@ import type {
   DrawnAccount,
   GrantRow,
   IdentityRow,
+  IdentityWallet,
   KeyRecord,
   KeyRef,
   KeyRow,
@@ -99,8 +100,7 @@ export function toRecordWith(
   const grantsTo = (one: KeyRow | IdentityRow, id: string) =>
     ownProperty(one, "hasGrants") === true ? (creditGrants?.(id) ?? []) : [];
   const held: Held[] = [];
-  if (row.hasCredits)
-    held.push({ owner: "key", ref: accountRef, row, granted: grantsTo(row, accountId ?? row.id) });
+  if (row.hasCredits) held.push({ owner: "key", ref: accountRef, row, granted: grantsTo(row, accountId ?? row.id) });
   if (owner !== undefined)
     held.push({ owner: "identity", ref: identityRef as KeyRef, row: owner, granted: grantsTo(owner, owner.id) });
   const { ref: mainRef, row: credits }: Pick<Held, "ref" | "row"> = held[0] ?? { ref: accountRef, row };
@@ -139,6 +139,18 @@ export function toRecordWith(
 interface Held extends Pick<OwnedWallet, "owner">, Pick<DrawnAccount, "ref"> {
   readonly row: Partial<CreditRow>;
   readonly granted: readonly Granted[];
+}
+
+/** What a store finds of an identity, if that has credits. @param granted its open grants */
+export function identityWallet(
+  row: IdentityRow,
+  ref: KeyRef,
+  granted: (ownerId: string) => readonly Granted[],
+): IdentityWallet | undefined {
+  if (ownProperty(row, "hasCredits") !== true) return undefined;
+  const found = ownProperty(row, "hasGrants") === true ? granted(row.id) : [];
+  const wallet = walletOf({ owner: "identity", ref, row, granted: found });
+  return { ...wallet, generation: ownProperty(row, "generation") ?? 0 };
 }
 
 function walletOf({ owner, ref, row, granted }: Held): OwnedWallet {

@@ -59,7 +59,7 @@ import {
 import { trust } from "../lib/guards/trusted.js";
 import { createEndings, endedAs, type Endings } from "./endings.js";
 import { findEach } from "./find-each.js";
-import { toRecord } from "./key-record.js";
+import { type Granted, identityWallet, toRecord } from "./key-record.js";
 import { createListeners } from "./listeners.js";
 import { createMemoryOnce } from "./memory-once.js";
 import { countKeys, searchKeys } from "./memory-search.js";
@@ -234,6 +234,10 @@ export function memoryStore(): Store {
       const settled = onAccount(state, ref, (account, leases) => settle(account, leases, request, ended));
       return settled ?? ended;
     },
+    findWallet(id) {
+      const row = rows.identities.get(id);
+      return row && identityWallet(row, state.identityRefs.get(id) as number, (owner) => grantsTo(state, owner));
+    },
     spendWallets(wallets, request) {
       assertWalletSpend(wallets, request);
       const { now, once } = request;
@@ -335,8 +339,9 @@ function keyIdsOf({ sorted }: State, { workspaceId }: { readonly workspaceId: st
   return sorted.get(`keys ${workspaceId}`) ?? NO_IDS;
 }
 
-function recordOf({ rows, identityRefs, openGrants }: State, row: KeyRow | undefined): KeyRecord | undefined {
+function recordOf(state: State, row: KeyRow | undefined): KeyRecord | undefined {
   if (row === undefined) return undefined;
+  const { rows, identityRefs } = state;
   return toRecord(
     row.id,
     row,
@@ -347,12 +352,15 @@ function recordOf({ rows, identityRefs, openGrants }: State, row: KeyRow | undef
       identityRef: identityRefs.get(row.identityId ?? ""),
       role: (id) => rows.roles.get(id),
       permission: (id) => rows.permissions.get(id)?.slug,
-      // The ref of a grant's account is its id.
-      creditGrants: (ownerId) =>
-        [...(openGrants.get(ownerId) ?? [])].map((ref) => ({ ref, row: rows.grants.get(ref) as GrantRow })),
+      creditGrants: (ownerId) => grantsTo(state, ownerId),
     },
     accountOf(row),
   );
+}
+
+/** The open grants of an owner; the ref of a grant's account is its id. */
+function grantsTo({ openGrants, rows }: State, ownerId: string): Granted[] {
+  return [...(openGrants.get(ownerId) ?? [])].map((ref) => ({ ref, row: rows.grants.get(ref) as GrantRow }));
 }
 
 function accountOf({ id, accountId }: KeyRow): string {

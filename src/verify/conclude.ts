@@ -81,7 +81,7 @@ function responseOf(call: Verification, key: CachedKey, code: VerificationCode):
 /** The event of a verification whose key was found. */
 function eventOf(
   { key, tags, now, began, limits = NO_LIMITS, spend }: Verification,
-  { keyId, policy, rare }: CachedKey,
+  { keyId, policy, rare, wallets }: CachedKey,
   outcome: Pick<OutcomeEvent, "code" | "spent" | "reserved">,
 ): OutcomeEvent {
   const remaining = spend?.remaining ?? undefined;
@@ -94,6 +94,7 @@ function eventOf(
     ...(rare.identity !== undefined && { identityId: rare.identity.id, externalId: rare.identity.externalId }),
     ...outcome,
     ...(remaining !== undefined && { remaining }),
+    ...(spend?.least !== undefined && { decidedBy: wallets?.[spend.least]?.owner }),
     duration: performance.now() - began,
     degraded: limits.degraded,
     ...(limits.displaced !== undefined && { displacedBuckets: limits.displaced }),

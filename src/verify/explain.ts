@@ -6,9 +6,13 @@
  */
 import type { LimitCheck, LimitVerdict } from "../contracts/limiter.js";
 import type { CachedKey } from "../cache/cached-key.js";
+import type { KeyPolicy } from "../cache/key-policy.js";
+import type { OwnedWallet } from "../contracts/store.js";
 import type { MaybePromise, V2KeysVerifyKeyRequestBody, VerifyKeyRatelimitData } from "../contracts/types.js";
 import { compileQuery, namesInQuery, parseQuery } from "../access/permission-query.js";
 import { badRequest, KeystileError } from "../contracts/errors.js";
+import { inDrawOrder, toWallets } from "../credits/wallet.js";
+import type { CreditsSource } from "../lib/credits-source.js";
 import type { Spender } from "../credits/spender.js";
 import { type Check, checkOptions, narrowing, text } from "../lib/check-options.js";
 import { hasLength, isObject } from "../lib/copy-json.js";
@@ -25,7 +29,7 @@ import {
   type VerifyDeps,
 } from "./call.js";
 import { NO_LIMITS } from "./check-limits.js";
-import type { ExplainedCheck } from "./explained-check.js";
+import type { ExplainedAccount, ExplainedCheck } from "./explained-check.js";
 import { CHECKS, isOutdated, MAX_RESTARTS, readMeta } from "./verify-key.js";
 import { closedError, partsOf, type Verifier, type VerifierParts } from "./verifier.js";
 
@@ -69,12 +73,38 @@ const FINDINGS: FindingsOf<typeof CHECKS> = [
     ...(limits.retryAfter !== undefined && { retryAfter: limits.retryAfter }),
     degraded: limits.degraded,
   }),
-  ({ cost, spend }, { policy }) => ({
+  ({ cost, spend }, { policy, wallets = [] }) => ({
     cost,
-    creditsFrom: policy.hasCredits && spend?.remaining !== null ? (policy.creditsFrom ?? "key") : "none",
+    creditsFrom: policy.hasCredits && spend?.remaining !== null ? sourceOf(policy, wallets) : "none",
     ...(typeof spend?.remaining === "number" && { remaining: spend.remaining }),
+    ...(spend?.least !== undefined && { decidedBy: wallets[spend.least]!.owner }),
   }),
 ];
+
+function sourceOf({ creditsFrom }: KeyPolicy, wallets: readonly OwnedWallet[]): CreditsSource {
+  return wallets.length > 1 ? "both" : (creditsFrom ?? "key");
+}
+
+/** What is left of each account that pays for a call, each as of its own moment. */
+async function readAccounts({ sources, clock }: VerifyDeps, wallets: readonly OwnedWallet[]) {
+  const now = clock();
+  const accounts = wallets.flatMap(({ owner, accounts }) =>
+    inDrawOrder(accounts, now).map((account) => ({ owner, account })),
+  );
+  return Promise.all(
+    accounts.map(async ({ owner, account }): Promise<ExplainedAccount> => {
+      const [one] = toWallets([{ owner, accounts: [account] }], now);
+      const { spend } = await sources.store.spendWallets!([one!], { cost: 0, now });
+      const { grantId, expires } = account;
+      return {
+        owner,
+        ...(grantId !== undefined && { grantId }),
+        remaining: spend?.remaining ?? null,
+        ...(expires !== undefined && { expires }),
+      };
+    }),
+  );
+}
 
 /** The request to explain: as for `verify`, with the key's text or its id. */
 export type ExplainRequest =
@@ -156,7 +186,7 @@ function readingSpender(spender: Spender): Spender {
     async spend(target, cost, now) {
       const read = await spender.spend(target, 0, now);
       if (read === undefined || read.stale === true) return read;
-      return { ok: read.ok && (read.remaining === null || read.remaining >= cost), remaining: read.remaining };
+      return { ...read, ok: read.ok && (read.remaining === null || read.remaining >= cost) };
     },
   };
 }
@@ -244,6 +274,8 @@ export async function explain(
       const failed: unknown = await fails(call, key);
       checks.push({ code, passes: failed === false, ...FINDINGS[i]!(call, key) } as ExplainedCheck);
     }
+    if (key.wallets !== undefined)
+      Object.assign(checks.at(-1) as ExplainedCheck, { accounts: await readAccounts(deps, key.wallets) });
     if (!isOutdated(call, key)) {
       if (call.spend === GONE) break;
       const refusal = checks.find(({ passes }) => !passes)?.code;

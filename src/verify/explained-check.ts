@@ -46,11 +46,26 @@ export type ExplainedCheck =
       readonly passes: boolean;
       /** Credits that the call would take. */
       readonly cost: number;
-      /** Whose credits the call takes: the key's, its identity's, or none: unlimited. */
+      /** Whose credits the call takes: the key's, its identity's, those of both, or none: unlimited. */
       readonly creditsFrom: CreditsSource;
       /** The balance now, due refills included; absent: unlimited. In `leased` mode as this process knows it. */
       readonly remaining?: number;
+      /** Who has the least, so that `remaining` is of it. Absent unless `creditsFrom` is `both`. */
+      readonly decidedBy?: "key" | "identity";
+      /** Where there are several accounts: those of the key and then of its identity, in the order they are spent. */
+      readonly accounts?: readonly ExplainedAccount[];
     };
+
+/** An account that pays for a call. */
+export interface ExplainedAccount {
+  readonly owner: "key" | "identity";
+  /** Absent: the main account. */
+  readonly grantId?: string;
+  /** What is left of it, without what is reserved or leased; null: unlimited. */
+  readonly remaining: number | null;
+  /** From when on nothing can be taken from it, Unix time in milliseconds. Absent: never. */
+  readonly expires?: number;
+}
 
 /** One limit of a dry run. */
 export interface ExplainedLimit extends VerifyKeyRatelimitData {

@@ -54,6 +54,8 @@ export interface BegunCall extends VerificationRequest {
     /** Milliseconds for which the cost is reserved; `undefined`: the cost is spent at once. */
     readonly timeout: number | undefined;
   };
+  /** Of a spend by id: whose credits. */
+  readonly owner?: string;
 }
 
 /** A call with an idempotency key, in flight. */
@@ -101,11 +103,12 @@ export function createIdempotency(store: Store, spender: Spender, options: Idemp
     signer,
     scopeOf: (idempotencyKey, caller) => scopeOf(store, idempotencyKey, caller, "context.idempotencyKey"),
     async begin(scope, workspaceId, call) {
-      const { now, context } = call;
+      const { now, context, owner } = call;
       const { timeout } = context;
+      const kind = owner === undefined ? (timeout === undefined ? "" : "reserve ") : `spend ${owner} `;
       const id = await digest(`${workspaceId} ${scope}`);
       // One reader validated and copied the request, so equal bodies have equal texts.
-      const body = await digest(`${id} ${timeout === undefined ? "" : "reserve "}${JSON.stringify(requestOf(call))}`);
+      const body = await digest(`${id} ${kind}${JSON.stringify(requestOf(call))}`);
       const other = inFlight.get(id);
       if (other !== undefined) throw other === body ? stillInFlight() : mismatch();
       inFlight.set(id, body);

@@ -7,11 +7,13 @@ export interface OutcomeEvent {
   /** Time of the call, Unix milliseconds. */
   readonly time: number;
   readonly code: VerificationCode;
+  /** A spend by id, of a key or an identity. Absent: a verification. */
+  readonly kind?: "spend";
   /** The request's tags; occurrences of the presented key in them read `[key]`. */
   readonly tags: readonly string[];
   /**
    * Absent with NOT_FOUND, as are `apiId`, `workspaceId` and `identityId`; `identityId` also for a key without
-   * identity.
+   * identity, `keyId` and `apiId` for a spend of an identity.
    */
   readonly keyId?: string;
   readonly apiId?: string;
@@ -27,6 +29,8 @@ export interface OutcomeEvent {
    * Credits left after the call; in `leased` mode as this process knows it. Absent: unlimited, or no key was found.
    */
   readonly remaining?: number | undefined;
+  /** Whose credits those are, where the key's own and its identity's both pay: who has the least. Absent: one pays. */
+  readonly decidedBy?: "key" | "identity" | undefined;
   /** How long the call took, milliseconds, with fractions where the runtime has them. */
   readonly duration: number;
   /** Whether the limiter failed and its fallback decided. */
@@ -48,5 +52,5 @@ export type OutcomeOptions = QueueOptions;
 
 /** Tags with the presented key replaced. */
 export function redact(tags: readonly string[], key: string): readonly string[] {
-  return tags.some((tag) => tag.includes(key)) ? tags.map((tag) => tag.replaceAll(key, "[key]")) : tags;
+  return key !== "" && tags.some((tag) => tag.includes(key)) ? tags.map((tag) => tag.replaceAll(key, "[key]")) : tags;
 }

@@ -113,8 +113,17 @@ interface Counters {
 export interface OutcomeCounter {
   /** Counts a verification whose key was found. @param key its text, which is removed from the tags */
   count(of: Counted, code: VerificationCode, spent: number, now: number, tags: readonly string[], key: string): void;
-  /** Counts credits that a settled reservation kept; its call was counted before. @param tags as that call had them */
-  countSettled(of: SettledOf, spent: number, now: number, tags: readonly string[]): void;
+  /**
+   * Counts what is no verification of a key's text.
+   * @param code `undefined`: credits that a settled reservation kept, whose call was counted before, with these tags
+   */
+  countSpent(
+    of: SettledOf,
+    code: VerificationCode | undefined,
+    spent: number,
+    now: number,
+    tags: readonly string[],
+  ): void;
   /** Counts a verification whose key was not found. */
   countUnknown(workspaceId: string, now: number, tags: readonly string[], key: string): void;
   counters(): Counters;
@@ -122,7 +131,7 @@ export interface OutcomeCounter {
   close(): Promise<void>;
 }
 
-/** Whose reservation it was. */
+/** Whose reservation or spend it was. */
 export type SettledOf = Omit<Counted, "cell">;
 
 /** Most whose rows are remembered: beyond it they have new ones. */
@@ -286,12 +295,12 @@ export function createOutcomeCounter(store: Store, options: AnalyticsOptions, of
       unknown.set(whose, of);
       count(of, "NOT_FOUND", 0, now, tags, key);
     },
-    countSettled(of, spent, now, tags) {
-      const { keyId, identity, account } = of;
-      const id = JSON.stringify([keyId, identity?.externalId, account]);
-      const known = settled.get(id) ?? { ...of, cell: -1 };
+    countSpent(of, code, spent, now, tags) {
+      const { workspaceId, apiId, keyId, identity, account } = of;
+      const id = JSON.stringify([workspaceId, keyId, identity?.externalId, account]);
+      const known = settled.get(id) ?? { workspaceId, apiId, keyId, identity, account, cell: -1 };
       if (settled.size < MAX_SETTLED) settled.set(id, known);
-      add(known, undefined, spent, now, keepsTags ? tags : NO_TAGS);
+      add(known, code, spent, now, keepsTags ? tags : NO_TAGS);
     },
     counters: () => ({
       outcomesFolded: aggregated + meter.aggregated,

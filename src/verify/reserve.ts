@@ -141,7 +141,8 @@ export async function settleReservation(
   if (outcome.settled) {
     const { apiId, keyId, externalId, tags, ref } = told;
     const identity = externalId === undefined ? undefined : { externalId };
-    if (spent > 0) counter?.countSettled({ workspaceId: of, apiId, keyId, identity, account: ref }, spent, now, tags);
+    const settled = { workspaceId: of, apiId, keyId, identity, account: ref };
+    if (spent > 0) counter?.countSpent(settled, undefined, spent, now, tags);
     return { settled: true, spent };
   }
   const { reason } = outcome;

@@ -35,6 +35,7 @@ import {
   settleReservation,
 } from "./reserve.js";
 import { VERIFIER_OPTIONS, type VerifierOptions } from "./verifier-options.js";
+import { spendById, type SpendOptions, type SpendOwner, type SpendRequest, type SpendResult } from "./spend-by-id.js";
 import { verifyKey } from "./verify-key.js";
 
 /** Counts since the verifier was created. */
@@ -128,6 +129,16 @@ export interface Verifier<Meta = JsonObject> {
    * @throws (rejects) as {@link Reservation.commit} · TypeError for an id that is no string
    */
   settle(id: string, spent: number): Promise<ReservationSettlement>;
+  /**
+   * Spends credits of a key or an identity by its id, without the text of a key, and without any other check than that
+   * it exists: a key that is disabled or has expired pays too. Counted and told like a verification; an event has
+   * `kind: "spend"`. Each is one durable step of the store, after two or three reads.
+   * @throws (rejects) KeystileError BAD_REQUEST · with an idempotency key as `verify` · STORE_POWER_MISSING: an
+   *   identity, and the store has no `wallets` · STORE_… · VERIFIER_CLOSED · TypeError naming an option
+   * @example
+   * const { code, remaining } = await verifier.spend({ keyId }, { cost: 3 }, { idempotencyKey: job.id });
+   */
+  spend(owner: SpendOwner, request?: SpendRequest, options?: SpendOptions): Promise<SpendResult>;
   /** Counts since the verifier was created. Never throws, not even after `close`. */
   counters(): VerifierCounters;
   /**
@@ -231,6 +242,8 @@ export function createVerifier(given: Store, options: VerifierOptions<unknown> =
     reserve: (request, context) =>
       closing === undefined ? calls.track(reserveKey(deps, request, context, settle)) : Promise.reject(closedError()),
     settle,
+    spend: (owner, request = {}, options = {}) =>
+      closing === undefined ? calls.track(spendById(deps, owner, request, options)) : Promise.reject(closedError()),
     counters: () => ({
       degraded: limiter.degradedCalls(),
       outcomesDropped: outcomes?.dropped() ?? 0,

@@ -58,6 +58,15 @@ const steps: readonly [name: string, body: (w: Made) => unknown, data: unknown][
     () => ({ identity: "user_1", refill: { interval: "daily", amount: 9 }, now: "difference" }),
     { remaining: 14, refill: { interval: "daily", amount: 9 } },
   ],
+  [
+    "identities.getBalance",
+    () => ({ identity: "user_1" }),
+    {
+      accounts: expect.arrayContaining([
+        expect.objectContaining({ kind: "grant", grantId: "order 1", owner: "identity" }),
+      ]),
+    },
+  ],
   ["identities.listGrants", () => ({ identity: "user_1" }), { grants: [{ grantId: "order 1", reason: "bonus" }] }],
   [
     "keys.createKey",
@@ -90,6 +99,7 @@ const steps: readonly [name: string, body: (w: Made) => unknown, data: unknown][
     ({ keyId }) => ({ keyId, refill: { interval: "daily", amount: 9 } }),
     { remaining: 5, refill: { interval: "daily", amount: 9 } },
   ],
+  ["keys.getBalance", ({ keyId }) => ({ keyId }), { accounts: [{ owner: "key" }, { owner: "key" }] }],
   ["keys.listGrants", ({ keyId }) => ({ keyId, ended: true }), { grants: [{ amount: 6, priority: 100 }] }],
   [
     "keys.rerollKey",
@@ -138,7 +148,7 @@ const steps: readonly [name: string, body: (w: Made) => unknown, data: unknown][
   ["ratelimit.listNamespaces", () => ({ search: "MAIL" }), [{ name: "mail" }]],
   ["ratelimit.listOverrides", () => ({ namespace: "mail" }), [{ limit: 9 }]],
   ["ratelimit.deleteOverride", () => ({ namespace: "mail", identifier: "u" }), {}],
-  ["identities.deleteIdentity", () => ({ identity: "user_1" }), {}],
+  ["identities.deleteIdentity", () => ({ identity: "user_1", keys: "disable" }), {}],
   ["permissions.deleteRole", () => ({ role: "editor" }), {}],
   ["permissions.deletePermission", () => ({ permission: "documents.read" }), {}],
   ["analytics.getVerifications", () => ({ query: '{"by":["outcome"],"from":0,"to":1793491200000}' }), []],

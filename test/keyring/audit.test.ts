@@ -162,6 +162,7 @@ const KEYRING: Cases<Keyring> = {
     ({ ids }) => ({ keyId: ids.keyId, refill: { interval: "daily", amount: 7 } }),
     ({ ids }) => ({ ...made(ids.keyId), fields: ["credits"] }),
   ],
+  getBalance: [({ ids }) => ({ keyId: ids.keyId })],
   listGrants: [({ ids }) => ({ keyId: ids.keyId })],
   deleteIdentity: [() => ({ identity: "user_1" }), ({ ids }) => made(ids.identityId)],
   createMigration: [() => ({ id: "other", algorithm: "sha256" }), made("other")],

@@ -34,29 +34,66 @@ async function plan(store: Store = memoryStore(), credits: object | null = { rem
 }
 
 describe.each(Object.entries(STORES))("credits of an identity on %s", (_, open) => {
-  it("ruling D11: a key draws on its own balance, else on its identity's, else on none", async () => {
+  it("ruling D11: a key draws on its own balance and its identity's, on one of them, or on none", async () => {
     const { create, spend, shown, left } = await plan(open());
     const one = await create({ externalId: "ada" });
     const two = await create({ externalId: "ada" });
-    const own = await create({ externalId: "ada", credits: { remaining: 3 } });
+    const own = await create({ externalId: "ada", credits: { remaining: 3 }, creditsFrom: "key" });
+    const capped = await create({ externalId: "ada", credits: { remaining: 3 } });
     const none = await create({ externalId: "ada", credits: { remaining: null } });
     const alone = await create();
-    expect(await spend(one.key, 6)).toEqual(["VALID", 4]);
+    expect(await spend(capped.key, 4)).toEqual(["USAGE_EXCEEDED", 3]);
+    expect([await spend(capped.key, 2), await left()]).toEqual([["VALID", 1], 8]);
+    expect(await spend(one.key, 4)).toEqual(["VALID", 4]);
     expect(await spend(two.key, 4)).toEqual(["VALID", 0]);
     expect(await spend(one.key)).toEqual(["USAGE_EXCEEDED", 0]);
+    expect(await spend(capped.key)).toEqual(["USAGE_EXCEEDED", 0]);
     expect(await spend(own.key, 3)).toEqual(["VALID", 0]);
     // Its own balance is used up: the identity's is not touched, and would not be.
     expect(await spend(own.key)).toEqual(["USAGE_EXCEEDED", 0]);
     expect(await spend(none.key, 1_000)).toEqual(["VALID", undefined]);
     expect(await spend(alone.key, 1_000)).toEqual(["VALID", undefined]);
     expect(await left()).toBe(0);
-    const sources = await Promise.all([one, own, none, alone].map(({ keyId }) => shown(keyId)));
+    const sources = await Promise.all([one, own, capped, none, alone].map(({ keyId }) => shown(keyId)));
     expect(sources).toEqual([
       ["identity", undefined],
       ["key", 0],
+      ["both", 1],
       ["none", undefined],
       ["none", undefined],
     ]);
+  });
+
+  it("creditsFrom says which of the two wallets pay, and keeps what it said while the balance is set", async () => {
+    const { keyring, create, spend, shown, left } = await plan(open());
+    const { key, keyId } = await create({ externalId: "ada", credits: { remaining: 4 } });
+    const seen: unknown[] = [];
+    const see = async () => void seen.push([...(await shown(keyId)), (await spend(key))[1], await left()]);
+    await see();
+    await keyring.updateKey({ keyId, creditsFrom: "key" });
+    await see();
+    await keyring.updateCredits({ keyId, operation: "set", value: 8 });
+    await see();
+    await keyring.updateKey({ keyId, creditsFrom: "both" });
+    await see();
+    await keyring.updateKey({ keyId, credits: { remaining: 20 }, creditsFrom: "key" });
+    await see();
+    await keyring.updateKey({ keyId, creditsFrom: "identity" });
+    await see();
+    expect(seen).toEqual([
+      ["both", 4, 3, 9],
+      ["key", 3, 2, 9],
+      ["key", 8, 7, 9],
+      ["both", 7, 6, 8],
+      ["key", 20, 19, 8],
+      ["identity", undefined, 7, 7],
+    ]);
+    for (const creditsFrom of ["key", "both"] as const) {
+      expect(await problems(create({ externalId: "ada", creditsFrom }))).toEqual(["body.creditsFrom"]);
+      expect(await problems(keyring.updateKey({ keyId, creditsFrom }))).toEqual(["body.creditsFrom"]);
+      const unlimited = keyring.updateKey({ keyId, creditsFrom, credits: { remaining: null } });
+      expect(await problems(unlimited)).toEqual(["body.creditsFrom"]);
+    }
   });
 
   it("ruling D11: giving an identity credits puts its keys under them at once, and taking them away is explicit", async () => {
@@ -112,10 +149,10 @@ describe.each(Object.entries(STORES))("credits of an identity on %s", (_, open) 
       ["identity", undefined, "VALID", 8],
       ["none", undefined, "VALID", undefined],
       ["identity", undefined, "VALID", 6],
-      ["key", 50, "VALID", 48],
-      ["identity", undefined, "VALID", 4],
+      ["both", 50, "VALID", 4],
+      ["identity", undefined, "VALID", 2],
       ["none", undefined, "VALID", undefined],
-      ["key", 9, "VALID", 7],
+      ["both", 9, "VALID", 0],
     ]);
     const both = keyring.updateKey({ keyId, creditsFrom: "identity", credits: { remaining: 1 } });
     expect(await problems(both)).toEqual(["body.creditsFrom"]);
@@ -139,15 +176,16 @@ describe.each(Object.entries(STORES))("credits of an identity on %s", (_, open) 
     const { keyId } = await create({ externalId: "ada" });
     await create({ externalId: "ada", enabled: false });
     await create({ externalId: "ada", credits: { remaining: 5 } });
+    await create({ externalId: "ada", credits: { remaining: 5 }, creditsFrom: "key" });
     await create({ externalId: "ada", credits: { remaining: null } });
     const gone = await create({ externalId: "ada" });
     await keyring.deleteKey({ keyId: gone.keyId });
     const { apiId: elsewhere } = await keyring.createApi({ name: "elsewhere" });
     const other = await keyring.createKey({ apiId: elsewhere, externalId: "ada" });
     const refusal = await failure(keyring.deleteIdentity({ identity: "ada" }));
-    expect([refusal.code, refusal.status, /: (\d+);/.exec(refusal.message)?.[1]]).toEqual(["CONFLICT", 409, "3"]);
+    expect([refusal.code, refusal.status, /: (\d+);/.exec(refusal.message)?.[1]]).toEqual(["CONFLICT", 409, "4"]);
     await keyring.deleteApi({ apiId: elsewhere });
-    expect((await failure(keyring.deleteIdentity({ identity: "ada" }))).message).toContain(": 2;");
+    expect((await failure(keyring.deleteIdentity({ identity: "ada" }))).message).toContain(": 3;");
     expect([await left(), (await keyring.getKey({ keyId })).enabled]).toEqual([10, true]);
     expect(await spend(other.key)).toEqual(["NOT_FOUND", undefined]);
     // Without credits nothing is drawn on.
@@ -236,8 +274,8 @@ describe.each(Object.entries(STORES))("credits of an identity on %s", (_, open) 
     ]);
     await keyring.updateCredits({ keyId, operation: "set", value: 7 });
     expect([await shown(keyId), await shown(next.keyId)]).toEqual([
-      ["key", 7],
-      ["key", 7],
+      ["both", 7],
+      ["both", 7],
     ]);
     await keyring.updateKey({ keyId: next.keyId, credits: null });
     expect(await shown(keyId)).toEqual(["none", undefined]);
@@ -249,12 +287,12 @@ describe.each(Object.entries(STORES))("credits of an identity on %s", (_, open) 
     for (const body of [{ externalId: "ada" }, { externalId: "ada", credits: { remaining: 2 } }, {}]) {
       const { checks } = await explain(verifier, { key: (await create(body)).key });
       const last = checks.at(-1);
-      sources.push(last?.code === "USAGE_EXCEEDED" && [last.creditsFrom, last.remaining]);
+      sources.push(last?.code === "USAGE_EXCEEDED" && [last.creditsFrom, last.remaining, last.decidedBy]);
     }
     expect(sources).toEqual([
-      ["identity", 10],
-      ["key", 2],
-      ["none", undefined],
+      ["identity", 10, undefined],
+      ["both", 2, "key"],
+      ["none", undefined, undefined],
     ]);
   });
 });

@@ -138,9 +138,9 @@ function limits({ limits: all, retryAfter, degraded }: Check<"RATE_LIMITED">, se
     ${degraded && html`<div>The limiter does not answer; its fallback did.</div>`}`;
 }
 
-function credits({ creditsFrom, cost, remaining }: Check<"USAGE_EXCEEDED">): Part {
+function credits({ creditsFrom, decidedBy, cost, remaining }: Check<"USAGE_EXCEEDED">): Part {
   if (remaining === undefined) return "Its credits are unlimited.";
-  const whose = creditsFrom === "identity" ? "owner" : "key";
+  const whose = (creditsFrom === "both" ? decidedBy : creditsFrom) === "identity" ? "owner" : "key";
   return `${number(remaining)} credits of the ${whose} left, takes ${number(cost)}.`;
 }
 

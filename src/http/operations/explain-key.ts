@@ -4,7 +4,7 @@ import { badRequest } from "../../contracts/errors.js";
 import { hasLength, isObject } from "../../lib/copy-json.js";
 import { type Explanation, explain, type ExplainRequest, validateExplained } from "../../verify/explain.js";
 import { REQUEST_SCHEMA } from "../../verify/request.js";
-import type { ExplainedCheck, ExplainedLimit } from "../../verify/explained-check.js";
+import type { ExplainedAccount, ExplainedCheck, ExplainedLimit } from "../../verify/explained-check.js";
 import { onKey, requireAnyGrant } from "./access.js";
 import { describe, type Operation } from "./operation.js";
 import { arrayOf, flag, integer, limit, object, text, texts, time } from "./responses.js";
@@ -32,6 +32,7 @@ type Common = "code" | "passes";
 /** What any check may tell. */
 type AnyCheck = Pick<ExplainedCheck, Common> & { readonly [K in Exclude<AllKeys<ExplainedCheck>, Common>]?: unknown };
 
+const owner = { type: "string", enum: ["key", "identity"] } as const;
 const check = object<AnyCheck>(
   { code: { type: "string", enum: CODES }, passes: flag },
   {
@@ -56,6 +57,13 @@ const check = object<AnyCheck>(
     cost: integer(0),
     creditsFrom: { type: "string", enum: [...CREDITS_SOURCES] },
     remaining: integer(0),
+    decidedBy: owner,
+    accounts: arrayOf(
+      object<ExplainedAccount>(
+        { owner, remaining: { type: ["integer", "null"], minimum: 0 } },
+        { grantId: text, expires: time },
+      ),
+    ),
   },
 );
 

@@ -16,6 +16,8 @@ interface Field {
  * request or an answer that of its operation.
  */
 const FIELDS: Readonly<Record<string, Field>> = {
+  accounts: { text: "Where several accounts pay: those, in the order in which they are spent." },
+  "accounts.kind": { text: "`plan`: the main account; or a `grant`.", sample: "plan" },
   actor: {
     text: "Who changed it: the id of a root key, the subject of a token, or whom a program acted for.",
     sample: "rk_5Jd8sK2p",
@@ -27,6 +29,7 @@ const FIELDS: Readonly<Record<string, Field>> = {
   asOf: { text: "When it was counted: Unix time, milliseconds.", sample: 1_798_848_000_000 },
   autoApply: { text: "Whether every verification checks the limit without being asked." },
   byteLength: { text: "Random bytes in the key." },
+  at: { text: "Unix time, milliseconds.", sample: 1_798_848_000_000 },
   checks: { text: "Every check in order, those after the first failure too." },
   clientAddress: { text: "The address that the key would be used from.", sample: "203.0.113.7" },
   code: { text: "Why: VALID, or the first check that failed. Clients must tolerate unknown values." },
@@ -43,6 +46,7 @@ const FIELDS: Readonly<Record<string, Field>> = {
   },
   cursor: { text: "Where the list goes on: `pagination.cursor` of the page before.", sample: "key_9mKp2XwZ" },
   decrypt: { text: "Only false: the text of a key is never kept." },
+  decidedBy: { text: "Who has the least, where key and identity both pay.", sample: "identity" },
   "deleteIdentity.keys": {
     text: "What becomes of its keys: only `disable`. Without it an identity that keys draw on is not deleted.",
   },
@@ -108,7 +112,9 @@ const FIELDS: Readonly<Record<string, Field>> = {
   missing: { text: "Permissions that the query names and the key lacks.", sample: "documents.write" },
   name: { text: "For people.", sample: "first key" },
   namespace: { text: "Id or name of the namespace.", sample: "emails" },
+  next: { text: "The next refill." },
   operation: { text: "`set`, `increment` or `decrement`.", sample: "set" },
+  owner: { text: "Whose it is: the `key`'s or its `identity`'s.", sample: "identity" },
   ownerDisabled: { text: "Whether its identity is disabled." },
   ownerExpires: {
     text: "When its identity expires: Unix time, milliseconds. The earlier of the two decides.",
@@ -119,6 +125,7 @@ const FIELDS: Readonly<Record<string, Field>> = {
     text: "`made`: newest first; `expires`: soonest; `lastUsed`: latest; `credits`: fewest.",
     sample: "expires",
   },
+  of: { text: "What a refill adds, or the credits that were granted.", sample: 1_000 },
   overrideId: { text: "The id of the override that decided, or was set.", sample: "ro_8Jq1mT4v" },
   parentDisabled: { text: "Whether its API or workspace is disabled." },
   passed: { text: "Whether it fits." },

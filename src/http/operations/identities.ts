@@ -1,13 +1,14 @@
 /** Operations `identities.*`. */
 import { changePlan } from "../../keyring/change-plan.js";
+import { getBalance } from "../../keyring/balance.js";
 import { grantCredits, listGrants } from "../../keyring/credit-grants.js";
 import * as identities from "../../keyring/identities.js";
 import { updateIdentityCredits } from "../../keyring/identity-credits.js";
-import { grantOf, grantsOf, planOf } from "../../keyring/schemas/grants.js";
+import { grantOf, grantsOf, owned, planOf } from "../../keyring/schemas/grants.js";
 import type { V2IdentitiesCreateIdentityResponseData } from "../../keyring/schemas/responses.js";
 import { onAll, onNamed } from "./access.js";
 import { byExternalIds, group } from "./operation.js";
-import { changedCredits, empty, grantList, identity, newGrant, object, text } from "./responses.js";
+import { changedCredits, empty, grantList, ownerBalance, identity, newGrant, object, text } from "./responses.js";
 import { toWireCredits, toWireIdentity } from "./wire-key.js";
 
 const define = group("identities", ({ keyring }) => keyring);
@@ -77,6 +78,14 @@ export const identityOperations = [
       answer: changedCredits,
       access: onIdentity("update_identity"),
       show: toWireCredits,
+    },
+  ),
+  define(
+    { ...getBalance, schema: owned.identity },
+    {
+      summary: "What an identity could spend now, account by account.",
+      answer: ownerBalance,
+      access: onIdentity("read_identity"),
     },
   ),
   define(

@@ -2,6 +2,7 @@
 import { countKeys } from "../../keyring/keys/count-keys.js";
 import { createKey, createSpecifiedKey, specifiedKey } from "../../keyring/keys/create-key.js";
 import { changePlan } from "../../keyring/change-plan.js";
+import { getBalance } from "../../keyring/balance.js";
 import { grantCredits, listGrants } from "../../keyring/credit-grants.js";
 import { getKey, getKeys, listKeys, whoami } from "../../keyring/keys/read-keys.js";
 import { replaceKey, rerollKey, specifiedRotation } from "../../keyring/keys/reroll-key.js";
@@ -9,12 +10,12 @@ import { searchKeys } from "../../keyring/keys/search-keys.js";
 import { updateCredits } from "../../keyring/keys/update-credits.js";
 import { deleteKey, specifiedChange, updateKey } from "../../keyring/keys/update-key.js";
 import type { GetKeysResponseData, V2KeysCreateKeyResponseData } from "../../keyring/schemas/responses.js";
-import { grantOf, grantsOf, planOf } from "../../keyring/schemas/grants.js";
+import { grantOf, grantsOf, owned, planOf } from "../../keyring/schemas/grants.js";
 import { onKey, onKeyspace, onKeyText } from "./access.js";
 import { naming, onReplacedKey, requireGivable } from "./delegation.js";
 import { countedKeys, foundKeys, keysOfApi } from "./list-keys.js";
 import { byExternalIds, group } from "./operation.js";
-import { arrayOf, changedCredits, empty, grantList, newGrant, object, text, texts } from "./responses.js";
+import { arrayOf, changedCredits, empty, grantList, ownerBalance, newGrant, object, text, texts } from "./responses.js";
 import { key, toWireCredits, toWireKey, wholeKey } from "./wire-key.js";
 
 const define = group("keys", ({ keyring }) => keyring);
@@ -79,6 +80,10 @@ export const keyOperations = [
       access: onKey("update_key"),
       show: toWireCredits,
     },
+  ),
+  define(
+    { ...getBalance, schema: owned.keyId },
+    { summary: "What a key could spend now, account by account.", answer: ownerBalance, access: onKey("read_key") },
   ),
   define(
     { ...listGrants, schema: grantsOf.keyId },

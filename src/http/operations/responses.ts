@@ -96,6 +96,21 @@ export const newGrant = object<A.GrantCreditsData>(
   { expires: integer(0), repeated: { ...flag, enum: [true] } },
 );
 /** Grants of an owner. */
+/** What an owner has, account by account. */
+export const accounts = arrayOf(
+  object<A.AccountData>(
+    {
+      owner: { type: "string", enum: ["key", "identity"] },
+      kind: { type: "string", enum: ["plan", "grant"] },
+      remaining: integer(0),
+    },
+    {
+      ...{ reserved: integer(0), of: integer(0), next: object({ at: time, amount: integer(0) }) },
+      ...{ grantId: text, priority: integer(0, 255), expires: time, reason: text },
+    },
+  ),
+);
+export const ownerBalance = object<A.BalanceData>({ ...balance, accounts });
 export const grantList = object<A.ListGrantsData>({
   grants: arrayOf(
     object<A.GrantData>(

@@ -6,6 +6,7 @@ import { CREDITS_SOURCES } from "../../lib/credits-source.js";
 import { KEY_STATES } from "../../lib/key-state.js";
 import type { IdentityData, KeyCredits, KeyResponseData } from "../../keyring/schemas/responses.js";
 import {
+  accounts,
   arrayOf,
   credits,
   flag,
@@ -23,7 +24,7 @@ import {
 /** A key as the specification has it: a field that only the library has joins those that are left out. */
 export type WireKey = Omit<
   KeyResponseData,
-  "apiId" | "state" | "creditsFrom" | "ownerCredits" | "rerolledFrom" | "rerolledTo"
+  "apiId" | "state" | "creditsFrom" | "ownerCredits" | "accounts" | "rerolledFrom" | "rerolledTo"
 >;
 
 const requiredOfKey = {
@@ -64,6 +65,7 @@ export const wholeKey = object<KeyResponseData>(
     ...optionalOfKey,
     credits: reservable,
     ownerCredits: reservable,
+    accounts,
     rerolledFrom: text,
     rerolledTo: text,
   },
@@ -83,6 +85,15 @@ export function toWireCredits<T extends KeyCredits>({
 }
 
 export function toWireKey(key: KeyResponseData): WireKey {
-  const { apiId: _, state: _s, rerolledFrom: _f, rerolledTo: _t, creditsFrom: _c, ownerCredits: _o, ...wire } = key;
+  const {
+    apiId: _,
+    state: _s,
+    rerolledFrom: _f,
+    rerolledTo: _t,
+    creditsFrom: _c,
+    ownerCredits: _o,
+    accounts: _a,
+    ...wire
+  } = key;
   return wire.credits === undefined ? wire : { ...wire, credits: toWireCredits(wire.credits) };
 }

@@ -28,7 +28,6 @@ export async function* keysThatDrawOn(context: Context, identity: IdentityRow): 
       "apis",
       rows.map(({ apiId }) => apiId),
     );
-    for (const row of rows)
-      if (drawsOnIdentity(row, identity) && apis.get(row.apiId)?.deleted === false) yield row;
+    for (const row of rows) if (drawsOnIdentity(row, identity) && apis.get(row.apiId)?.deleted === false) yield row;
   }
 }

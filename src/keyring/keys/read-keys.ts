@@ -1,4 +1,5 @@
 /** Reads keys: the operations `keys.getKey`, `keys.getKeys`, `apis.listKeys` and `keys.whoami`. */
+import { accountsOf, identityOf } from "../balance.js";
 import type { KeyRow } from "../../contracts/store.js";
 import { MAX_KEY_LENGTH } from "../../lib/copy-json.js";
 import { requirePower } from "../../lib/guards/powers.js";
@@ -120,6 +121,9 @@ async function readResponse(context: Context, keyId: string, includeDeleted = fa
   const now = context.clock();
   const { key, api } = await requireKeyOfAnyApi(context, keyId);
   if (!includeDeleted && (key.deleted || api.deleted)) throw notFound("The key");
-  const [response] = await toKeyResponses(context, [key], now, knownRows(api));
-  return response as KeyResponseData;
+  const response = (await toKeyResponses(context, [key], now, knownRows(api)))[0] as KeyResponseData;
+  const { creditsFrom, credits, ownerCredits } = response;
+  const hasSeveral = creditsFrom === "both" || [credits, ownerCredits].some((one) => one?.granted !== undefined);
+  if (!hasSeveral) return response;
+  return { ...response, accounts: await accountsOf(context, key, await identityOf(context, key), now) };
 }

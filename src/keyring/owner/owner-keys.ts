@@ -22,6 +22,7 @@ import { knownRows, refersTo, toKeyResponses } from "../keys/key-response.js";
 import { pagesOfKeys } from "../keys/keys-of-identity.js";
 import { replaceKey, requireRotatable } from "../keys/reroll-key.js";
 import { hide, writeKey } from "../keys/update-key.js";
+import { accountsOf, balanceOf } from "../balance.js";
 import { contextOfKeyring, type Keyring } from "../keyring.js";
 import { fillPage } from "../list-page.js";
 import { runCall } from "../operation.js";
@@ -29,7 +30,13 @@ import { ensureIdentities } from "../rbac/resolve-names.js";
 import { notFound, requireApi, setField } from "../rows.js";
 import { readCursor, writeCursor } from "../schemas/cursor.js";
 import { parse } from "../schemas/parse.js";
-import type { EmptyResponse, KeyResponseData, Page, V2KeysCreateKeyResponseData } from "../schemas/responses.js";
+import type {
+  BalanceData,
+  EmptyResponse,
+  KeyResponseData,
+  Page,
+  V2KeysCreateKeyResponseData,
+} from "../schemas/responses.js";
 import { writeRows } from "../write.js";
 import { createCeiling, type OwnerCeiling } from "./ceiling.js";
 import * as schemas from "../schemas/owner.js";
@@ -85,6 +92,11 @@ export interface OwnerKeys {
    * @throws KeystileError STORE_BUSY: others kept making keys of the owner, and some may be left
    */
   revokeAll(): Promise<{ readonly revoked: number }>;
+  /**
+   * What the owner could spend now, account by account: its plan, and its open grants. `remaining` is null while it has
+   * no credits: then its keys are unlimited, but for credits of their own.
+   */
+  balance(): Promise<BalanceData>;
   /**
    * Verifications and credits of the owner's keys in this API, as verifiers with `analytics` counted them: at most
    * 10,000 rows, the oldest first. What was counted under an earlier owner of a key is not in it.
@@ -273,6 +285,10 @@ export function forOwner(keyring: Keyring, externalId: string, options: OwnerOpt
         throw new KeystileError("STORE_BUSY", "others kept making keys of the owner; revoke all again");
       }),
 
+    async balance() {
+      return balanceOf(await accountsOf(context, undefined, await findOwner(), context.clock()));
+    },
+
     async usage(query = { by: "day" }) {
       const now = context.clock();
       const { by, from = now - USAGE_PERIOD, to = now + 1, ...others } = query;
@@ -331,7 +347,7 @@ const SEEN = {
   ...{ keyId: true, apiId: true, start: true, name: true, meta: true, enabled: true, ipAllowlist: true },
   ...{ createdAt: true, updatedAt: true, lastUsedAt: true, expires: true, rerolledFrom: true, rerolledTo: true },
   ...{ permissions: true, roles: true, ratelimits: true, credits: true, creditsFrom: true, identity: true },
-  ...{ state: true, ownerCredits: false, deletedAt: false, deletedBy: false },
+  ...{ state: true, ownerCredits: false, accounts: false, deletedAt: false, deletedBy: false },
 } satisfies Record<keyof KeyResponseData, boolean>;
 
 function toSeen(key: KeyResponseData, identityMeta: boolean): KeyResponseData {

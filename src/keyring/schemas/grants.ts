@@ -42,6 +42,12 @@ const grant = {
   refill: optional(refill),
   reason: optional(atom.name),
 };
+/** An owner, of either kind; over HTTP the group says of which. */
+export const owned = {
+  both: ofOwner<R.GetBalanceRequestBody>(["identity", "keyId"], {}),
+  identity: ofOwner<R.GetBalanceRequestBody & { readonly identity: string }>(["identity"], {}),
+  keyId: ofOwner<R.GetBalanceRequestBody & { readonly keyId: string }>(["keyId"], {}),
+};
 const asked = { ended: optional(atom.boolean) };
 
 const plan = {

@@ -328,6 +328,8 @@ export type ChangePlanRequestBody = GrantOwner &
      */
     readonly now?: "difference" | "nothing";
   };
+/** Body of `getBalance`. */
+export type GetBalanceRequestBody = GrantOwner;
 /** Body of `listGrants`. */
 export type ListGrantsRequestBody = GrantOwner & {
   /** Also those that have expired or were ended, for 400 days. Absent: false. */

@@ -115,7 +115,7 @@ export interface ChangedCredits extends KeyCredits {
 
 /**
  * A key as the library shows it; a property that does not apply is not there. HTTP shows all but `apiId`, `state`,
- * `creditsFrom`, `ownerCredits`, `rerolledFrom`, `rerolledTo`, `credits.reserved` and `credits.granted`.
+ * `creditsFrom`, `ownerCredits`, `accounts`, `rerolledFrom`, `rerolledTo`, `credits.reserved` and `credits.granted`.
  */
 export interface KeyResponseData extends ShownKeyFields {
   /** `key_` and 22 characters of `[a-zA-Z0-9]`. */
@@ -134,6 +134,8 @@ export interface KeyResponseData extends ShownKeyFields {
   readonly creditsFrom: CreditsSource;
   /** Those of its identity, if it takes credits from there. */
   readonly ownerCredits?: KeyCredits;
+  /** In `getKey` and `whoami`, where several accounts pay: those, as `getBalance` shows them. */
+  readonly accounts?: readonly AccountData[];
   /** The entity that it belongs to, with the limits that it shares. */
   readonly identity?: Identity;
   /** Its own; those of its identity are in `identity`. */
@@ -180,6 +182,38 @@ export interface GrantData extends Omit<GrantCreditsData, "created" | "repeated"
   readonly createdAt: number;
   /** When it was ended, because it had expired or was used up, Unix time in milliseconds. Absent: it was not. */
   readonly endedAt?: number;
+}
+/** An account of an owner: its main one, or an open grant. */
+export interface AccountData {
+  /** Whose it is. */
+  readonly owner: "key" | "identity";
+  /** `plan`: the main account, which `updateCredits` and `changePlan` change. */
+  readonly kind: "plan" | "grant";
+  /** What can be spent of it now. */
+  readonly remaining: number;
+  /** Credits that are leased or reserved, besides `remaining`. Absent: none. */
+  readonly reserved?: number;
+  /** What the refill of a plan adds, or the credits that were granted. Absent: a plan without a refill. */
+  readonly of?: number;
+  /** The next refill: when, Unix time in milliseconds, and how many credits. Absent: there is none. */
+  readonly next?: { readonly at: number; readonly amount: number };
+  /** Of a grant, like the rest. */
+  readonly grantId?: string;
+  /** 0–255, the lowest is spent first; of a plan 100. */
+  readonly priority?: number;
+  /** Unix time, milliseconds: from then on it cannot be spent. Absent: never. */
+  readonly expires?: number;
+  readonly reason?: string;
+}
+/** What `getBalance` resolves to. */
+export interface BalanceData {
+  /**
+   * What could be spent now; null: unlimited. Of a key whose own credits cap those of its identity, the least of the
+   * two.
+   */
+  readonly remaining: number | null;
+  /** Those of a key before those of its identity, each in the order in which they are spent. */
+  readonly accounts: readonly AccountData[];
 }
 /** What `listGrants` resolves to: the oldest first, the latest 1,000 at most. */
 export interface ListGrantsData {

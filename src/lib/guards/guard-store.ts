@@ -36,6 +36,7 @@ import {
   keyCounts,
   keyRecord,
   keySlice,
+  identityWallet,
   onceSpend,
   outcomeRow,
   rows,
@@ -127,6 +128,7 @@ const METHODS = {
   listAlerts: { reader: ([query]) => list(alertRow, (query as AlertQuery).limit) },
   takeAlerts: { reader: ([take]) => list(alertRow, (take as AlertTake).limit), writes: true },
   settleAlert: { reader: nothing, writes: true },
+  findWallet: { reader: always(optional(identityWallet)) },
   spendWallets: { reader: always(onceSpend), writes: true },
   settleWallets: { reader: always(settlement), writes: true },
 } as const satisfies Record<Method, Guard>;

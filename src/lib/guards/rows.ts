@@ -14,6 +14,7 @@ import type {
   Draw,
   GrantRow,
   IdentityRow,
+  IdentityWallet,
   KeyCounts,
   KeyPosition,
   KeyRecord,
@@ -139,17 +140,21 @@ const SHAPED = Object.fromEntries(
 ) as Fields<KeyRow>;
 const { workspaceId: _, ...ofRow } = SHAPED;
 
-const wallets = list(
-  object<OwnedWallet>({
-    owner: oneOf("key", "identity"),
-    accounts: list(
-      object<DrawnAccount>({
-        ...{ ref, grantId: optional(name), priority: integer(0, 255), createdAt: time },
-        ...{ expires: optional(time), refill: optional(refill) },
-      } satisfies Fields<DrawnAccount>),
-    ),
-  } satisfies Fields<OwnedWallet>),
-);
+const ofWallet: Fields<OwnedWallet> = {
+  owner: oneOf("key", "identity"),
+  accounts: list(
+    object<DrawnAccount>({
+      ...{ ref, grantId: optional(name), priority: integer(0, 255), createdAt: time },
+      ...{ expires: optional(time), refill: optional(numberedRefill) },
+    } satisfies Fields<DrawnAccount>),
+  ),
+};
+/** A result of `findWallet`. */
+export const identityWallet = object<IdentityWallet>({
+  ...ofWallet,
+  generation: count,
+} satisfies Fields<IdentityWallet>);
+const wallets = list(object<OwnedWallet>(ofWallet));
 
 /** Result of a find. */
 export const keyRecord = object<KeyRecord>({

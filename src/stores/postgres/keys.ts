@@ -1,11 +1,11 @@
 /** Reads keys. Finds of one turn are one statement, of one row each; what they refer to is at hand. */
 import { isKeystileError, KeystileError } from "../../contracts/errors.js";
-import type { KeyDigests, KeyRecord, KeyRow, ListQuery, NewKey } from "../../contracts/store.js";
+import type { IdentityWallet, KeyDigests, KeyRecord, KeyRow, ListQuery, NewKey } from "../../contracts/store.js";
 import { ownProperty } from "../../lib/check-options.js";
 import { encodeKey } from "../codec/encoded-keys.js";
 import { idsByDigests } from "../codec/ids-by-digests.js";
 import { decodeFullKey, decodeIdentity, type FullKeyRaw } from "../codec/key-codec.js";
-import { type Granted, ownersWithGrants, toRecordWith } from "../key-record.js";
+import { type Granted, identityWallet, ownersWithGrants, toRecordWith } from "../key-record.js";
 import type { Session, Statement } from "./client.js";
 import { decodeEntity } from "../codec/entity-codec.js";
 import { ENTITY_COLUMNS, toEntityRaw } from "./entities.js";
@@ -20,6 +20,7 @@ export interface Keys {
   readMany(ids: readonly string[]): Promise<(KeyRow | undefined)[]>;
   list(query: ListQuery): Promise<KeyRow[]>;
   findKeyIds(wanted: readonly KeyDigests[]): Promise<(string | undefined)[]>;
+  findWallet(identityId: string): Promise<IdentityWallet | undefined>;
   rowsOf(texts: readonly KeyText[]): Promise<KeyRow[]>;
 }
 
@@ -81,6 +82,12 @@ export function createKeys(session: Session, references: References, schema: str
     isRead: true,
     text: `SELECT ${ENTITY_COLUMNS}, e.parent, e.account::text AS account FROM ${schema}.entities e
       WHERE e.kind = 'grants' AND e.parent IN (SELECT pg_catalog.jsonb_array_elements_text($1::text::jsonb))`,
+  };
+
+  const identityById: Statement = {
+    isRead: true,
+    text: `SELECT ${ENTITY_COLUMNS}, e.account::text AS account FROM ${schema}.entities e
+      WHERE e.kind = 'identities' AND e.id = $1`,
   };
 
   const referencesOf = ({ workspaceId, api, grants }: KeyText) => ({ workspaceId, apiId: api, grants });
@@ -164,6 +171,13 @@ export function createKeys(session: Session, references: References, schema: str
       if (!isStorable(foreignDigest)) return undefined;
       const [found] = await records((await session.run(byForeign, foreignDigest)) as readonly object[] as KeyText[]);
       return found?.row.migrationId === migrationId ? found.record : undefined;
+    },
+    async findWallet(id) {
+      const [text] = isStorable(id) ? await session.run(identityById, id) : [];
+      if (text === undefined) return undefined;
+      const row = decodeEntity("identities", toEntityRaw(text));
+      const granted = await grantsOf(row.hasGrants === true ? [id] : []);
+      return identityWallet(row, Number(text["account"]), (owner) => granted.get(owner) ?? []);
     },
     async readMany(ids) {
       const asked = ids.filter(isStorable);

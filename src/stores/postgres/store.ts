@@ -189,6 +189,7 @@ export function postgresStore(client: PostgresClient, options: PostgresStoreOpti
     returnCredits: asking(credits.returnCredits as (...given: Parameters<Store["returnCredits"]>) => Promise<never>),
     reserveCredits: asking(credits.reserveCredits as (...given: Parameters<Store["reserveCredits"]>) => Promise<never>),
     settleCredits: asking(credits.settleCredits as (...given: Parameters<Store["settleCredits"]>) => Promise<never>),
+    findWallet: asking(keys.findWallet),
     spendWallets: asking(
       credits.spendWallets as (...given: Parameters<Required<Store>["spendWallets"]>) => Promise<never>,
     ),

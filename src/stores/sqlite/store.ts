@@ -270,6 +270,7 @@ function wire(connection: Connection, settings: SqliteSettings): WriterStore {
       assertOpen();
       return spending.settleCredits(...given);
     },
+    findWallet: reading(rows.findWallet),
     spendWallets(wallets, request) {
       if (!(request.cost > 0) && request.once === undefined) return peekWallets(wallets, request);
       assertOpen();

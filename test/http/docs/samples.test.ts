@@ -11,13 +11,13 @@ const operations = Object.values(OPERATIONS);
 
 /** How many schemas the text of a name is true of, if several. */
 const KINDS = {
+  accounts: 2,
   actor: 2,
-  amount: 2,
+  amount: 3,
   apiId: 5,
   cost: 3,
   createdAt: 2,
   credits: 4,
-  creditsFrom: 2,
   description: 2,
   duration: 4,
   expires: 7,
@@ -39,7 +39,7 @@ const KINDS = {
   reason: 2,
   refill: 3,
   refillDay: 2,
-  remaining: 4,
+  remaining: 5,
   reserved: 2,
   reset: 2,
   roleId: 2,

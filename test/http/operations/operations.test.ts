@@ -52,6 +52,7 @@ const TABLE: Readonly<Record<string, readonly [permissions: readonly string[], b
     ofOne("identity", "identity_id", "update_identity"),
     () => ({ identity: "user_1", amount: 5 }),
   ],
+  "identities.getBalance": [ofOne("identity", "identity_id", "read_identity"), () => ({ identity: "user_1" })],
   "identities.listGrants": [ofOne("identity", "identity_id", "read_identity"), () => ({ identity: "user_1" })],
   "identities.changePlan": [
     ofOne("identity", "identity_id", "update_identity"),
@@ -59,6 +60,7 @@ const TABLE: Readonly<Record<string, readonly [permissions: readonly string[], b
   ],
   "keys.changePlan": [ofKey("update_key"), keyed({ refill: { interval: "daily", amount: 5 } })],
   "keys.grantCredits": [ofKey("update_key"), keyed({ amount: 5 })],
+  "keys.getBalance": [ofKey("read_key"), keyed()],
   "keys.listGrants": [ofKey("read_key"), keyed()],
   "identities.updateCredits": [
     ofOne("identity", "identity_id", "update_identity"),
@@ -282,6 +284,7 @@ const OURS = [
   "callers.whoami",
   "identities.changePlan",
   "identities.grantCredits",
+  "identities.getBalance",
   "identities.listGrants",
   "identities.updateCredits",
   "keys.changePlan",
@@ -289,6 +292,7 @@ const OURS = [
   "keys.explainKey",
   "keys.getKeys",
   "keys.grantCredits",
+  "keys.getBalance",
   "keys.listGrants",
   "keys.listKeys",
   "keys.searchKeys",

@@ -56,7 +56,8 @@ async function world(store: Store) {
     });
     const lastUsed = n % 4 === 0 ? (n % 8) * 60_000 : undefined;
     if (lastUsed !== undefined) await store.recordUses([{ keyId, usedAt: lastUsed }]);
-    const credits = own ?? (externalId === "acme" ? 0 : externalId === "rich" ? 7 : undefined);
+    const owned = externalId === "acme" ? 0 : externalId === "rich" ? 7 : undefined;
+    const credits = own === undefined ? owned : Math.min(own, owned ?? Infinity);
     const state = !enabled
       ? "disabled"
       : expires !== undefined && expires < NOW

@@ -439,9 +439,6 @@ describe("forOwner: what exceeds the ceiling", () => {
     expect(bind({ ceiling: { credits: 100 } })).toThrow(/^options\.ceiling\.credits must/);
     expect(bind({ ceiling: { credits: { remaining: null } } })).toThrow(/^options\.ceiling\.credits\.remaining must/);
     expect(bind({ ceiling: { identity: false } })).toThrow(/^options\.ceiling\.identity must be true/);
-    expect(bind({ ceiling: { identity: true, credits: { remaining: 1 } } })).toThrow(
-      /cannot be combined with identity/,
-    );
     expect(bind({ cieling: {} })).toThrow(/^options\.cieling is not an option/);
     expect(bind({}, "")).toThrow(/^body\.externalId/);
     expect(bind({ prefix: "a b" })).toThrow(/^body\.prefix/);

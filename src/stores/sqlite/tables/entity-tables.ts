@@ -1,6 +1,6 @@
 /** Reads and writes the tables other than keys, which share one layout. */
-import type { ListQuery, NamedTable, RootKeyRow, Rows } from "../../../contracts/store.js";
-import type { Granted } from "../../key-record.js";
+import type { IdentityWallet, ListQuery, NamedTable, RootKeyRow, Rows } from "../../../contracts/store.js";
+import { type Granted, identityWallet } from "../../key-record.js";
 import type { RowOutcome } from "./run-write.js";
 import {
   decodeEntity,
@@ -36,6 +36,8 @@ export interface EntityTables {
   list<T extends EntityTable>(table: T, query: ListQuery): Rows[T][];
   /** The open grants of an owner, with the numbers of their accounts. */
   openGrants(workspaceId: string, ownerId: string): readonly Granted[];
+  /** The wallet of an identity, if that has credits. */
+  findWallet(identityId: string): IdentityWallet | undefined;
   /** Inserts (`version` 0) or updates. */
   store<T extends EntityTable>(table: T, row: Rows[T]): RowOutcome;
   /** False: the row has another version. */
@@ -116,12 +118,21 @@ export function createEntityTables(handle: Handle): EntityTables {
     handle,
     `SELECT ${COLUMNS} FROM keystile_grants r WHERE workspace_id = ? AND ${OWNER_OF_GRANT} = ? AND ${IS_OPEN}`,
   );
+  const grantsTo: EntityTables["openGrants"] = (workspaceId, ownerId) =>
+    openGrants.all(workspaceId, ownerId).map((raw) => ({
+      ref: accountOfGrant(raw.n),
+      row: decodeEntity("grants", raw),
+    }));
   return {
-    openGrants: (workspaceId, ownerId) =>
-      openGrants.all(workspaceId, ownerId).map((raw) => ({
-        ref: accountOfGrant(raw.n),
-        row: decodeEntity("grants", raw),
-      })),
+    openGrants: grantsTo,
+    findWallet(id) {
+      // By the exact text, as below.
+      const raw = tables.identities.byIds.all(JSON.stringify([id])).find((one) => one.id === id);
+      if (raw === undefined) return undefined;
+      const row = decodeEntity("identities", raw);
+      // The number of an identity's account is that of the identity, below 0.
+      return identityWallet(row, -Number(raw.n), (owner) => grantsTo(row.workspaceId, owner));
+    },
     readMany(table, ids) {
       // Found again by the exact text: JSON changes what is not well formed.
       const found = new Map(tables[table].byIds.all(JSON.stringify(ids)).map((raw) => [raw.id, raw]));

@@ -115,6 +115,7 @@ export function withWriter<S extends Store>(
     countKeys: reader.countKeys!,
     findKeyIds: reader.findKeyIds!,
     listAlerts: reader.listAlerts!,
+    findWallet: reader.findWallet!,
     subscribe: reader.subscribe,
     pollChanges: reader.pollChanges,
     spendCredits(ref, cost, period, now): MaybePromise<Spend | undefined> {
