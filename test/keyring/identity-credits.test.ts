@@ -312,7 +312,7 @@ describe("credits of an identity", () => {
       "body.credits.refill.refillDay",
     ]);
     expect(await problems(keyring.deleteIdentity({ identity: "ada", keys: "remove" as never }))).toEqual(["body.keys"]);
-    expect(await problems(keyring.updateKey({ keyId, creditsFrom: "key" as never }))).toEqual(["body.creditsFrom"]);
+    expect(await problems(keyring.updateKey({ keyId, creditsFrom: "key" }))).toEqual(["body.creditsFrom"]);
   });
 
   it("another process on the file draws on them from its next poll on", async () => {

@@ -164,7 +164,15 @@ describe("a verifier", () => {
   it("is frozen, and shows nothing of its store when it is printed or copied", () => {
     const verifier = createVerifier(memoryStore());
     expect(Object.isFrozen(verifier)).toBe(true);
-    expect(Reflect.ownKeys({ ...verifier })).toEqual(["verify", "prepare", "reserve", "settle", "spend", "counters", "close"]);
+    expect(Reflect.ownKeys({ ...verifier })).toEqual([
+      "verify",
+      "prepare",
+      "reserve",
+      "settle",
+      "spend",
+      "counters",
+      "close",
+    ]);
   });
 
   it.each([null, [], "x", new Date()])("refuses the context %o", async (context) => {

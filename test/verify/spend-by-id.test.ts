@@ -5,6 +5,7 @@ import {
   createKeyring,
   createVerifier,
   forOwner,
+  type KeystileError,
   memoryStore,
   type OutcomeEvent,
   type SpendOwner,
@@ -37,7 +38,10 @@ async function world(store: Store, options: VerifierOptions = {}) {
   const problem = async (call: Promise<unknown>) =>
     call.then(
       () => "resolved",
-      ({ code, errors }: { code: string; errors?: { location: string }[] }) => [code, errors?.[0]?.location],
+      (error: unknown) => {
+        const { code, errors } = error as KeystileError;
+        return [code, errors[0]?.location];
+      },
     );
   return { store, time, clock, keyring, events, verifier, apiId, create, left, problem };
 }
