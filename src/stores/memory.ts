@@ -155,10 +155,7 @@ export function memoryStore(): Store {
     ownerOf: (ref) => ownerOf(state, ref),
     rowOf: (ref) => rowOf(state, ref),
     besides: (ref) => besides(state, ref),
-    grantsOf: (ref) =>
-      [...rows.grants.values()].flatMap(({ id, identityId = "", accountId }) =>
-        (state.identityRefs.get(identityId) ?? accountId) === ref ? [id] : [],
-      ),
+    grantsOf: (ref) => [...rows.grants.values()].filter((row) => mainOf(state, row) === ref).map(({ id }) => id),
   });
   const { hasCounted, ...outcomes } = createMemoryOutcomes(creditDays);
   const { record, ...audit } = createMemoryAudit();
@@ -411,14 +408,19 @@ function besides(state: State, ref: KeyRef): KeyRef[] {
 
 /** Whose an account is: its identity's, or that of the newest key that has it. */
 function ownerOf(state: State, ref: KeyRef): Owner | undefined {
-  const { rows, identityIds, identityRefs } = state;
+  const { rows, identityIds } = state;
   if (typeof ref === "number") return rows.identities.get(identityIds.get(ref) ?? "");
   const grant = rows.grants.get(ref);
-  if (grant !== undefined) return ownerOf(state, identityRefs.get(grant.identityId ?? "") ?? grant.accountId ?? "");
+  if (grant !== undefined) return ownerOf(state, mainOf(state, grant));
   const newest = newestKeyOf(state, ref);
   return (
     newest && (rows.identities.get(newest.identityId ?? "") ?? { workspaceId: newest.workspaceId, externalId: "" })
   );
+}
+
+/** The account beside which a grant is. */
+function mainOf({ identityRefs }: State, { identityId, accountId }: GrantRow): KeyRef {
+  return identityRefs.get(identityId ?? "") ?? String(accountId);
 }
 
 /** The newest of the keys that share an account, without those that are deleted. */
