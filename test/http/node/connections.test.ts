@@ -41,7 +41,7 @@ class Socket extends EventEmitter implements Connection {
 function world(bounds: Partial<typeof CONNECTION_BOUNDS> = {}) {
   const asked: string[] = [];
   const admission = { hurry: () => void asked.push("hurry"), makeSpace: () => void asked.push("makeSpace") };
-  const connections = createConnections({ ...CONNECTION_BOUNDS, ...bounds }, admission as never);
+  const connections = createConnections({ ...CONNECTION_BOUNDS, ...bounds }, admission);
   const open = (address?: string): Socket => {
     const socket = new Socket(address);
     connections.open(socket, address);
