@@ -488,10 +488,11 @@ describe("console: usage", () => {
   };
 
   it("a statement says what a month began and ended with, what was refused, and who changed what", async () => {
-    const { browser, keyring, keyId, key } = await used();
-    const change = { keyId: keyId("Mobile app"), operation: "increment", value: 500, reason: "goodwill" } as const;
-    await keyring.updateCredits(change);
-    await keyring.grantCredits({ keyId: change.keyId, grantId: "order 1", amount: 20, reason: "bonus" });
+    const { browser, keyring, key } = await used();
+    // Of the owner: a key's own credits are a cap inside them, and in no sum.
+    const change = { identity: "acme", operation: "increment", value: 500, reason: "goodwill" } as const;
+    await keyring.updateIdentityCredits(change);
+    await keyring.grantCredits({ identity: "acme", grantId: "order 1", amount: 20, reason: "bonus" });
     const { text } = await browser.get("/owners/acme/statement");
     expect(text).toContain("<h1>Statement of November 2026</h1>");
     const lines = ["Opening", "Refills", "Granted", "Adjustments", "Spent", "Forfeited", "Now"];
@@ -510,7 +511,7 @@ describe("console: usage", () => {
     expect([spent, granted, adjustments, opening + rest]).toEqual([-6, 20, 500, closing]);
     for (const shown of ["goodwill", "order 1", "bonus", "+500", "+20", "Balances"]) expect(text).toContain(shown);
     expect(cells(text, "INSUFFICIENT_PERMISSIONS")).toEqual(["3"]);
-    expect(text).toContain("updateCredits");
+    expect(text).toContain("updateIdentityCredits");
     const before = /href="([^"]*)">Previous month/.exec(text)?.[1] ?? "";
     expect(before).toBe("/owners/acme/statement?month=2026-10");
     const october = (await browser.get(before)).text;
