@@ -73,11 +73,11 @@
  *     equal share of it. Each has a number, higher than those before it, and `readAudit` finds them from the highest
  *     on.
  * 26. An identity may have an account, which ends with it. A key draws on the identity's account if that has credits,
- *     and the key has no `creditsFrom`. Without a balance of its own, its record then has the `hasCredits`, the `refill`
- *     and the `generation` of the identity, and the identity's account as `account.ref`; with one, `wallets`: its own
- *     and then the identity's. All that clauses 5 to 7, 13, 14 and 23 say of a balance holds of the identity's. Removing
- *     an identity that has credits is a `conflict` while an enabled key draws on it, unless the key or its API is
- *     deleted.
+ *     and the key has no `creditsFrom`. Without a balance of its own, its record then has the `hasCredits`, the
+ *     `refill` and the `generation` of the identity, and the identity's account as `account.ref`; with one, `wallets`:
+ *     its own and then the identity's. All that clauses 5 to 7, 13, 14 and 23 say of a balance holds of the identity's.
+ *     Removing an identity that has credits is a `conflict` while an enabled key draws on it, unless the key or its API
+ *     is deleted.
  * 27. A reservation is a spend that is decided later: `reserveCredits` takes its cost as a spend does, and
  *     `settleCredits` keeps a part of it as spent and returns the rest, once. One that was not settled returns as the
  *     reserve of a lease does: it is `expired` from `until` on, and `voided` once the balance is set. How it ended is
@@ -116,21 +116,20 @@
  * 31. `spendWallets` takes its cost from each of several wallets, all or nothing, in one atomic, durable step: of each
  *     from its accounts in the order given, as much as there is of one before the next. Of each account that it takes
  *     credits from, clauses 5 to 7, 14, 23 and 27 hold as of one balance. The others stay as they are, but for those at
- *     their `expires` or past it: nothing is taken from them, and what is left there has expired then. A
- *     wallet has what its accounts have together, at most 2^53 − 1, and the result has the least of what the wallets
- *     have, and says which has it; one with an unlimited account is unlimited, and nothing is taken from it. The result is
- *     `stale` if an
- *     account is not there, or has another calendar than its period. A reservation has a part in each account that it
- *     took from, all under its id. `settleWallets` settles the parts in one step: it keeps `spent` of each wallet, from
- *     the parts in the order given, and the rest returns to the accounts that it came from. Parts that have ended by
- *     then are passed over; if all have, the outcome is how the first of them ended. keystile passes at most two
- *     wallets of at most 17 accounts, and no account twice. Power `wallets`.
+ *     their `expires` or past it: nothing is taken from them, and what is left there has expired then. A wallet has
+ *     what its accounts have together, at most 2^53 − 1, and the result has the least of what the wallets have, and
+ *     says which has it; one with an unlimited account is unlimited, and nothing is taken from it. The result is
+ *     `stale` if an account is not there, or has another calendar than its period. A reservation has a part in each
+ *     account that it took from, all under its id. `settleWallets` settles the parts in one step: it keeps `spent` of
+ *     each wallet, from the parts in the order given, and the rest returns to the accounts that it came from. Parts
+ *     that have ended by then are passed over; if all have, the outcome is how the first of them ended. keystile passes
+ *     at most two wallets of at most 17 accounts, and no account twice. Power `wallets`.
  * 32. A grant has an account, which ends with its row. All that clauses 5 to 7, 13, 14, 23, 27 and 31 say of a balance
  *     holds of it; read at its `expires` or later, what is left has expired. A key that draws on an owner with
  *     `hasGrants` (the identity, or the keys of an account) has `wallets` in its record, if any grant of that owner has
- *     no `endedAt`: that owner's has the main account and these. `findWallet` finds that of an identity, the main account
- *     first, also where that is all that there is. keystile writes a grant together with its owner, of
- *     which clause 15 notifies, and removes the grants of an owner with it. Power `wallets`.
+ *     no `endedAt`: that owner's has the main account and these. `findWallet` finds that of an identity, the main
+ *     account first, also where that is all that there is. keystile writes a grant together with its owner, of which
+ *     clause 15 notifies, and removes the grants of an owner with it. Power `wallets`.
  * 33. At each boundary of a balance with a `rollover` what is above it expires, before the refill is added: after k
  *     boundaries at once `min(remaining + (k − 1) × amount, rollover) + amount` is left. What a lease or a reservation
  *     took before a boundary and returns after it stays as far as the rollover had space for it at the boundary, and

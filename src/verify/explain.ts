@@ -6,7 +6,6 @@
  */
 import type { LimitCheck, LimitVerdict } from "../contracts/limiter.js";
 import type { CachedKey } from "../cache/cached-key.js";
-import type { KeyPolicy } from "../cache/key-policy.js";
 import type { OwnedWallet } from "../contracts/store.js";
 import type { MaybePromise, V2KeysVerifyKeyRequestBody, VerifyKeyRatelimitData } from "../contracts/types.js";
 import { compileQuery, namesInQuery, parseQuery } from "../access/permission-query.js";
@@ -81,7 +80,7 @@ const FINDINGS: FindingsOf<typeof CHECKS> = [
   }),
 ];
 
-function sourceOf({ creditsFrom }: KeyPolicy, wallets: readonly OwnedWallet[]): CreditsSource {
+function sourceOf({ creditsFrom }: CachedKey["policy"], wallets: readonly OwnedWallet[]): CreditsSource {
   return wallets.length > 1 ? "both" : (creditsFrom ?? "key");
 }
 

@@ -2,8 +2,8 @@
  * Spends by id: credits of a key or of an identity, without the text of a key, for workers that are handed a job after
  * the call that paid for it was checked. No other check runs than that the owner exists.
  *
- * Why nothing is remembered between two of them: a worker's call is one of few, and so it always sees the credits, grants
- * and refills as they are.
+ * Why nothing is remembered between two of them: a worker's call is one of few, and so it always sees the credits,
+ * grants and refills as they are.
  */
 import { badRequest, KeystileError } from "../contracts/errors.js";
 import type { IdentityRow, Spend } from "../contracts/store.js";

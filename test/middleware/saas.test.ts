@@ -1,4 +1,4 @@
-/** examples/saas in a real browser: sign up, make, use, rename, rotate and revoke keys; usage, the e-mail, and an upgrade. */
+/** examples/saas in a real browser: sign up, make, use, rename, rotate and revoke keys; usage, an upgrade. */
 import { spawn } from "node:child_process";
 import { createHmac } from "node:crypto";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";

@@ -62,6 +62,17 @@ export function settle(credits: ModelCredits, now: number): void {
   credits.counted = Math.max(credits.counted, now);
 }
 
+/** The least of what there is, if anything is limited. */
+export function leastAt(all: readonly ModelCredits[], now: number): bigint | null {
+  return all.map((one) => balanceAt(one, now)).reduce((a, b) => (a === null || (b !== null && b < a) ? b : a), null);
+}
+
+/** Takes `cost` of each, if it is there in all of them. */
+export function spendAll(all: readonly ModelCredits[], cost: number, now: number): boolean {
+  if (all.some((one) => (balanceAt(one, now) ?? MAX) < BigInt(cost))) return false;
+  return all.every((one) => spend(one, cost, now));
+}
+
 /** Takes `cost` if it is there (ruling D1); a cost of 0 passes and changes nothing (ruling D2). */
 export function spend(credits: ModelCredits, cost: number, now: number): boolean {
   const balance = balanceAt(credits, now);

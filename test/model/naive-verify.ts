@@ -9,7 +9,7 @@ import type {
   VerificationCode,
   VerifyKeyRatelimitData,
 } from "../../src/contracts/types.js";
-import { balanceAt, spend } from "./naive-credits.js";
+import { leastAt, spendAll } from "./naive-credits.js";
 import type { modelLimiter } from "../ratelimit/model.js";
 import { type Ask, holds } from "./naive-permissions.js";
 import { ADMITS } from "./vocabulary.js";
@@ -65,7 +65,7 @@ export function judge(world: World, verifier: ModelVerifier, verification: Verif
     limits: readonly AppliedLimit[] = [],
     results: readonly VerifyKeyRatelimitData[] = [],
   ): Expected => {
-    const balance = balanceAt(drawnOn(key), world.now);
+    const balance = leastAt(drawnOn(key), world.now);
     const asked = ask !== undefined && !["DISABLED", "EXPIRED", "FORBIDDEN"].includes(code);
     const answer: V2KeysVerifyKeyResponseData = {
       valid: code === "VALID",
@@ -99,7 +99,7 @@ export function judge(world: World, verifier: ModelVerifier, verification: Verif
   if (unknown.length > 0) return { locations: unknown.map((i) => `body.ratelimits[${i}].name`) };
   const applied = limits as AppliedLimit[];
   if (applied.length === 0)
-    return done(spend(drawnOn(key), request.credits?.cost ?? 1, world.now) ? "VALID" : "USAGE_EXCEEDED");
+    return done(spendAll(drawnOn(key), request.credits?.cost ?? 1, world.now) ? "VALID" : "USAGE_EXCEEDED");
   const verdicts = verifier.limiter.take(
     applied.map(({ check }) => check),
     world.now,
@@ -116,7 +116,7 @@ export function judge(world: World, verifier: ModelVerifier, verification: Verif
   }));
   if (results.some(({ exceeded }) => exceeded)) return done("RATE_LIMITED", applied, results);
   return done(
-    spend(drawnOn(key), request.credits?.cost ?? 1, world.now) ? "VALID" : "USAGE_EXCEEDED",
+    spendAll(drawnOn(key), request.credits?.cost ?? 1, world.now) ? "VALID" : "USAGE_EXCEEDED",
     applied,
     results,
   );

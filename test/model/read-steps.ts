@@ -4,10 +4,10 @@ import type { KeyState } from "../../src/lib/key-state.js";
 import type { KeyResponseData } from "../../src/keyring/schemas/responses.js";
 import { chosen } from "./key-rolls.js";
 import { createKey } from "./key-steps.js";
-import { balanceAt, type ModelCredits } from "./naive-credits.js";
+import { balanceAt, leastAt, type ModelCredits } from "./naive-credits.js";
 import { showIdentity, showLimits } from "./naive-verify.js";
 import { learnId, learnLimits, refused, same, show, type Stage } from "./stage.js";
-import { digestOf, drawnOn, type ModelKey, named, sourceOf } from "./world.js";
+import { digestOf, drawnOn, type ModelKey, named, ownerOf, sourceOf } from "./world.js";
 
 /** What administration shows of a key, whole. */
 export async function readKey(stage: Stage): Promise<void> {
@@ -19,10 +19,15 @@ export async function readKey(stage: Stage): Promise<void> {
   stage.note("readKey", key.id, byText);
   const call = byText ? keyring.whoami({ key: key.text! }) : keyring.getKey({ keyId: key.id });
   if (absent) return refused("readKey", call, "NOT_FOUND");
-  const { start, createdAt, updatedAt, rerolledFrom, rerolledTo, lastUsedAt = 0, ...shown } = await call;
+  const { start, createdAt, updatedAt, rerolledFrom, rerolledTo, lastUsedAt = 0, accounts, ...shown } = await call;
   if (!Number.isSafeInteger(createdAt) || (key.text !== undefined && start !== "..." && !key.text.startsWith(start))) {
     throw new Error(`readKey: ${show({ start, createdAt, updatedAt })}`);
   }
+  same(
+    "readKey: accounts",
+    accounts?.map(({ remaining }) => remaining),
+    sourceOf(key) === "both" ? drawnOn(key).map((one) => Number(balanceAt(one, world.now))) : undefined,
+  );
   // Of a chain with keys that are gone the model knows no more than this; the minute is written in the background.
   same("readKey: links of no successor", rerolledFrom !== undefined && key.account === key.id, false);
   for (const link of [rerolledFrom, rerolledTo])
@@ -37,6 +42,7 @@ export async function readKey(stage: Stage): Promise<void> {
   }
   const permissions = slugsOf(key);
   const roles = rolesOf(key);
+  const owner = ownerOf(key);
   const due: Omit<KeyResponseData, "start" | "createdAt"> = {
     keyId: key.id,
     apiId: key.api.id,
@@ -51,7 +57,7 @@ export async function readKey(stage: Stage): Promise<void> {
     ...((key.credits.remaining !== null || key.credits.refill !== undefined) && {
       credits: showCredits(key.credits, world.now),
     }),
-    ...(sourceOf(key) === "identity" && { ownerCredits: showCredits(drawnOn(key), world.now) }),
+    ...(owner !== undefined && { ownerCredits: showCredits(owner[0], world.now) }),
     ...(identity !== undefined && { identity: showIdentity(identity) }),
     ...(key.limits.length > 0 && { ratelimits: showLimits(key.limits) }),
     ...(key.allowlist.length > 0 && { ipAllowlist: key.allowlist }),
@@ -66,7 +72,7 @@ function stateOf(key: ModelKey, now: number, isReplaced: boolean): KeyState {
   const owner = key.identity?.deleted === false ? key.identity : undefined;
   if (owner?.expires !== undefined && now > owner.expires) return "expired";
   if (!key.api.enabled || !key.api.workspace.enabled || owner?.enabled === false) return "forbidden";
-  return balanceAt(drawnOn(key), now) === 0n ? "exhausted" : "active";
+  return leastAt(drawnOn(key), now) === 0n ? "exhausted" : "active";
 }
 
 /** All keys of an API, page by page. */

@@ -17,7 +17,7 @@ import {
   type ModelWorkspace,
   isHidden,
   named,
-  sourceOf,
+  ownerOf,
   type World,
 } from "./world.js";
 
@@ -250,7 +250,7 @@ async function deleteIdentity({ world, dice, note }: Stage, keyring: Keyring, ro
   const body = { identity: row.id ?? row.externalId, ...(dice.chance(0.4) && { keys: "disable" as const }) };
   note("deleteIdentity", body);
   const keys = world.keys.filter((key) => key.identity === row && !isHidden(key));
-  const drawing = keys.filter((key) => sourceOf(key) === "identity");
+  const drawing = keys.filter((key) => ownerOf(key) !== undefined);
   const call = keyring.deleteIdentity(body);
   if (drawing.length > 0 && body.keys === undefined) return refused("deleteIdentity", call, "CONFLICT");
   same("deleteIdentity", await call, {});

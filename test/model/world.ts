@@ -135,17 +135,22 @@ export function setCredits(world: World, key: ModelKey, wish: Parameters<typeof 
   for (const other of world.keys) if (other.credits === key.credits) other.since = Math.max(other.since, since);
 }
 
-/** Ruling D11: its own balance, else its identity's, else none. */
-export function sourceOf({ credits, identity }: ModelKey): "key" | "identity" | "none" {
-  if (credits.remaining !== null) return "key";
-  return credits.isNone !== true && identity?.deleted === false && identity.credits.remaining !== null
-    ? "identity"
-    : "none";
+/** Ruling D11: its own balance and its identity's, one of them, or none. */
+export function sourceOf(key: ModelKey): "key" | "identity" | "both" | "none" {
+  const isOwn = key.credits.remaining !== null;
+  if (ownerOf(key) === undefined) return isOwn ? "key" : "none";
+  return isOwn ? "both" : "identity";
 }
 
-/** The one balance that a key draws on. */
-export function drawnOn(key: ModelKey): ModelCredits {
-  return sourceOf(key) === "identity" ? key.identity!.credits : key.credits;
+/** The balances that a key draws on. */
+export function drawnOn(key: ModelKey): readonly ModelCredits[] {
+  return [...(key.credits.remaining === null ? [] : [key.credits]), ...(ownerOf(key) ?? [])];
+}
+
+/** The balance of its identity, if it draws on that. */
+export function ownerOf({ credits, identity }: ModelKey): readonly [ModelCredits] | undefined {
+  const isCovered = credits.isNone !== true && identity?.deleted === false && identity.credits.remaining !== null;
+  return isCovered ? [identity.credits] : undefined;
 }
 
 /** Hidden keys are found by nobody; their hashes stay taken. */

@@ -1,7 +1,7 @@
 /**
  * Runs the examples of a Markdown text. Each ```ts block says what it is: `ts run`, a whole program; `ts servers`, one
- * that needs PostgreSQL and Redis; `ts next`, what goes on from the first `ts run` of its page; or `ts part`, a piece of
- * a program.
+ * that needs PostgreSQL and Redis; `ts next`, what goes on from the first `ts run` of its page; or `ts part`, a piece
+ * of a program.
  */
 import { execFile } from "node:child_process";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
