@@ -85,7 +85,7 @@ export function suspend(
 
 /**
  * Records as of a store without the power `wallets`: a key with credits of its own draws on them alone. The ledger adds
- * up one account a call; calls that take from several are held against a list of credits (`test/credits/wallet.test.ts`).
+ * up one account a call; what takes from several is held against a list of credits (`test/credits/wallet.test.ts`).
  */
 function ofOneAccount(found: unknown): unknown {
   if (Array.isArray(found)) return found.map(ofOneAccount);
