@@ -1,4 +1,4 @@
-/** What does it cost that many keys draw on one account: exact calls, 64 in flight, beside one key and many? */
+/** What does it cost that many keys draw on one account, or on several: exact calls, 64 in flight and alone? */
 import type { Store } from "../src/contracts/store.js";
 import { sqliteStore } from "../src/stores/sqlite/index.js";
 import { createVerifier } from "../src/verify/verifier.js";
@@ -9,21 +9,35 @@ import { BALANCE, endless, keyRow, keyText, sample, WORKSPACE } from "./keys.js"
 import { prepare, scratch } from "./stores.js";
 
 const QUESTION =
-  "What does it cost that many keys draw on one account: exact calls, 64 in flight, beside one key and many?";
-/** Keys of the identity, and as many with a balance each. */
+  "What does it cost that many keys draw on one account, or on several: exact calls, 64 in flight and alone?";
+/** Keys of each kind: of an identity, with a balance each, with both, and of an identity with a grant. */
 const KEYS = scaled(1_000, 100);
 const IN_FLIGHT = 64;
-const IDENTITY = "id_bench";
+const [IDENTITY, CAPPING, GRANTED] = ["id_bench", "id_capping", "id_granted"] as const;
+const OWNERS = [IDENTITY, undefined, CAPPING, GRANTED] as const;
 
-/** Keys of an identity with credits, then keys with a balance each; without limits, which one key would use up. */
+/** Without limits, which one key would use up. */
 async function fill(store: Store): Promise<void> {
   await prepare(store);
-  const identity = { id: IDENTITY, version: 0, workspaceId: WORKSPACE, externalId: "bench", ratelimits: [] };
-  const row = { ...identity, hasCredits: true, generation: 1 };
-  await store.write([{ table: "identities", row, credits: { period: 0, remaining: BALANCE } }]);
-  const keys = Array.from({ length: 2 * KEYS }, (_, n) => {
-    const key = keyRow(n, n >= KEYS);
-    return { ...key, row: { ...key.row, ratelimits: [], ...(n < KEYS && { identityId: IDENTITY }) } };
+  const owned = { version: 0, workspaceId: WORKSPACE };
+  for (const id of [IDENTITY, CAPPING, GRANTED]) {
+    const identity = {
+      ...owned,
+      id,
+      externalId: id,
+      ratelimits: [],
+      ...(id === GRANTED && { hasGrants: true as const }),
+    };
+    const row = { ...identity, hasCredits: true, generation: 1 };
+    await store.write([{ table: "identities", row, credits: { period: 0, remaining: BALANCE } }]);
+  }
+  const grant = { ...owned, id: "grant_bench", identityId: GRANTED, grantId: "bench", amount: BALANCE, priority: 1 };
+  const row = { ...grant, createdAt: 0, hasCredits: true, generation: 1 };
+  await store.write([{ table: "grants", row, credits: { period: 0, remaining: BALANCE } }]);
+  const keys = Array.from({ length: OWNERS.length * KEYS }, (_, n) => {
+    const owner = OWNERS[Math.floor(n / KEYS)];
+    const key = keyRow(n, owner === undefined || owner === CAPPING);
+    return { ...key, row: { ...key.row, ratelimits: [], ...(owner !== undefined && { identityId: owner }) } };
   });
   if (!(await store.insertKeys(keys)).every(Boolean)) throw new Error("a key of the bench is there already");
 }
@@ -31,28 +45,39 @@ async function fill(store: Store): Promise<void> {
 async function onStore(name: string, store: Store): Promise<Row[]> {
   await fill(store);
   const verifier = createVerifier(store, { usage: false });
-  for (let n = 0; n < 2 * KEYS; n++) await verifier.verify({ key: keyText(n), credits: { cost: 0 } });
+  for (let n = 0; n < OWNERS.length * KEYS; n++) await verifier.verify({ key: keyText(n), credits: { cost: 0 } });
   const spending =
-    (numbers: readonly number[], check?: Side["check"]) =>
+    (numbers: readonly number[], check?: Side["check"], together = IN_FLIGHT) =>
     (title: string, more: Partial<Side> = {}): Side => {
       const next = endless(numbers.map(keyText));
       const work = async () => (await verifier.verify({ key: next() })).code === "VALID";
       return {
         name: `${name}: ${title}`,
-        run: (count) => inFlight(IN_FLIGHT, count, work),
+        run: (count) => inFlight(together, count, work),
         ...(check && { check }),
         ...more,
       };
     };
+  let taken = 0;
   const ofAccount = async (spent: number): Promise<void> => {
+    taken += spent;
     const [balance] = await store.readBalances([{ identityId: IDENTITY, period: 0 }], 0);
-    if (balance?.remaining !== BALANCE - spent) throw new Error(`the account is not short of ${spent} credits`);
+    if (balance?.remaining !== BALANCE - taken) throw new Error(`the account is not short of ${taken} credits`);
   };
   const floor = `${name}: one key`;
+  const from = (kind: number) => sample(KEYS).map((n) => kind * KEYS + n);
+  const [shared, alone] = [`${KEYS} keys on one account`, `${KEYS} keys on one account, alone`];
+  const several = (title: string, kind: number): Side[] => [
+    spending(from(kind))(title, { floor: `${name}: ${shared}`, goal: "≤ 1.5" }),
+    spending(from(kind), undefined, 1)(`${title}, alone`, { floor: `${name}: ${alone}`, goal: "≤ 1.5" }),
+  ];
   const rows = await measure([
     spending([KEYS])("one key"),
-    spending(sample(KEYS), ofAccount)(`${KEYS} keys on one account`, { floor, goal: "≤ 1.2" }),
-    spending(sample(KEYS).map((n) => KEYS + n))(`${KEYS} keys with a balance each`, { floor }),
+    spending(sample(KEYS), ofAccount)(shared, { floor, goal: "≤ 1.2" }),
+    spending(from(1))(`${KEYS} keys with a balance each`, { floor }),
+    spending(from(0), ofAccount, 1)(alone),
+    ...several("a cap inside the owner's plan", 2),
+    ...several("a grant in use", 3),
   ]);
   await verifier.close();
   return rows;

@@ -138,6 +138,7 @@ describe("applyChange", () => {
     const swept = { remaining: 25, reserved: 40, forfeited: 10 };
     const forfeited = { ...EXPIRED, isForfeited: true };
     expect(apply(before, { add: -24, now: NOW }, leases)).toEqual({
+      result: -24,
       account: { ...before, ...swept, remaining: 1, adjusted: -24 },
       leases: [
         ["late", leaseOf({ ...forfeited, held: 3 })],

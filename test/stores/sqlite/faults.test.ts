@@ -132,7 +132,7 @@ describe("sqliteStore: a statement that fails", () => {
     locked = 1;
     const row = (await store.readMany("keys", ["key_000001"]))[0]!;
     expect(await store.write([{ table: "keys", row, credits: { period: 0, remaining: 500 } }])).toEqual([
-      { remaining: 500, reserved: 0 },
+      { remaining: 500, reserved: 0, added: 482 },
     ]);
     for (const one of [store, other]) {
       expect((await one.readBalances([{ keyId: "key_000001", period: 0 }], 0))[0]?.remaining).toBe(500);

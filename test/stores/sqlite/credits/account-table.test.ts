@@ -151,7 +151,7 @@ describe("accounts in the file", () => {
     expect(await codeOf(add)).toBe("STORE_INVALID");
     expect(await codeOf(() => store.spendCredits(1, 1, 9, 0))).toBe("STORE_INVALID");
     const set = { table: "keys", row: { ...row, generation: 1 }, credits: { period: 9, remaining: 6 } } as const;
-    expect(await store.write([set])).toEqual([{ remaining: 6, reserved: 0 }]);
+    expect(await store.write([set])).toEqual([{ remaining: 6, reserved: 0, added: 6 }]);
     expect(await store.spendCredits(1, 1, 9, 0)).toEqual({ ok: true, remaining: 5 });
     expect((await store.readBalances([{ keyId: "key_000001", period: 9 }], 0))[0]).toMatchObject({
       remaining: 5,
