@@ -53,8 +53,8 @@ describe("package: contents", () => {
     }
   });
 
-  it("the tarball has at most 970 kB", async () => {
-    expect((await stat(stranger.tarball)).size).toBeLessThanOrEqual(970_000);
+  it("the tarball has at most 1,010 kB", async () => {
+    expect((await stat(stranger.tarball)).size).toBeLessThanOrEqual(1_010_000);
   });
 
   it("publint finds nothing to say", async () => {
@@ -261,14 +261,14 @@ describe("package: in any runtime", () => {
     expect(await runInNewContext(`(async () => { ${body} })()`, bare)).toBe("VALID");
   });
 
-  it("with all that it exports and imports it stays below 90 kB minified and gzipped", async () => {
+  it("with all that it exports and imports it stays below 93 kB minified and gzipped", async () => {
     const { contents } = await bundle(true);
-    expect(gzipSync(contents).length).toBeLessThan(90_000);
+    expect(gzipSync(contents).length).toBeLessThan(93_000);
   });
 
-  it("a program that makes no keys is bundled without what makes them: below 48 kB", async () => {
+  it("a program that makes no keys is bundled without what makes them: below 50 kB", async () => {
     const { contents } = await bundle(true, "verify-only.mjs");
-    expect(gzipSync(contents).length).toBeLessThan(48_000);
+    expect(gzipSync(contents).length).toBeLessThan(50_000);
   });
 });
 

@@ -87,8 +87,9 @@ export function suspend(
  * Records as of a store without the power `wallets`: a key with credits of its own draws on them alone. The ledger adds
  * up one account a call; what takes from several is held against a list of credits (`test/credits/wallet.test.ts`).
  */
-function ofOneAccount(found: unknown): unknown {
-  if (Array.isArray(found)) return found.map(ofOneAccount);
+export function ofOneAccount<T>(found: T): T;
+export function ofOneAccount(found: unknown): unknown {
+  if (Array.isArray(found)) return found.map((one) => ofOneAccount(one) as unknown);
   if (found === undefined) return found;
   const { wallets: _, ...record } = found as KeyRecord;
   return record;

@@ -25,7 +25,7 @@ import { type PostgresClient, type PostgresRow, postgresStore } from "../../src/
 import { dice } from "../model/dice.js";
 import type { Client } from "./client.js";
 import type { Ledger, Note } from "./ledger.js";
-import { type Fate, suspend } from "./ports.js";
+import { ofOneAccount, type Fate, suspend } from "./ports.js";
 import type { Bed, Connections } from "./world.js";
 
 /** What a statement is, by a part of its text. Others only read: none of them calls a function of the schema. */
@@ -202,6 +202,9 @@ class Calls {
     return trust({
       ...store,
       ...(Object.fromEntries(keeping) as unknown as Pick<Store, (typeof KEPT)[number]>),
+      findKey: async (digest) => ofOneAccount(await store.findKey(digest)),
+      findKeys: async (digests) => ofOneAccount(await store.findKeys(digests)),
+      findForeignKey: async (migrationId, digest) => ofOneAccount(await store.findForeignKey(migrationId, digest)),
       async spendCredits(ref: KeyRef, cost: number, period: number, now: number) {
         try {
           return await store.spendCredits(ref, cost, period, now);
