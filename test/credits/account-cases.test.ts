@@ -147,6 +147,7 @@ describe("applyChange", () => {
     });
     for (const now of [NOW - 1, undefined])
       expect(apply(before, { add: -24, ...(now !== undefined && { now }) }, leases)).toEqual({
+        result: -5,
         account: { ...before, remaining: 0, adjusted: -5 },
         leases: [],
       });
