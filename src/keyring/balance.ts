@@ -78,7 +78,7 @@ interface Ordered extends Ranked {
 
 function amounts(balance: { readonly remaining: number | null; readonly reserved: number } | undefined) {
   const { remaining = 0, reserved = 0 } = balance ?? {};
-  return { remaining: remaining ?? 0, ...(reserved > 0 && { reserved }) };
+  return { remaining: Number(remaining), ...(reserved > 0 && { reserved }) };
 }
 
 /** @param accounts as {@link accountsOf} returns them */

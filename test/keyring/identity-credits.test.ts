@@ -91,6 +91,7 @@ describe.each(Object.entries(STORES))("credits of an identity on %s", (_, open) 
     for (const creditsFrom of ["key", "both"] as const) {
       expect(await problems(create({ externalId: "ada", creditsFrom }))).toEqual(["body.creditsFrom"]);
       expect(await problems(keyring.updateKey({ keyId, creditsFrom }))).toEqual(["body.creditsFrom"]);
+      expect(await problems(keyring.updateKey({ keyId, creditsFrom, credits: null }))).toEqual(["body.creditsFrom"]);
       const unlimited = keyring.updateKey({ keyId, creditsFrom, credits: { remaining: null } });
       expect(await problems(unlimited)).toEqual(["body.creditsFrom"]);
     }

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { KEY_FIELDS, type KeyField } from "../../src/contracts/key-fields.js";
 import type { ApiRow, IdentityRow } from "../../src/contracts/store.js";
 import { toIdentity } from "../../src/lib/identity.js";
-import { flatten, type Related, toRecord, toRecordWith } from "../../src/stores/key-record.js";
+import { flatten, identityWallet, type Related, toRecord, toRecordWith } from "../../src/stores/key-record.js";
 import { keyRow } from "./suite.js";
 
 const api: ApiRow = {
@@ -71,6 +71,9 @@ describe("toRecord", () => {
     );
     expect(rerolled?.account).toEqual({ ref: -3, id: "key_0" });
     expect(() => toRecord(1, key, related({ identity }))).toThrow(TypeError);
+    const main = { ref: -3, priority: 100, createdAt: 0 };
+    expect(identityWallet(identity, -3, () => [])).toEqual({ owner: "identity", accounts: [main], generation: 0 });
+    expect(identityWallet({ ...identity, hasCredits: false }, -3, () => [])).toBeUndefined();
   });
 
   it("allow-lists that are not empty, the key's and the API's", () => {
