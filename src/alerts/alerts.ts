@@ -49,8 +49,8 @@ export interface AlertBounds {
    */
   readonly creditsBelow?: number | CreditsShare | undefined;
   /**
-   * Milliseconds, 60_000…31_622_400_000: tells of keys and of identities that expire within this time. Not of keys that
-   * another key replaces, nor of those that were made with less.
+   * Milliseconds, 60_000…31_622_400_000: tells of keys and of identities that expire within this time. Not of a key
+   * that another key replaces, nor of a key or identity that was made with less time.
    */
   readonly expiresWithin?: number | undefined;
   /**

@@ -183,7 +183,7 @@ export function createAnalytics(given: Store, options: AnalyticsReaderOptions = 
   });
 }
 
-/** Rows by id, of those that are there. */
+/** The rows that exist, by id. */
 async function rowsOf<T extends "keys" | "grants">(
   store: Store,
   table: T,

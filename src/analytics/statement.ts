@@ -1,6 +1,6 @@
 /**
- * Statement of accounts: what was there, what came and went, what is left. Totals of an account only grow, and those
- * of each day are kept, so that the differences of two days are exactly what happened between them, whatever crashed.
+ * Statement of accounts: opening balance, changes, closing balance. Totals of an account only grow, and the store keeps
+ * the totals of each day. So the difference of two days is exactly what happened between them, whatever crashed.
  */
 import type { AuditEntry } from "../contracts/audit.js";
 import { badRequest, type ValidationProblem } from "../contracts/errors.js";
@@ -52,8 +52,8 @@ export interface StatementLine {
   /** Unix time, milliseconds: when it was, or where only the day is known the start of that. */
   readonly time: number;
   /**
-   * `moved`: what came or went with a key that changed its owner or was deleted. `unexplained`: adjustments that no
-   * entry of the audit trail tells of.
+   * `moved`: the balance of a key that joined the owner, left it, or was deleted. `unexplained`: adjustments without an
+   * entry in the audit trail.
    */
   readonly kind: "refill" | "grant" | "adjustment" | "moved" | "unexplained" | "forfeited" | "expired";
   /** What it added; negative: what it took away. */

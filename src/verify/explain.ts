@@ -85,8 +85,7 @@ function sourceOf({ creditsFrom }: CachedKey["policy"], wallets: readonly OwnedW
 }
 
 /** What is left of each account that pays for a call, each as of its own moment. */
-async function readAccounts({ sources, clock }: VerifyDeps, wallets: readonly OwnedWallet[]) {
-  const now = clock();
+async function readAccounts({ sources }: VerifyDeps, wallets: readonly OwnedWallet[], now: number) {
   const accounts = wallets.flatMap(({ owner, accounts }) =>
     inDrawOrder(accounts, now).map((account) => ({ owner, account })),
   );
@@ -274,7 +273,7 @@ export async function explain(
       checks.push({ code, passes: failed === false, ...FINDINGS[i]!(call, key) } as ExplainedCheck);
     }
     if (key.wallets !== undefined)
-      Object.assign(checks.at(-1) as ExplainedCheck, { accounts: await readAccounts(deps, key.wallets) });
+      Object.assign(checks.at(-1) as ExplainedCheck, { accounts: await readAccounts(deps, key.wallets, call.now) });
     if (!isOutdated(call, key)) {
       if (call.spend === GONE) break;
       const refusal = checks.find(({ passes }) => !passes)?.code;

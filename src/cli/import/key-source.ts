@@ -61,7 +61,7 @@ export function openCsv(io: Io, value: string): KeySource {
 /**
  * Opens the value of `--keys`: a JSON array; `@file` (`.ndjson` and `.jsonl`: one key per line; `.json`: an array;
  * otherwise decided by the first character); `-` for stdin, decided the same way, as are pipes with a path.
- * @param toItems the rows of what is not lines; by default of an array
+ * @param toItems finds the keys in a JSON document; by default the document is an array of them
  * @throws failure 2: not readable; for what is not lines also not JSON, not an array
  */
 export async function openKeys(io: Io, value: string, toItems: ToItems = toArray): Promise<KeySource> {

@@ -55,7 +55,7 @@ function ledger(found: Statement, isRunning: boolean): Html {
 /** What the statement cannot tell. */
 function notes({ unattributed, unexplained, countedFrom }: Statement): string[] {
   const all: string[] = [];
-  if (unattributed !== 0) all.push(`${number(unattributed)} of what was spent are counted for none of these keys.`);
+  if (unattributed !== 0) all.push(`${number(unattributed)} spent credits are counted under none of these keys.`);
   if (unexplained !== 0) all.push(`No entry of the audit trail explains ${signed(unexplained)} of the adjustments.`);
   if (countedFrom !== undefined)
     all.push(`Counting began on ${dayOf(countedFrom)}: what an account was given and spent before is of that day.`);

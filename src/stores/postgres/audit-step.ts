@@ -84,7 +84,7 @@ function replaced(text: string, pairs: readonly (readonly [before: string, after
   return pairs.reduce((made, [before, after]) => made.replace(before, () => after), text);
 }
 
-/** The step. On the way back only amounts and reasons go. */
+/** The step. Going back to earlier tables drops the amounts and reasons, and nothing else. */
 export const AUDIT_CREDITS = {
   up: (s: string): string => `
 ALTER TABLE ${s}.audit ADD COLUMN reason text, ADD COLUMN added bigint, ADD COLUMN remaining bigint, ADD COLUMN grant_id text;

@@ -3,7 +3,7 @@
  * changes once released.
  */
 import { DAY, TOTALS_KEPT } from "../outcome-entries.js";
-import { outcomeTables } from "./outcomes-sql.js";
+import { outcomeTables, ownerOf } from "./outcomes-sql.js";
 import { changedFunction } from "./refills-sql.js";
 import { fieldOf } from "./texts.js";
 
@@ -19,7 +19,10 @@ const now = (name: string): string =>
     ? "coalesce(a.reserved + CASE WHEN g.is_over THEN 0 ELSE a.remaining END, l.balance)"
     : `coalesce(a.${name}${OVER[name] ?? ""}, l.${name})`;
 
-/** The account, that of the identity of its keys, and the open grants of both; of those that are named all. */
+/**
+ * Accounts whose totals are kept together: the account, the account of its keys' identity, the open grants of both, and
+ * the grants that are named, open or not.
+ */
 const besides = (s: string): string => `
 CREATE FUNCTION ${s}.beside_v1(named bigint[], today bigint)
 RETURNS TABLE (n bigint, main bigint, day bigint, is_over boolean) LANGUAGE sql STABLE AS $fn$
@@ -56,14 +59,7 @@ BEGIN
     FROM ${s}.beside_v1(numbers, today) g
     LEFT JOIN LATERAL (SELECT * FROM ${s}.credit_days d WHERE d.account = g.n ORDER BY d.seq DESC LIMIT 1) l ON true
     LEFT JOIN LATERAL (
-      SELECT k.number, i.workspace_id AS ws, coalesce(i.name, '') AS name FROM ${s}.keys k
-        LEFT JOIN ${s}.entities i ON i.kind = 'identities' AND i.id = k.identity_id
-        WHERE NOT k.deleted AND k.number = g.main
-      UNION ALL SELECT k.number, i.workspace_id, coalesce(i.name, '') FROM ${s}.keys k
-        LEFT JOIN ${s}.entities i ON i.kind = 'identities' AND i.id = k.identity_id
-        WHERE NOT k.deleted AND k.account = g.main
-      UNION ALL SELECT 0, i.workspace_id, i.name FROM ${s}.entities i WHERE i.kind = 'identities' AND i.account = g.main
-      ORDER BY 1 DESC LIMIT 1
+${ownerOf(s, "g.main", "i.kind = 'identities' AND i.account = g.main")}
     ) o ON true
     LEFT JOIN ${s}.accounts a ON a.number = g.n
     WHERE a.number IS NOT NULL OR l.external_id IS NOT NULL

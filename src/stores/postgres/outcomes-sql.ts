@@ -71,14 +71,7 @@ BEGIN
     FROM (SELECT DISTINCT unnest(numbers) AS n) g
     LEFT JOIN LATERAL (SELECT * FROM ${s}.credit_days d WHERE d.account = g.n ORDER BY d.seq DESC LIMIT 1) l ON true
     LEFT JOIN LATERAL (
-      SELECT k.number, i.workspace_id AS ws, coalesce(i.name, '') AS name FROM ${s}.keys k
-        LEFT JOIN ${s}.entities i ON i.kind = 'identities' AND i.id = k.identity_id
-        WHERE NOT k.deleted AND k.number = g.n
-      UNION ALL SELECT k.number, i.workspace_id, coalesce(i.name, '') FROM ${s}.keys k
-        LEFT JOIN ${s}.entities i ON i.kind = 'identities' AND i.id = k.identity_id
-        WHERE NOT k.deleted AND k.account = g.n
-      UNION ALL SELECT 0, i.workspace_id, i.name FROM ${s}.entities i WHERE i.account = g.n
-      ORDER BY 1 DESC LIMIT 1
+${ownerOf(s, "g.n", "i.account = g.n")}
     ) o ON true
     LEFT JOIN ${s}.accounts a ON a.number = g.n
     WHERE a.number IS NOT NULL OR l.external_id IS NOT NULL
@@ -151,6 +144,21 @@ BEGIN${advance(s)}
   RETURN 'counted';
 END $fn$;
 `;
+
+/**
+ * Whose an account is: its identity's, or that of the newest of its keys. Part of the text of released steps.
+ * @param ofIdentity when it is that of an identity `i`
+ */
+export function ownerOf(s: string, account: string, ofIdentity: string): string {
+  return `      SELECT k.number, i.workspace_id AS ws, coalesce(i.name, '') AS name FROM ${s}.keys k
+        LEFT JOIN ${s}.entities i ON i.kind = 'identities' AND i.id = k.identity_id
+        WHERE NOT k.deleted AND k.number = ${account}
+      UNION ALL SELECT k.number, i.workspace_id, coalesce(i.name, '') FROM ${s}.keys k
+        LEFT JOIN ${s}.entities i ON i.kind = 'identities' AND i.id = k.identity_id
+        WHERE NOT k.deleted AND k.account = ${account}
+      UNION ALL SELECT 0, i.workspace_id, i.name FROM ${s}.entities i WHERE ${ofIdentity}
+      ORDER BY 1 DESC LIMIT 1`;
+}
 
 export const outcomeTables = (s: string): string => tables(s) + totals(s) + count(s);
 

@@ -131,7 +131,8 @@ export function createAccountSession(
       return keep(from, reserve(from.account, expired, known, cost, period, now, reservation));
     },
     spendWallets(wallets, request, cost) {
-      accounts.forgetEndings(request.now);
+      if (request.reservation !== undefined || request.once?.record.reservation !== undefined)
+        accounts.forgetEndings(request.now);
       return keepStep(spendFromWallets(walletAccounts, wallets, request, cost));
     },
     settleWallets(wallets, request) {

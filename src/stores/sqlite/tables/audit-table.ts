@@ -37,7 +37,10 @@ export const COUNT_AUDIT = {
   refuses: {},
 };
 
-/** What changes did to balances, and why; `added` is NULL where they changed none. On the way back only these go. */
+/**
+ * Columns for the amount and the reason of a change of a balance; `added` is NULL where the change was of no balance.
+ * Going back to earlier tables drops these columns, and nothing else.
+ */
 export const AUDIT_CREDITS = {
   up: `
   ALTER TABLE keystile_audit ADD COLUMN reason TEXT;
