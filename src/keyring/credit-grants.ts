@@ -152,8 +152,9 @@ async function makeSpace(context: Context, owner: string, now: number): Promise<
   const open = grants.filter(({ endedAt }) => endedAt === undefined);
   const balances = await readGrants(context, open, now);
   const ending = open.filter(({ expires = Infinity, refill }, i) => {
-    const { remaining, reserved } = balances[i] ?? { remaining: 0, reserved: 0 };
-    return expires <= now || (refill === undefined && remaining === 0 && reserved === 0);
+    // A balance that cannot be read is not taken to be used up.
+    const balance = balances[i];
+    return expires <= now || (refill === undefined && balance?.remaining === 0 && balance.reserved === 0);
   });
   if (open.length - ending.length >= MAX_OPEN_GRANTS)
     throw new KeystileError("CONFLICT", `the owner has ${MAX_OPEN_GRANTS} open grants, and may have no more`);

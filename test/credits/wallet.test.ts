@@ -1,7 +1,7 @@
 /** Wallets: the order of accounts, and random histories on stores against a list of credits. */
 import { describe, expect, it } from "vitest";
 import type { DrawnAccount } from "../../src/contracts/store.js";
-import { inDrawOrder } from "../../src/credits/wallet.js";
+import { assertRefs, inDrawOrder } from "../../src/credits/wallet.js";
 import { memoryStore } from "../../src/stores/memory.js";
 import { sqliteStore } from "../../src/stores/sqlite/index.js";
 import { seedsOf } from "../model/dice.js";
@@ -49,6 +49,15 @@ describe("inDrawOrder", () => {
     ]);
     expect(namesOf(grant("b"), grant("a"))).toEqual(["a", "b"]);
   });
+});
+
+it("a step has at most two wallets, each of 1 to 17 accounts, and no account twice", () => {
+  const many = Array.from({ length: 18 }, (_, i) => i);
+  for (const wallets of [[[1], [2], [3]], [[1], []], [many], [[1], [2, 1]]])
+    expect(() => assertRefs(wallets), JSON.stringify(wallets)).toThrow(RangeError);
+  const accounts = memoryStore();
+  const settle = { id: "res_1", spent: 0, now: 0 };
+  expect(accounts.settleWallets!([["gone"]], settle)).toEqual({ settled: false, reason: "unknown" });
 });
 
 describe("wallets: random histories against a list of credits", () => {

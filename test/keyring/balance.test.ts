@@ -70,15 +70,26 @@ it("is null where nobody has credits", async () => {
 it("of a balance that is damaged nothing can be spent", async () => {
   const inner = memoryStore();
   const { keyring } = await world(inner);
-  expect((await keyring.getBalance({ identity: "acme" })).remaining).toBe(700);
+  await keyring.grantCredits({ identity: "acme", grantId: "bonus", amount: 5 });
+  expect((await keyring.getBalance({ identity: "acme" })).remaining).toBe(705);
   const damaged: Store = {
     ...inner,
     readBalances() {
       throw new KeystileError("STORE_INVALID", "made by the test");
     },
   };
-  const { accounts } = await createKeyring(damaged, { clock: () => NOON }).getBalance({ identity: "acme" });
-  expect(accounts.map(({ remaining }) => remaining)).toEqual([0]);
+  const there = createKeyring(damaged, { clock: () => NOON });
+  const { accounts } = await there.getBalance({ identity: "acme" });
+  expect(accounts.map(({ remaining }) => remaining)).toEqual([0, 0]);
+  const { credits } = await there.getIdentity({ identity: "acme" });
+  expect(credits).toEqual({ remaining: 0, refill: MONTHLY, invalid: true });
+  // Another grant does not end the one that cannot be read.
+  await there.grantCredits({ identity: "acme", grantId: "second", amount: 1 });
+  const { grants } = await keyring.listGrants({ identity: "acme" });
+  expect(grants.map(({ grantId, remaining }) => [grantId, remaining]).sort()).toEqual([
+    ["bonus", 5],
+    ["second", 1],
+  ]);
 });
 
 it("explain lists the accounts that a call would take from, and who decides", async () => {
