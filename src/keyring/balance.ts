@@ -6,7 +6,7 @@ import { ownProperty } from "../lib/check-options.js";
 import { drawsOnIdentity, refillOf } from "../lib/credits-source.js";
 import type { Context } from "./context.js";
 import { grantsOf, isOver, readGrants } from "./granted.js";
-import { readAccounts } from "./keys/key-response.js";
+import { readMainAccounts } from "./keys/key-response.js";
 import { operation } from "./operation.js";
 import { readRows, requireKey, requireNamed } from "./rows.js";
 import { owned } from "./schemas/grants.js";
@@ -44,8 +44,8 @@ export async function accountsOf(
 async function walletOf(context: Context, owner: AccountData["owner"], row: KeyRow | IdentityRow, now: number) {
   const [main] =
     owner === "key"
-      ? await readAccounts(context, "keys", [row as KeyRow], now)
-      : await readAccounts(context, "identities", [row as IdentityRow], now);
+      ? await readMainAccounts(context, "keys", [row as KeyRow], now)
+      : await readMainAccounts(context, "identities", [row as IdentityRow], now);
   const ownerId = ownProperty(row as Partial<KeyRow>, "accountId") ?? row.id;
   const all = ownProperty(row, "hasGrants") === true ? await grantsOf(context, ownerId) : [];
   const grants = all.filter((grant) => !isOver(grant, now));

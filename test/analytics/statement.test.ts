@@ -9,15 +9,12 @@ import {
   type StatementSums,
   type Store,
 } from "../../src/index.js";
-import { creditsSource } from "../../src/lib/credits-source.js";
 import { sqliteStore } from "../../src/stores/sqlite/index.js";
 import { dice } from "../model/dice.js";
 import { pglite } from "../stores/postgres/support.js";
 
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
-/** Whether a key's own credits are a cap inside those of its owner, so that a call takes from both. */
-const CAPS = (creditsSource({ hasCredits: true }, { hasCredits: true }) as string) === "both";
 const START = Date.UTC(2026, 9, 25);
 const MONTHS = ["2026-10", "2026-11", "2026-12"] as const;
 const OWNERS = ["a", "b", "c"] as const;
@@ -222,7 +219,8 @@ async function play(store: Store, steps: number, seed: number): Promise<void> {
     const { valid, credits } = await verifier.verify({ key: one.key, credits: { cost } });
     if (!valid || credits === undefined) return;
     const from = new Set([ownerOf(one)]);
-    if (CAPS && one.own && one.owner === "a") from.add("a");
+    // Its own credits are a cap inside those of its owner.
+    if (one.own && one.owner === "a") from.add("a");
     for (const owner of from) {
       const place = `${owner} ${monthOf()}`;
       spent.set(place, (spent.get(place) ?? 0) + cost);

@@ -14,7 +14,7 @@ const LEFT: Readonly<Record<string, string>> = {
 
 const WITHOUT_HASH =
   "has neither plaintext nor hash: list the keys with decrypt: true, which returns the plaintext of recoverable keys, " +
-  "or give the hash as `hash`; a key of which you have neither is imported when its owner next uses it";
+  "or give the hash as `hash`; import a key of which you have neither when its owner next uses it (docs/migrating.md)";
 const WITH_CREDITS =
   "its identity has credits, which an import does not give: create the identity with them first, and take them out here";
 

@@ -221,7 +221,7 @@ export interface ReadAccount {
  * none if no row has credits ({@link readBalances}). Where a refill changed between reading the row and reading the
  * balance, both are read again: at most {@link MAX_READS} times, two calls each.
  */
-export async function readAccounts<T extends "keys" | "identities">(
+export async function readMainAccounts<T extends "keys" | "identities">(
   context: Reading,
   table: T,
   rows: readonly Rows[T][],
@@ -257,17 +257,17 @@ export async function readAccounts<T extends "keys" | "identities">(
       if (row.hasCredits === true) pending.push([i, row]);
     }
   }
-  return withGranted(context, table, rows, accounts, now);
+  return accounts;
 }
 
-/** Adds what can be spent of the grants of those rows that have credits and grants. */
-async function withGranted<T extends "keys" | "identities">(
+/** {@link readMainAccounts}, and what can be spent of the grants of those rows that have credits and grants. */
+export async function readAccounts<T extends "keys" | "identities">(
   context: Reading,
   table: T,
   rows: readonly Rows[T][],
-  accounts: ReadAccount[],
   now: number,
 ): Promise<ReadAccount[]> {
+  const accounts = await readMainAccounts(context, table, rows, now);
   const ownerOf = (row: Rows[T]) => (table === "keys" && (row as KeyRow).accountId) || row.id;
   const owners = rows.filter(({ hasCredits, hasGrants }) => hasCredits === true && hasGrants === true);
   if (owners.length === 0) return accounts;
