@@ -108,6 +108,11 @@ export class CachedKey implements SpendTarget, LimitedKey {
     return this.rare.wallets;
   }
 
+  /** Where its own credits are a cap inside those of its identity: the main account of that. */
+  get ownerAccount(): KeyRecord["ref"] | undefined {
+    return this.rare.wallets?.[1]?.accounts.find(({ grantId }) => grantId === undefined)?.ref;
+  }
+
   get identity(): Identity | undefined {
     return this.rare.identity;
   }

@@ -37,6 +37,8 @@ export interface OutcomeCell extends OutcomeSubject {
   readonly minute: number;
   /** The account that its credits came from; absent: it has none. */
   readonly account?: string | number;
+  /** Where those are a cap inside the credits of an identity: the main account of that. */
+  readonly ownerAccount?: string | number;
   /** Sorted, without duplicates. */
   readonly tags: readonly string[];
   /** How many ended with each of {@link OUTCOMES}. */

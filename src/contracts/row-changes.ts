@@ -1,6 +1,6 @@
 /** Which records and balances a change of a row concerns. Store clauses 13 and 15. */
 import type { AuditEntry } from "./audit.js";
-import type { AccountTable, CreditChange, KeyRecord, RowChange, Write, WrittenBalance } from "./store.js";
+import type { AccountTable, CreditChange, KeyRecord, RowChange, Write, WrittenBalance, WriteOnce } from "./store.js";
 
 /** A write that changes a balance. */
 export type CreditWrite = Extract<Write, { readonly table: AccountTable; readonly row: unknown }> & {
@@ -71,6 +71,10 @@ export function isMadeOf({ workspaceId, apiId, identity, grantIds }: MadeOfRows,
  * When writes are made, milliseconds: as their entry says, or else a change of a balance, which may come without one.
  * Undefined: neither says so.
  */
-export function timeOfWrites(writes: readonly Write[], entries: readonly AuditEntry[]): number | undefined {
-  return entries[0]?.time ?? writes.find(isCreditWrite)?.credits.now;
+export function timeOfWrites(
+  writes: readonly Write[],
+  entries: readonly AuditEntry[],
+  once: WriteOnce | undefined,
+): number | undefined {
+  return entries[0]?.time ?? writes.find(isCreditWrite)?.credits.now ?? once?.now;
 }

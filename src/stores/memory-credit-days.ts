@@ -42,10 +42,15 @@ type Sums = Readonly<Record<(typeof SUMS)[number], number>>;
 
 export function createMemoryCreditDays(accounts: AccountsOfStore): MemoryCreditDays {
   const all = new Map<KeyRef, Kept[]>();
+  /** Its names alone: of an identity's row the days would keep the rest. */
+  const ownerOf = (ref: KeyRef): Owner | undefined => {
+    const found = accounts.ownerOf(ref);
+    return found && { workspaceId: found.workspaceId, externalId: found.externalId };
+  };
   const keepOne = (ref: KeyRef, at: number): void => {
     const rows = all.get(ref) ?? [];
     const last = rows.at(-1);
-    const owner = accounts.ownerOf(ref);
+    const owner = ownerOf(ref);
     const found = accounts.find(ref);
     if (found === undefined && last?.externalId === undefined) return;
     const { expires = Infinity } = accounts.rowOf(ref);

@@ -298,7 +298,7 @@ export function memoryStore(): Store {
       if (refusal !== undefined) return refusal;
       if (once !== undefined && !makeSpaceFor(recorded, once)) return "full";
       const changes = writes.flatMap((write) => changesOf(state, write));
-      const at = timeOfWrites(writes, entries) ?? Date.now();
+      const at = timeOfWrites(writes, entries, once) ?? Date.now();
       const before = hasCounted() ? writes.flatMap((write) => accountsOfWrite(state, write)) : [];
       creditDays.keep(before, at);
       const balances = writes.flatMap((write) => apply(state, write) ?? []);

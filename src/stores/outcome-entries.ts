@@ -88,7 +88,7 @@ export function lastDayOf({ at, cells }: OutcomeFlush): number {
 
 /** The accounts that cells name, each once. */
 export function accountsOf(cells: readonly OutcomeCell[]): KeyRef[] {
-  return [...new Set(cells.flatMap(({ account }) => account ?? []))];
+  return [...new Set(cells.flatMap(({ account, ownerAccount }) => [account ?? [], ownerAccount ?? []].flat()))];
 }
 
 /** Whether a query needs the counts of keys; otherwise those of APIs say the same. */

@@ -55,7 +55,7 @@ export interface Reserved {
   /** Its id in the store, chosen before anything is taken. */
   readonly id: string;
   /** Whose it is: what is kept of it is counted there. */
-  readonly of: Pick<CachedKey, "workspaceId" | "apiId" | "keyId" | "identity">;
+  readonly of: Pick<CachedKey, "workspaceId" | "apiId" | "keyId" | "identity" | "ownerAccount">;
   /** The account that pays; `undefined`: nothing is to be taken. */
   readonly ref: KeyRef | undefined;
   /** Where it is of several accounts: those, in the order in which they are taken from. */

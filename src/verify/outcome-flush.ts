@@ -296,9 +296,9 @@ export function createOutcomeCounter(store: Store, options: AnalyticsOptions, of
       count(of, "NOT_FOUND", 0, now, tags, key);
     },
     countSpent(of, code, spent, now, tags) {
-      const { workspaceId, apiId, keyId, identity, account } = of;
+      const { workspaceId, apiId, keyId, identity, account, ownerAccount } = of;
       const id = JSON.stringify([workspaceId, keyId, identity?.externalId, account]);
-      const known = settled.get(id) ?? { workspaceId, apiId, keyId, identity, account, cell: -1 };
+      const known = settled.get(id) ?? { workspaceId, apiId, keyId, identity, account, ownerAccount, cell: -1 };
       if (settled.size < MAX_SETTLED) settled.set(id, known);
       add(known, code, spent, now, keepsTags ? tags : NO_TAGS);
     },

@@ -25,6 +25,8 @@ export interface Counted {
   readonly identity?: { readonly externalId: string } | undefined;
   /** The account that pays for it; absent: none. */
   readonly account?: KeyRef | undefined;
+  /** Where that is a cap inside the credits of its owner: the main account of the owner. */
+  readonly ownerAccount?: KeyRef | undefined;
 }
 
 /** Layout of a row: minute, first row of the key, set of tags, credits, and a count for each outcome. */
@@ -121,11 +123,12 @@ export class OutcomeMeter {
   *cells(): Generator<OutcomeCell> {
     for (let place = 0; place < this.size; place++) {
       const row = this.#rows.subarray(place * WIDTH, (place + 1) * WIDTH);
-      const { workspaceId, apiId, keyId, identity, account } = this.#owners[place] as Counted;
+      const { workspaceId, apiId, keyId, identity, account, ownerAccount } = this.#owners[place] as Counted;
       const set = row[TAGS] as number;
       yield {
         ...{ minute: (row[0] as number) * MINUTE, workspaceId, apiId, keyId, externalId: identity?.externalId ?? "" },
         ...(account !== undefined && { account }),
+        ...(ownerAccount !== undefined && { ownerAccount }),
         tags: set === NONE ? [] : (this.#texts[set] as string).split(SEPARATOR),
         ...{ counts: Array.from(row.subarray(COUNTS)), spent: row[SPENT] as number },
       };

@@ -100,10 +100,10 @@ export async function reserveKey(
   if (!result.valid) return result;
   // A VALID call has passed the check that reserves.
   const { id: stored, of, ref, wallets } = call.reservation!;
-  const { workspaceId, apiId, keyId, identity } = of;
+  const { workspaceId, apiId, keyId, identity, ownerAccount } = of;
   const tags = redact(call.tags, call.key);
   const told: Told = {
-    ...{ apiId, keyId, externalId: identity?.externalId, cost: call.cost },
+    ...{ apiId, keyId, externalId: identity?.externalId, cost: call.cost, ownerAccount },
     tags: JSON.stringify(tags).length > MAX_TAGS ? [OTHER] : tags,
     ...(ref !== undefined && result.credits !== undefined && { ref, wallets }),
   };
@@ -139,9 +139,9 @@ export async function settleReservation(
   const now = clock();
   const outcome = await settleParts(store, told, { id, spent, now });
   if (outcome.settled) {
-    const { apiId, keyId, externalId, tags, ref } = told;
+    const { apiId, keyId, externalId, tags, ref, ownerAccount } = told;
     const identity = externalId === undefined ? undefined : { externalId };
-    const settled = { workspaceId: of, apiId, keyId, identity, account: ref };
+    const settled = { workspaceId: of, apiId, keyId, identity, account: ref, ownerAccount };
     if (spent > 0) counter?.countSpent(settled, undefined, spent, now, tags);
     return { settled: true, spent };
   }
@@ -161,6 +161,8 @@ interface Told {
   readonly cost: number;
   /** The account, or the first of several. Absent: nothing was taken. */
   readonly ref?: KeyRef;
+  /** Where that is a cap inside the credits of its owner: the main account of the owner. */
+  readonly ownerAccount?: KeyRef | undefined;
   /** Of several accounts: those, in the order in which they were taken from. */
   readonly wallets?: readonly (readonly KeyRef[])[] | undefined;
 }

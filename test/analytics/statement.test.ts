@@ -84,6 +84,41 @@ it.each(STORES)("a change of credits by 0 is of the day that the keyring's clock
   await store.close();
 });
 
+it.each(STORES)(
+  "what a capped key takes is on its owner's statement, also where its account is another's: %s",
+  async (_, __, open) => {
+    const store = await open();
+    let now = START;
+    const clock = () => now;
+    const keyring = createKeyring(store, { clock });
+    const { apiId } = await keyring.createApi({ name: "api" });
+    // An end of the owner is no end of its credits.
+    await keyring.createIdentity({ externalId: "acme", credits: { remaining: 100 }, expires: START + DAY });
+    const { key, keyId } = await keyring.createKey({ apiId, externalId: "acme", credits: { remaining: 10 } });
+    const spend = async (cost: number, of?: string) => {
+      now += HOUR;
+      const verifier = createVerifier(store, { clock, analytics: true });
+      if (of === undefined) await verifier.spend({ identity: "acme" }, { cost });
+      else expect((await verifier.verify({ key: of, credits: { cost } })).code).toBe("VALID");
+      await verifier.close();
+    };
+    await spend(1, key);
+    const next = await keyring.rerollKey({ keyId, expiration: DAY });
+    await keyring.updateKey({ keyId: next.keyId, externalId: "other" });
+    await spend(2, key);
+    const see = async () => {
+      const found = await createAnalytics(store, { clock }).statement({ externalId: "acme" }, "2026-10");
+      expectBalanced(found);
+      return [found.spent, found.unattributed, found.expired, found.closing];
+    };
+    expect(await see()).toEqual([3, 0, 0, 97]);
+    now += 2 * DAY;
+    await spend(4);
+    expect(await see()).toEqual([7, 0, 0, 93]);
+    await store.close();
+  },
+);
+
 it.each(STORES)("a statement has a line for each adjustment, grant, refill and expiry: %s", async (_, __, open) => {
   const store = await open();
   let now = Date.UTC(2026, 9, 5);

@@ -258,7 +258,7 @@ export function postgresStore(client: PostgresClient, options: PostgresStoreOpti
             : { table: "keys", row: encodeKeyRow({ row: one.row }), credits: one.credits }
           : encodeEntityWrite(one),
       );
-      const time = timeOfWrites(writes, entries);
+      const time = timeOfWrites(writes, entries, once);
       // The function reads the time in the entries; what is no entry is not kept.
       const isTimeAlone = entries.length === 0 && time !== undefined;
       const grantId = grantChangedBy(writes);

@@ -321,7 +321,7 @@ function wire(connection: Connection, settings: SqliteSettings): WriterStore {
       const outcome = await write(short, () => {
         const known = once && knownAs(recorded, once);
         if (known !== undefined) return known;
-        const effects = creditDays.around(writes, timeOfWrites(writes, entries) ?? Date.now(), () =>
+        const effects = creditDays.around(writes, timeOfWrites(writes, entries, once) ?? Date.now(), () =>
           applyWrites(writes, rows, writer),
         );
         if (typeof effects === "string") return effects;
