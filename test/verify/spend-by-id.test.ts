@@ -168,6 +168,8 @@ describe.each(BEDS)("verifier.spend on %s", (_, open, credits) => {
         ["", 2, 5],
       ]),
     );
+    const { rows: tagged } = await analytics.query({ by: ["tag"], ...span });
+    expect(tagged.map(({ tag, count }) => [tag, count])).toEqual(expect.arrayContaining([["x", 1]]));
     const mine = forOwner(createKeyring(store, { clock }), "acme", { apiId });
     expect(await mine.usage({ by: "keyId", ...span })).toHaveLength(1);
   });

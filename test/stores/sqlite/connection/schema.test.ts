@@ -313,6 +313,23 @@ describe("downgradeSchema: the way back from a later version", () => {
     },
   );
 
+  it("a key whose own credits cap those of its owner is not taken back to where they would not", async () => {
+    const place = currentFile();
+    const store = await withApi(sqliteStore(place));
+    const owned = { id: "id_acme", version: 0, workspaceId: keyRow(1).workspaceId, externalId: "acme", ratelimits: [] };
+    const owner = { ...owned, hasCredits: true, generation: 1 };
+    await store.write([{ table: "identities", row: owner, credits: { period: 0, remaining: 5 } }]);
+    const [capped, alone] = [1, 2].map((n) => keyRow(n, { hasCredits: true, identityId: owner.id }));
+    await store.insertKeys([
+      { row: capped!, balance: { remaining: 1, amount: 0, period: 0 } },
+      { row: { ...alone!, creditsFrom: "key" }, balance: { remaining: 1, amount: 0, period: 0 } },
+    ]);
+    await store.close();
+    inspect(place, (db) =>
+      expect(() => back(db, EARLIEST_VERSION, OWN_STEPS)).toThrow(/^the file has 1 keys whose own credits cap/),
+    );
+  });
+
   it("who deleted keys, and when, is not known before it was recorded, and their rows are as they were else", async () => {
     const place = currentFile();
     const store = await withApi(sqliteStore(place));
