@@ -130,9 +130,11 @@ function readSpend(deps: VerifyDeps, request: SpendRequest): Pick<VerificationRe
   for (const name in rest)
     if (name !== "tags")
       throw badRequest([{ location: `body.${name}`, message: "is unknown", fix: "give cost and tags" }]);
-  if (cost !== undefined && !(Number.isSafeInteger(cost) && cost >= 0 && cost <= MAX_COST))
+  // Undefined counts: a cost that a program lost must not become 1.
+  if (!Object.hasOwn(request, "cost")) return planRequest(deps, rest).request;
+  if (cost === undefined || !(Number.isSafeInteger(cost) && cost >= 0 && cost <= MAX_COST))
     throw badRequest([{ location: "body.cost", message: `must be an integer from 0 to ${MAX_COST}` }]);
-  return { ...planRequest(deps, rest).request, ...(cost !== undefined && { cost }) };
+  return { ...planRequest(deps, rest).request, cost };
 }
 
 /** Who pays, read from the store. @returns undefined: there is nobody */

@@ -189,7 +189,7 @@ describe("verifier.spend: what it refuses", () => {
     ];
     for (const owner of owners as unknown as SpendOwner[])
       expect(await problem(verifier.spend(owner))).toEqual(["BAD_REQUEST", "owner"]);
-    for (const request of [{ cost: -1 }, { cost: 1.5 }, { cost: "3" }])
+    for (const request of [{ cost: -1 }, { cost: 1.5 }, { cost: "3" }, { cost: undefined }])
       expect(await problem(verifier.spend({ keyId: "a" }, request as never))).toEqual(["BAD_REQUEST", "body.cost"]);
     expect(await problem(verifier.spend({ keyId: "a" }, { tags: [3] } as never))).toEqual([
       "BAD_REQUEST",
