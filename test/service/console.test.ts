@@ -324,7 +324,10 @@ describe.skipIf(!existsSync(CHROMIUM))("console in a browser", { timeout: 240_00
     await page.getByLabel("Credits", { exact: true }).fill("50");
     await page.getByLabel("Reason", { exact: true }).fill("bonus");
     await page.getByRole("button", { name: "Grant", exact: true }).dblclick();
-    await page.waitForLoadState();
+    const granted = async () => (await keyring.getIdentity({ identity: "plan-buyer" })).credits?.granted;
+    await expect.poll(granted, { timeout: 30_000 }).toBe(50);
+    // Until both clicks have their answer.
+    await page.waitForLoadState("networkidle");
     await page.goto(`${served.url}/owners/plan-buyer`);
     expect(await text()).toMatch(/50 of 50[^]*bonus/);
     const { credits } = await keyring.getIdentity({ identity: "plan-buyer" });
