@@ -1,6 +1,6 @@
 /** Calls operations of the service in process, as a caller: with the rights, the rules and the audit trail of HTTP. */
 import type { Caller } from "../contracts/caller.js";
-import { isKeystileError, KeystileError } from "../contracts/errors.js";
+import { badRequest, isKeystileError, KeystileError, type ValidationProblem } from "../contracts/errors.js";
 import type { MaybePromise } from "../contracts/types.js";
 import { IDEMPOTENCY_KEY } from "../http/idempotency-key.js";
 import { OPERATIONS } from "../http/operations/index.js";
@@ -80,6 +80,22 @@ export function refusal(name: OperationName, isReadOnly: boolean): KeystileError
   return isReadOnly && !READS.test(name)
     ? new KeystileError("CALLER_FORBIDDEN", "this console only reads: nothing can be changed in it")
     : forbidden(operationOf(name).permissions);
+}
+
+/**
+ * Refuses a form that has problems of its own, with all those that the operation finds in the rest: one round for all.
+ * @throws KeystileError BAD_REQUEST, if there are any
+ */
+export function refuseProblems(problems: readonly ValidationProblem[], name: OperationName, body: object): void {
+  if (problems.length === 0) return;
+  let more: readonly ValidationProblem[] = [];
+  try {
+    operationOf(name).validate(body, "any");
+  } catch (error) {
+    if (!isKeystileError(error)) throw error;
+    more = error.errors;
+  }
+  throw badRequest([...problems, ...more]);
 }
 
 /** Operations as a caller, in its workspace. */

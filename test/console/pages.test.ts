@@ -705,7 +705,7 @@ describe("console: plans", () => {
     async (kind) => {
       const { send, named, to, browser, keyring } = await holding(kind);
       const grant = {
-        amount: "5,000",
+        credits: "5,000",
         grantId: "order_1",
         expires: "2090-01-02T03:04",
         priority: "7",
@@ -720,8 +720,8 @@ describe("console: plans", () => {
       const { text } = await browser.get(to);
       for (const shown of ["order_1", "5,000 of 5,000", "bonus", "in 63 y"]) expect(text).toContain(shown);
       for (const [name, value] of [
-        ["amount", ""],
-        ["amount", "many"],
+        ["credits", ""],
+        ["credits", "many"],
         ["priority", "256"],
         ["expires", "soon"],
       ] as const) {
@@ -757,7 +757,7 @@ describe("console: plans", () => {
     for (const [form, fields, after] of [
       ["credits", { operation: "increment", value: "10", reason: "sorry" }, [4_210, undefined]],
       ["plan", PLAN, [9_210, undefined]],
-      ["grant", { amount: "50", grantId: "", expires: "", priority: "", reason: "" }, [9_210, 50]],
+      ["grant", { credits: "50", grantId: "", expires: "", priority: "", reason: "" }, [9_210, 50]],
     ] as const) {
       const page = form === "credits" ? "/owners/acme" : `/owners/acme/${form}`;
       const { once = "" } = hiddenOf((await browser.get(page)).text, `/owners/acme/${form}`);

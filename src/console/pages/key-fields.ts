@@ -1,9 +1,11 @@
 /** The fields of a key: as a form has them, and as requests have them. */
-import { badRequest } from "../../contracts/errors.js";
-import type { Json, RatelimitResponse, Refill } from "../../contracts/types.js";
+import type { ValidationProblem } from "../../contracts/errors.js";
+import type { JsonObject, RatelimitResponse, Refill } from "../../contracts/types.js";
 import type { KeyResponseData } from "../../keyring/schemas/responses.js";
 import { fromField, number, toField } from "../view/format.js";
-import { confirmField, type Field, requireConfirmed } from "../view/form.js";
+import { html, type Part } from "../view/html.js";
+import { code } from "../view/parts.js";
+import { confirmField, type Field, unconfirmed } from "../view/form.js";
 
 /** A field of a form, how a key fills it, and what its text asks for; `null` clears. */
 interface KeyField {
@@ -25,7 +27,7 @@ function keyField(field: Field, read: KeyField["read"], write: KeyField["write"]
   return { field, read, write };
 }
 
-const lines = (name: string, label: string, hint: string): Field => ({ name, label, hint, type: "lines" });
+const lines = (name: string, label: string, hint: Part): Field => ({ name, label, hint, type: "lines" });
 
 export const LIMITS = lines(
   "ratelimits",
@@ -44,6 +46,19 @@ export const showExpiry = ({ expires }: { readonly expires?: number }): string =
   expires === undefined ? "" : toField(expires);
 export const readExpiry = (text: string): number | string | null =>
   text === "" ? null : orText(fromField(text), text);
+
+/** Free-form data, and what its text asks for; what is no JSON goes on as it is, for the operation to refuse. */
+export const META: Field = lines("meta", "Metadata", html`A JSON object, such as ${code('{"plan": "pro"}')}.`);
+export const showMeta = ({ meta }: { readonly meta?: JsonObject }): string =>
+  meta === undefined ? "" : JSON.stringify(meta, null, 2);
+export function readMeta(text: string): unknown {
+  if (text.trim() === "") return null;
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}
 
 const FIELDS: readonly KeyField[] = [
   keyField({ name: "name", label: "Name" }, ({ name }) => name ?? ""),
@@ -64,11 +79,7 @@ const FIELDS: readonly KeyField[] = [
     ({ ipAllowlist }) => fromLines(ipAllowlist),
     toLines,
   ),
-  keyField(
-    lines("meta", "Metadata", "A JSON object."),
-    ({ meta }) => (meta === undefined ? "" : JSON.stringify(meta, null, 2)),
-    (text) => (text.trim() === "" ? null : readJson(text)),
-  ),
+  keyField(META, showMeta, readMeta),
 ];
 
 /** Fields of a refill. @param at where requests have it @param refill what they are filled with */
@@ -119,23 +130,29 @@ export const fieldsOf = (key?: KeyResponseData): Field[] =>
     ? FIELDS.map(({ field }) => field)
     : [...FIELDS.map(({ field, read }) => ({ ...field, value: read(key) })), CONFIRM];
 
-/**
- * What a form asks for: of a key, what differs from it; of a new one, what is not empty.
- * @throws KeystileError BAD_REQUEST for metadata that is not JSON, and for a bound that is emptied without the tick
- */
-export function changesOf(form: URLSearchParams, key?: KeyResponseData): Record<string, unknown> {
+/** What a form asks for. */
+export interface Changes {
+  /** Fields of a request. */
+  readonly changes: Record<string, unknown>;
+  /** Bounds that are emptied without the tick. */
+  readonly problems: readonly ValidationProblem[];
+}
+
+/** What a form asks for: of a key, what differs from it; of a new one, what is not empty. */
+export function changesOf(form: URLSearchParams, key?: KeyResponseData): Changes {
   const changes: Record<string, unknown> = {};
+  const problems: ValidationProblem[] = [];
   for (const { field, read, write } of FIELDS) {
     const sent = asShown(form.get(field.name) ?? "", field);
     if (sent === (key === undefined ? "" : asShown(read(key), field))) continue;
-    if (sent.trim() === "" && BOUNDS.includes(field.name)) requireConfirmed(form, field.name, "is empty");
+    if (sent.trim() === "" && BOUNDS.includes(field.name)) problems.push(...unconfirmed(form, field.name, "is empty"));
     changes[field.name] = write(sent);
   }
-  return changes;
+  return { changes, problems };
 }
 
 /** Text as a browser returns it: without line breaks in one line, and with its own in many. */
-const asShown = (text: string, { type }: Field): string =>
+export const asShown = (text: string, { type }: Field): string =>
   type === "lines" ? text.replaceAll("\r\n", "\n").replace(/\n+$/, "") : text.replace(/[\r\n]/g, "");
 
 /** Credits that a form asks for; undefined: none of its own. */
@@ -164,14 +181,6 @@ export const toNumber = (text: string): number | string =>
   /^-?\d[\d,_ ]*(\.\d+)?$/.test(text.trim()) ? Number(text.replace(/[,_ ]/g, "")) : text;
 
 const orText = (value: number, text: string): number | string => (Number.isNaN(value) ? text : value);
-
-function readJson(text: string): Json {
-  try {
-    return JSON.parse(text) as Json;
-  } catch {
-    throw badRequest([{ location: "body.meta", message: "must be a JSON object", fix: 'such as {"plan": "pro"}' }]);
-  }
-}
 
 const LIMIT = /^(.*\S)\s+(\d[\d,_]*)\s*\/\s*(\d+(?:\.\d{1,3})?)(\s+auto)?$/;
 

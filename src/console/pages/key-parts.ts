@@ -1,5 +1,5 @@
 /** What several pages show of keys and owners. */
-import { KeystileError } from "../../contracts/errors.js";
+import { badRequest, KeystileError } from "../../contracts/errors.js";
 import type { KeyRow } from "../../contracts/store.js";
 import type { JsonObject, RatelimitResponse } from "../../contracts/types.js";
 import { nextBoundary } from "../../credits/refill-calendar.js";
@@ -7,7 +7,7 @@ import type { IncludesDeleted } from "../../keyring/schemas/requests.js";
 import type { KeyCredits, KeyResponseData } from "../../keyring/schemas/responses.js";
 import type { KeyState } from "../../lib/key-state.js";
 import { number, time, window } from "../view/format.js";
-import { confirmField, type Field, form, type Options, requireConfirmed } from "../view/form.js";
+import { confirmField, type Field, form, type Options, unconfirmed } from "../view/form.js";
 import { html, type Html, literal, type Part } from "../view/html.js";
 import { badge, bar, code, facts, link, muted, name, section, table } from "../view/parts.js";
 import type { View } from "../view/view.js";
@@ -136,7 +136,8 @@ export function creditChange({ form: sent }: View): object {
   const operation = sent.get("operation");
   const reason = sent.get("reason") ? { reason: sent.get("reason") } : {};
   if (operation !== UNLIMITED[0]) return { operation, value: toNumber(sent.get("value") ?? ""), ...reason };
-  requireConfirmed(sent, "confirm", "takes the limit and the refill away");
+  const problems = unconfirmed(sent, "confirm", "takes the limit and the refill away");
+  if (problems.length > 0) throw badRequest(problems);
   return { operation: "set", value: null, ...reason };
 }
 

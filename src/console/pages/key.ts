@@ -1,7 +1,7 @@
 /** One key: why it would be refused, what it may, what is left, and what can be done with it. */
 import { badRequest } from "../../contracts/errors.js";
 import type { KeyResponseData } from "../../keyring/schemas/responses.js";
-import type { OperationName } from "../ask.js";
+import { type OperationName, refuseProblems } from "../ask.js";
 import { DAY, duration, time, toDate } from "../view/format.js";
 import { button, form, ONCE, type Options, requireTyped, typedForm } from "../view/form.js";
 import { html, type Html, type Part } from "../view/html.js";
@@ -22,7 +22,7 @@ import {
   showState,
   toKey,
 } from "./key-parts.js";
-import { type Holder, planPages, showAccounts } from "./plans.js";
+import { type Holder, planPages, planWays, showAccounts } from "./plans.js";
 import { usageOf } from "./usage.js";
 import { explainAsked, usedLimits, verdict } from "./verdict.js";
 
@@ -108,10 +108,10 @@ const grants = ({ permissions = [], roles = [] }: KeyResponseData): Html =>
 
 /** A page with one form about a key. */
 const formPage =
-  (title: string, body: (view: View, key: KeyResponseData) => Html) =>
+  (title: string, body: (view: View, key: KeyResponseData) => Html, actions?: (view: View, holder: Holder) => Part) =>
   async (view: View, keyId: string): Promise<Content> => {
     const key = await readKey(view, keyId);
-    return { title, about: keyLink(view, key), body: body(view, key) };
+    return { title, about: keyLink(view, key), actions: actions?.(view, toHolder(key)), body: body(view, key) };
   };
 
 /** Of the key that a form was made from: what was changed since would be changed back. */
@@ -127,7 +127,8 @@ async function edit(view: View, keyId: string): Promise<Done> {
   const key = await readKey(view, keyId);
   if (view.form.get("seen") !== versionOf(key))
     throw badRequest([{ location: "body", message: "the key was changed meanwhile; go back to it and edit it again" }]);
-  const changes = changesOf(view.form, key);
+  const { changes, problems } = changesOf(view.form, key);
+  refuseProblems(problems, "keys.updateKey", { keyId, ...changes });
   if (Object.keys(changes).length > 0) await view.ask("keys.updateKey", { keyId, ...changes });
   return { to: toKey(keyId), notice: "changed" };
 }
@@ -210,7 +211,7 @@ async function changeCredits(view: View, keyId: string): Promise<Done> {
 /** The pages of one key. */
 export const keyPages: readonly Page[] = [
   { path: "/keys/:id", needs: "keys.getKeys", show: showKey },
-  { path: "/keys/:id/edit", needs: "keys.updateKey", show: formPage("Edit key", editForm), act: edit },
+  { path: "/keys/:id/edit", needs: "keys.updateKey", show: formPage("Edit key", editForm, planWays), act: edit },
   { path: "/keys/:id/rotate", needs: "keys.rerollKey", show: formPage("Rotate key", rotateForm), act: rotate },
   { path: "/keys/:id/revoke", needs: "keys.deleteKey", show: formPage("Revoke key", revokeForm), act: revoke },
   { path: "/keys/:id/enable", needs: "keys.updateKey", show: showKey, act: setEnabled(true) },

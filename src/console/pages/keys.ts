@@ -105,7 +105,8 @@ async function create(view: View): Promise<Done> {
   const { form: sent } = view;
   const prefix = sent.get("prefix") ?? "";
   const credits = creditsOf(sent);
-  const request = { apiId: sent.get("apiId") ?? "", ...(prefix !== "" && { prefix }), ...changesOf(sent) };
+  const { changes } = changesOf(sent);
+  const request = { apiId: sent.get("apiId") ?? "", ...(prefix !== "" && { prefix }), ...changes };
   const made = await view.ask("keys.createKey", { ...request, ...(credits && { credits }) });
   return secret(view, "The key is created", made);
 }

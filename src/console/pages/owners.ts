@@ -2,34 +2,30 @@
 import type { Identity } from "../../contracts/types.js";
 import type { IdentityData } from "../../keyring/schemas/responses.js";
 import { keyState } from "../../lib/key-state.js";
-import { ifAble } from "../ask.js";
-import {
-  button,
-  confirmField,
-  type Field,
-  form,
-  ONCE,
-  requireConfirmed,
-  requireTyped,
-  typedForm,
-} from "../view/form.js";
+import { shortDigest } from "../../lib/hash.js";
+import { ifAble, refuseProblems } from "../ask.js";
+import { button, confirmField, type Field, form, ONCE, requireTyped, typedForm, unconfirmed } from "../view/form.js";
 import { html, type Html, type Part } from "../view/html.js";
 import { asked, searched, searchField } from "../view/lists.js";
 import { time } from "../view/format.js";
 import { code, facts, link, muted, name, section } from "../view/parts.js";
 import type { Content, Done, Page, View } from "../view/view.js";
 import {
+  asShown,
   creditFields,
   creditsOf,
   EXPIRES,
   LIMITS,
+  META,
   readExpiry,
   readLimits,
+  readMeta,
   showExpiry,
+  showMeta,
   toLimitLines,
 } from "./key-fields.js";
 import { creditChange, limitTable, metadata, showState, toOwner } from "./key-parts.js";
-import { type Holder, planPages, showAccounts } from "./plans.js";
+import { type Holder, planPages, planWays, showAccounts } from "./plans.js";
 import { keyTable } from "./keys.js";
 import { usageOf } from "./usage.js";
 import { explainAsked, usedLimits } from "./verdict.js";
@@ -107,7 +103,11 @@ async function showNew(view: View): Promise<Content> {
   };
   return {
     title: "New owner",
-    body: form(view, { fields: [id, EXPIRES, SHARED, ...creditFields(NONE)], submit: "Create", cancel: "/owners" }),
+    body: form(view, {
+      fields: [id, EXPIRES, SHARED, META, ...creditFields(NONE)],
+      submit: "Create",
+      cancel: "/owners",
+    }),
   };
 }
 
@@ -116,7 +116,8 @@ async function create(view: View): Promise<Done> {
   const expires = readExpiry(view.form.get(EXPIRES.name) ?? "");
   const ratelimits = readLimits(view.form.get("ratelimits"));
   const credits = creditsOf(view.form);
-  const more = { ...(expires !== null && { expires }), ...(credits && { credits }) };
+  const meta = readMeta(view.form.get(META.name) ?? "");
+  const more = { ...(expires !== null && { expires }), ...(credits && { credits }), ...(meta !== null && { meta }) };
   await view.ask("identities.createIdentity", { externalId, ratelimits, ...more });
   return { to: toOwner(externalId), notice: "created" };
 }
@@ -127,12 +128,16 @@ async function showEdit(view: View, externalId: string): Promise<Content> {
   const fields: Field[] = [
     { ...EXPIRES, value: showExpiry(owner) },
     { ...SHARED, value: toLimitLines(owner.ratelimits) },
+    { ...META, value: showMeta(owner) },
     confirmField("Remove the expiry or all limits where I emptied them"),
   ];
+  // What the form was made from, so that what another changed meanwhile is not changed back.
+  const before = { before: showExpiry(owner), metaBefore: shortDigest(showMeta(owner)) };
   return {
     title: "Edit owner",
-    about: name(externalId),
-    body: html`${form(view, { to: `${to}/edit`, fields, hidden: { before: showExpiry(owner) }, submit: "Save", cancel: to })}
+    about: link(view.path(to), name(externalId)),
+    actions: planWays(view, toHolder(owner)),
+    body: html`${form(view, { to: `${to}/edit`, fields, hidden: before, submit: "Save", cancel: to })}
       ${view.may("identities.deleteIdentity") && deletion(view, externalId)}`,
   };
 }
@@ -145,14 +150,21 @@ const deletion = (view: View, externalId: string): Html =>
   );
 
 async function edit(view: View, externalId: string): Promise<Done> {
-  const ratelimits = readLimits(view.form.get("ratelimits"));
-  if (ratelimits.length === 0) requireConfirmed(view.form, "ratelimits", "is empty");
-  const [before, expires] = ["before", EXPIRES.name].map((one) => view.form.get(one) ?? "") as [string, string];
-  if (expires === "" && before !== "") requireConfirmed(view.form, EXPIRES.name, "is empty");
-  await view.ask("identities.updateIdentity", {
+  const { form: sent } = view;
+  const ratelimits = readLimits(sent.get("ratelimits"));
+  const [before, expires] = ["before", EXPIRES.name].map((one) => sent.get(one) ?? "") as [string, string];
+  const meta = asShown(sent.get(META.name) ?? "", META);
+  const body = {
     ...{ identity: externalId, ratelimits },
     ...(expires !== before && { expires: readExpiry(expires) }),
-  });
+    ...(shortDigest(meta) !== sent.get("metaBefore") && { meta: readMeta(meta) }),
+  };
+  const problems = [
+    ...(ratelimits.length === 0 ? unconfirmed(sent, "ratelimits", "is empty") : []),
+    ...(expires === "" && before !== "" ? unconfirmed(sent, EXPIRES.name, "is empty") : []),
+  ];
+  refuseProblems(problems, "identities.updateIdentity", body);
+  await view.ask("identities.updateIdentity", body);
   return { to: toOwner(externalId), notice: "changed" };
 }
 

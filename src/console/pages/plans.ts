@@ -6,9 +6,9 @@
  * another process, or the same after a restart, would pay a second time.
  */
 import type { GrantData, KeyCredits } from "../../keyring/schemas/responses.js";
-import { ifAble } from "../ask.js";
+import { ifAble, refuseProblems } from "../ask.js";
 import { number, time } from "../view/format.js";
-import { button, confirmField, type Field, form, ONCE, type Options, requireConfirmed } from "../view/form.js";
+import { button, confirmField, type Field, form, ONCE, type Options, unconfirmed } from "../view/form.js";
 import { html, type Html, type Part } from "../view/html.js";
 import { bar, link, muted, name, table } from "../view/parts.js";
 import type { Content, Done, Page, View } from "../view/view.js";
@@ -40,14 +40,20 @@ const COLUMNS = ["Grant", "Left", "Priority", "Expires", "Reason"];
 /** What is left in each account, and what can be done with it. @param none what is said where there is none */
 export async function showAccounts(view: View, holder: Holder, none: Part): Promise<Html> {
   const { group, to, credits, named } = holder;
-  const way = (what: string, text: string) => button(view, `${to}/${what}`, text);
   const isLimited = typeof credits?.remaining === "number";
   const grants = isLimited && view.may(`${group}.listGrants`) && (await ifAble(view.ask(`${group}.listGrants`, named)));
   return html`${credits === undefined ? none : balance(credits, view.now)}
     ${grants && grants.grants.length > 0 && grantTable(view, grants.grants)}
     ${view.may(`${group}.updateCredits`) && creditForm(view, to, credits?.remaining)}
-    <div class="ks-buttons ks-below">${view.may(`${group}.changePlan`) && way("plan", isLimited ? "Change plan" : "Set plan")}
-    ${isLimited && view.may(`${group}.grantCredits`) && way("grant", "Grant credits")}</div>`;
+    <div class="ks-buttons ks-below">${planWays(view, holder)}</div>`;
+}
+
+/** The ways to the forms of a plan and of a grant. */
+export function planWays(view: View, { group, to, credits }: Holder): Part {
+  const isLimited = typeof credits?.remaining === "number";
+  const way = (what: string, text: string) => button(view, `${to}/${what}`, text);
+  return html`${view.may(`${group}.changePlan`) && way("plan", isLimited ? "Change plan" : "Set plan")}
+    ${isLimited && view.may(`${group}.grantCredits`) && way("grant", "Grant credits")}`;
 }
 
 function grantTable(view: View, grants: readonly GrantData[]): Html {
@@ -107,21 +113,21 @@ async function changePlan(view: View, { group, named, to, credits }: Holder): Pr
   }
   const refill = refillOf(sent);
   if (refill === undefined) {
-    requireConfirmed(sent, "refill.interval", "is none");
     const without = { credits: { refill: null } };
+    refuseProblems(unconfirmed(sent, "refill.interval", "is none"), `${group}.changePlan`, named);
     await view.ask(group === "keys" ? "keys.updateKey" : "identities.updateIdentity", { ...named, ...without });
     return { to, notice: "plan" };
   }
-  if (credits.refill?.rollover !== undefined && !("rollover" in refill))
-    requireConfirmed(sent, "refill.rollover", "is empty");
   const body = { ...named, refill, now: sent.get("now"), ...reasonOf(sent) };
+  if (credits.refill?.rollover !== undefined && !("rollover" in refill))
+    refuseProblems(unconfirmed(sent, "refill.rollover", "is empty"), `${group}.changePlan`, body);
   await view.ask(`${group}.changePlan`, body, idOfForm(view));
   return { to, notice: "plan" };
 }
 
 function grantForm(view: View, { to }: Holder): Html {
   const fields: readonly Field[] = [
-    { name: "amount", label: "Credits", type: "number", isRequired: true },
+    { name: "credits", label: "Credits", type: "number", at: "body.amount", isRequired: true },
     {
       name: "grantId",
       label: "Id",
@@ -135,6 +141,7 @@ function grantForm(view: View, { to }: Holder): Html {
       hint: "The lowest is spent first; the plan has 100. Empty: 100.",
     },
     REASON,
+    ...refillFields("body.refill"),
   ];
   const lead = "Granted credits lie beside the balance, and may end before it.";
   return html`<p class="ks-lead">${lead}</p>${form(view, { to: `${to}/grant`, fields, submit: "Grant", cancel: to })}`;
@@ -144,11 +151,13 @@ async function grant(view: View, { group, named, to }: Holder): Promise<Done> {
   const { form: sent } = view;
   const expires = readExpiry(sent.get(EXPIRES.name) ?? "");
   const priority = sent.get("priority") ?? "";
+  const refill = refillOf(sent);
   const { created } = await view.ask(`${group}.grantCredits`, {
     ...named,
-    ...{ amount: toNumber(sent.get("amount") ?? ""), grantId: sent.get("grantId") || idOfForm(view) },
+    ...{ amount: toNumber(sent.get("credits") ?? ""), grantId: sent.get("grantId") || idOfForm(view) },
     ...(expires !== null && { expires }),
     ...(priority !== "" && { priority: toNumber(priority) }),
+    ...(refill && { refill }),
     ...reasonOf(sent),
   });
   return { to, notice: created ? "granted" : "known" };

@@ -1,5 +1,5 @@
 /** Forms: one shape of field, with its problem beside it, and proof that the form is one of ours. */
-import { badRequest, type ValidationProblem } from "../../contracts/errors.js";
+import { badRequest, type KeystileError, type ValidationProblem } from "../../contracts/errors.js";
 import { newId } from "../../lib/hash.js";
 import { html, type Html, literal, type Part } from "./html.js";
 import { code } from "./parts.js";
@@ -25,6 +25,8 @@ export interface Field {
   /** Where problems with it are reported; default `body.<name>`. */
   readonly at?: string;
   readonly placeholder?: string;
+  /** Whether the page opens with the cursor in it. */
+  readonly isFocused?: boolean;
 }
 
 /** A form that changes something. */
@@ -50,10 +52,13 @@ export function form(
   // What was sent, and what was wrong with it, is of the one form that was sent.
   const view = to === given.here ? given : { ...given, form: new URLSearchParams(), failure: undefined };
   const kept = Object.entries({ [TOKEN]: view.token, [ONCE]: newId("form"), ...hidden });
+  // The first field that has a problem is scrolled to, with the cursor in it; without one, what is wrong is.
+  const faulty = fields.find((one) => problemOf(view, one) !== undefined);
+  const shown = fields.map((one) => field(view, one === faulty ? { ...one, isFocused: true } : one));
   const shape = isInline === true ? " ks-inline" : fields.length > 4 && " ks-wide";
   return html`<form method="post" action="${view.path(to)}" class="ks-form${shape}">
     ${kept.map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`)}
-    ${problemsOf(view, fields)}${fields.map((one) => field(view, one))}
+    ${problemsOf(view, fields, faulty === undefined)}${shown}
     <div class="ks-buttons"><button class="ks-button ks-${tone ?? "primary"}">${submit}</button>
     ${cancel !== undefined && button(view, cancel, "Cancel")}</div></form>`;
 }
@@ -83,21 +88,22 @@ export function requireTyped({ form: sent }: View, expected: string): void {
 /** What must be ticked where more is allowed from then on, such as by an empty field. */
 export const confirmField = (label: string): Field => ({ name: "confirm", label, type: "checkbox" });
 
-/** @param at where the problem is shown @throws KeystileError BAD_REQUEST: {@link confirmField} is not ticked */
-export function requireConfirmed(sent: URLSearchParams, at: string, what: string): void {
-  if (sent.has("confirm")) return;
-  throw badRequest([{ location: `body.${at}`, message: `${what}, which must be confirmed`, fix: "tick the box" }]);
+/** The problem that {@link confirmField} is not ticked, if it is not. @param at where it is shown */
+export function unconfirmed(sent: URLSearchParams, at: string, what: string): readonly ValidationProblem[] {
+  if (sent.has("confirm")) return [];
+  return [{ location: `body.${at}`, message: `${what}, which must be confirmed`, fix: "tick the box" }];
 }
 
 /** A field, with what was sent before, if it was. */
-export function field(view: View, { name, label, hint, type = "text", ...rest }: Field): Html {
+export function field(view: View, one: Field): Html {
+  const { name, label, hint, type = "text", ...rest } = one;
   const id = `ks-${name}`;
   const isSent = view.form.has(TOKEN);
-  const problem = isSent ? problemAt(view, rest.at ?? `body.${name}`) : undefined;
+  const problem = problemOf(view, one);
   const about = problem !== undefined ? `${id}-problem` : hint !== undefined && `${id}-hint`;
   const state = html`id="${id}" name="${name}"
     ${about !== false && html` aria-describedby="${about}"`}${problem && html` aria-invalid="true"`}
-    ${rest.isRequired === true && html` required`}`;
+    ${rest.isRequired === true && html` required`}${rest.isFocused === true && html` autofocus`}`;
   const notes = html`${hint !== undefined && html`<p class="ks-hint" id="${id}-hint">${hint}</p>`}
     ${problem && html`<p class="ks-problem" id="${id}-problem">${toSentence(problem)}</p>`}`;
   const value = type === "password" ? "" : (view.form.get(name) ?? rest.value ?? "");
@@ -128,18 +134,30 @@ function control(
 }
 
 /** What is wrong, unless it is said beside a field. */
-function problemsOf({ failure, form: sent }: View, fields: readonly Field[]): Part {
+function problemsOf({ failure, form: sent }: View, fields: readonly Field[], isFocused: boolean): Part {
   if (failure === undefined || !sent.has(TOKEN)) return undefined;
-  const places = fields.map(({ name, at }) => at ?? `body.${name}`);
-  const others = failure.errors.filter(({ location }) => !places.some((place) => isAt(location, place)));
-  const lines = failure.errors.length === 0 ? [failure.detail] : others.map(toSentence);
-  return html`<div class="ks-alert ks-bad" role="alert">
+  const others = problemsIn(failure).filter(({ location }) => !fields.some((one) => isAt(location, placeOf(one))));
+  const lines = others.map(toSentence);
+  return html`<div class="ks-alert ks-bad" role="alert"${isFocused && html` tabindex="-1" autofocus`}>
     <p>Nothing was changed.${lines.length === 0 && " See the fields below."}</p>
     ${lines.length > 0 && html`<ul>${lines.map((line) => html`<li>${line}</li>`)}</ul>`}</div>`;
 }
 
-const problemAt = ({ failure }: View, place: string): ValidationProblem | undefined =>
-  failure?.errors.find(({ location }) => isAt(location, place));
+const placeOf = ({ name, at }: Field): string => at ?? `body.${name}`;
+
+/** What is wrong with a field of the form that was sent. */
+function problemOf({ failure, form: sent }: View, one: Field): ValidationProblem | undefined {
+  if (failure === undefined || !sent.has(TOKEN)) return undefined;
+  return problemsIn(failure).find(({ location }) => isAt(location, placeOf(one)));
+}
+
+/** An error without a list of problems names in its text the field that it is about, if it is about one. */
+function problemsIn({ errors, detail }: KeystileError): readonly ValidationProblem[] {
+  if (errors.length > 0) return errors;
+  return [
+    { location: /\bbody\.[\w.[\]]+/.exec(detail)?.[0] ?? "", message: detail.replace(/ at body\.[\w.[\]]+/, "") },
+  ];
+}
 
 /** `body.limits[2].name` is at `body.limits`. */
 const isAt = (location: string, place: string): boolean =>
