@@ -13,15 +13,17 @@ import type { Services } from "../http/operations/operation.js";
 import { digestKey } from "../lib/hash.js";
 import { askAs, dryServices, lacksPower, mayAsk, refusal } from "./ask.js";
 import type { ConsoleAnalytics } from "./options.js";
-import { cookieHeader, requireHost, requireSameOrigin, sessionsOf } from "./origin.js";
+import { requireSameOrigin } from "../view/origin.js";
+import { belowBase, createPageResponses } from "../view/outgoing.js";
+import { cookieHeader, requireHost, sessionsOf } from "./origin.js";
 import { findPage } from "./pages/find-page.js";
-import { readForm, type SentForms } from "./reading.js";
+import { readForm, type SentForms } from "../view/reading.js";
 import type { Sessions } from "./sessions.js";
 import type { SignIn } from "./sign-in.js";
-import { ONCE, TOKEN } from "./view/form.js";
-import { html } from "./view/html.js";
+import { ONCE, TOKEN } from "../view/form.js";
+import { html } from "../view/html.js";
 import { FILES, outside, page, signInForm } from "./view/layout.js";
-import { muted } from "./view/parts.js";
+import { muted } from "../view/parts.js";
 import type { Content, Health, Page, View } from "./view/view.js";
 
 /** What handling a request needs; wired by `createConsole`. */
@@ -46,14 +48,7 @@ export interface ConsoleContext {
   readonly onFault: (error: unknown) => void;
 }
 
-const POLICY =
-  "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; " +
-  "base-uri 'none'; frame-ancestors 'none'";
-const HEADERS = [
-  ...["content-security-policy", POLICY, "x-content-type-options", "nosniff", "referrer-policy", "same-origin"],
-  ...["cross-origin-opener-policy", "same-origin", "x-frame-options", "DENY"],
-];
-const HTML_TYPE = "text/html; charset=utf-8";
+const { page: toOutgoing, redirect, file } = createPageResponses();
 const WRONG = "This root key does not sign in. It may be mistyped, disabled, expired or no root key.";
 const FLOOD = "Too many attempts. Wait a minute and try again.";
 
@@ -76,11 +71,11 @@ async function route(context: ConsoleContext, incoming: Incoming, hold: Hold): P
   requireHost(incoming, context.hosts);
   const { method, path } = incoming;
   const here = belowBase(path, context.basePath);
-  if (Object.hasOwn(FILES, here)) return fileAt(here as keyof typeof FILES);
+  if (Object.hasOwn(FILES, here)) return file(FILES[here as keyof typeof FILES]);
   if (method !== "GET" && method !== "HEAD" && method !== "POST")
     throw new KeystileError("METHOD_NOT_ALLOWED", "a page takes GET, and its form POST");
   const isForm = method === "POST";
-  if (isForm) requireSameOrigin(incoming);
+  if (isForm) requireSameOrigin(incoming, "the console");
   if (here === "/sign-in" && context.authenticate === undefined)
     return isForm
       ? signIn(context, incoming, hold)
@@ -96,12 +91,6 @@ async function route(context: ConsoleContext, incoming: Incoming, hold: Hold): P
   } catch (thrown) {
     return failed(context, view, thrown);
   }
-}
-
-/** Where a proxy takes the mount path away, what is left. */
-function belowBase(path: string, base: string): string {
-  const below = path === base || path.startsWith(`${base}/`) ? path.slice(base.length) : path;
-  return below === "" ? "/" : below;
 }
 
 interface Seen {
@@ -251,21 +240,3 @@ function refuse({ basePath, onFault }: ConsoleContext, thrown: unknown): Outgoin
 }
 
 const toPage = (view: View, content: Content, status: number): Outgoing => toOutgoing(status, page(view, content));
-
-const toOutgoing = (status: number, text: string): Outgoing => ({
-  status,
-  headers: ["content-type", HTML_TYPE, "cache-control", "no-store", ...HEADERS],
-  text,
-});
-
-const redirect = (to: string, more: readonly string[] = []): Outgoing => ({
-  status: 303,
-  headers: ["location", to, "cache-control", "no-store", ...HEADERS, ...more],
-  text: "",
-});
-
-function fileAt(path: keyof typeof FILES): Outgoing {
-  const { type, text } = FILES[path];
-  const cache = "public, max-age=31536000, immutable";
-  return { status: 200, headers: ["content-type", type, "cache-control", cache, ...HEADERS], text };
-}

@@ -12,7 +12,7 @@ import { newSecret } from "../lib/hash.js";
 import { memoryLimiter } from "../ratelimit/memory/limiter.js";
 import { answer, type ConsoleContext } from "./answer.js";
 import { checkConsoleOptions, type ConsoleOptions } from "./options.js";
-import { createSentForms } from "./reading.js";
+import { createSentForms } from "../view/reading.js";
 import { createSessions } from "./sessions.js";
 import { createSignIn } from "./sign-in.js";
 import type { Health } from "./view/view.js";

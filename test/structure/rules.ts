@@ -46,7 +46,9 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   "http/node": ["contracts", "lib", "http"],
   "http/index": ["access", "http", "http/node"],
   otel: ["contracts", "lib", "verify"],
+  view: ["contracts", "lib", "http"],
   console: [
+    "view",
     "contracts",
     "lib",
     "access",
@@ -208,7 +210,8 @@ function findCycles(sources: readonly Source[]): string[][] {
 
 const TIMERS = ["setTimeout", "setInterval", "setImmediate", "queueMicrotask"];
 /** Work that no call waits for: it goes by the timers of the moment, so that a program's fake timers reach it. */
-const IN_BACKGROUND = /^(lib\/(start-timer|event-queue)|credits\/lease-manager|testing\/.*|console\/view\/script)$/;
+const IN_BACKGROUND =
+  /^(lib\/(start-timer|event-queue)|credits\/lease-manager|testing\/.*|view\/copy|console\/view\/script)$/;
 
 /** Timers that a module of `src` looks up when it uses them, as `module: name`: a test's fake timers would stop it. */
 export function findLateTimers(module: string, text: string): string[] {

@@ -1,11 +1,11 @@
 /** The audit trail: who changed what, and when; and that of one thing, for its page. */
 import type { AuditData } from "../../keyring/schemas/responses.js";
 import { ifAble } from "../ask.js";
-import { count, number, signed, time } from "../view/format.js";
-import type { Field } from "../view/form.js";
-import { html, type Html, type Part } from "../view/html.js";
+import { count, number, signed, time } from "../../view/format.js";
+import type { Field } from "../../view/form.js";
+import { html, type Html, type Part } from "../../view/html.js";
 import { asked, searched } from "../view/lists.js";
-import { code, link, muted, name, section, table } from "../view/parts.js";
+import { code, link, muted, name, section, table } from "../../view/parts.js";
 import type { Content, Page, View } from "../view/view.js";
 import { toKey } from "./key-parts.js";
 

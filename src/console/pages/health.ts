@@ -1,7 +1,7 @@
 /** Health: whether the store can be relied on, and what it and the verifier have counted. */
-import { number } from "../view/format.js";
-import { html, type Part } from "../view/html.js";
-import { badge, facts, section, table, type Tone } from "../view/parts.js";
+import { number } from "../../view/format.js";
+import { html, type Part } from "../../view/html.js";
+import { badge, facts, section, table, type Tone } from "../../view/parts.js";
 import type { Content, Page, View } from "../view/view.js";
 
 /** `failedWrites` → `failed writes`. */

@@ -1,10 +1,10 @@
 /** Import of keys that were hashed elsewhere, as many as a form holds: first a dry run, with counts by reason. */
 import { badRequest, isKeystileError, type KeystileError, type ValidationProblem } from "../../contracts/errors.js";
 import type { Json } from "../../contracts/types.js";
-import { count, number } from "../view/format.js";
-import { type Field, form } from "../view/form.js";
-import { html, type Html, type Part } from "../view/html.js";
-import { code, table } from "../view/parts.js";
+import { count, number } from "../../view/format.js";
+import { type Field, form } from "../../view/form.js";
+import { html, type Html, type Part } from "../../view/html.js";
+import { code, table } from "../../view/parts.js";
 import type { Content, Done, Page, View } from "../view/view.js";
 import { apiField } from "./key-parts.js";
 

@@ -2,10 +2,10 @@
 import type { ValidationProblem } from "../../contracts/errors.js";
 import type { JsonObject, RatelimitResponse, Refill } from "../../contracts/types.js";
 import type { KeyResponseData } from "../../keyring/schemas/responses.js";
-import { fromField, number, toField } from "../view/format.js";
-import { html, type Part } from "../view/html.js";
-import { code } from "../view/parts.js";
-import { confirmField, type Field, unconfirmed } from "../view/form.js";
+import { fromField, number, toField } from "../../view/format.js";
+import { html, type Part } from "../../view/html.js";
+import { code } from "../../view/parts.js";
+import { confirmField, type Field, unconfirmed } from "../../view/form.js";
 
 /** A field of a form, how a key fills it, and what its text asks for; `null` clears. */
 interface KeyField {

@@ -6,10 +6,10 @@ import { nextBoundary } from "../../credits/refill-calendar.js";
 import type { IncludesDeleted } from "../../keyring/schemas/requests.js";
 import type { KeyCredits, KeyResponseData } from "../../keyring/schemas/responses.js";
 import type { KeyState } from "../../lib/key-state.js";
-import { number, time, window } from "../view/format.js";
-import { confirmField, type Field, form, type Options, unconfirmed } from "../view/form.js";
-import { html, type Html, literal, type Part } from "../view/html.js";
-import { badge, bar, code, facts, link, muted, name, section, table } from "../view/parts.js";
+import { number, time, window } from "../../view/format.js";
+import { confirmField, type Field, form, type Options, unconfirmed } from "../../view/form.js";
+import { html, type Html, literal, type Part } from "../../view/html.js";
+import { badge, bar, code, facts, link, muted, name, section, table } from "../../view/parts.js";
 import type { View } from "../view/view.js";
 import { toNumber, toRefill } from "./key-fields.js";
 

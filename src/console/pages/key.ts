@@ -2,10 +2,11 @@
 import { badRequest } from "../../contracts/errors.js";
 import type { KeyResponseData } from "../../keyring/schemas/responses.js";
 import { type OperationName, refuseProblems } from "../ask.js";
-import { DAY, duration, time, toDate } from "../view/format.js";
-import { button, form, ONCE, type Options, requireTyped, typedForm } from "../view/form.js";
-import { html, type Html, type Part } from "../view/html.js";
-import { chips, code, facts, link, muted, name, section, some } from "../view/parts.js";
+import { DAY, duration, time, toDate } from "../../view/format.js";
+import { button, form, ONCE, type Options, requireTyped, typedForm } from "../../view/form.js";
+import { copyField } from "../../view/copy.js";
+import { html, type Html, type Part } from "../../view/html.js";
+import { chips, code, facts, link, muted, name, section, some } from "../../view/parts.js";
 import type { Content, Done, Page, View } from "../view/view.js";
 import { recent } from "./audit.js";
 import { changesOf, fieldsOf, toNumber } from "./key-fields.js";
@@ -171,9 +172,7 @@ export function secret(view: View, title: string, made: { readonly key: string; 
   return {
     title,
     body: html`<p class="ks-alert ks-warn" role="status">Copy it now: it is shown this once. Only its digest is kept.</p>
-      <div class="ks-field"><label for="ks-secret">Key</label><div class="ks-copy">
-      <input class="ks-secret" id="ks-secret" value="${made.key}" readonly autofocus spellcheck="false" autocomplete="off">
-      <button type="button" class="ks-button ks-primary" data-copy="ks-secret" hidden>Copy</button></div></div>
+      ${copyField("ks-secret", made.key, { label: "Key", copy: "Copy", copied: "Copied", byHand: "Press Ctrl+C" })}
       <p class="ks-below">${link(view.path(toKey(made.keyId)), "Go to the key")}</p>`,
   };
 }

@@ -3,11 +3,11 @@
  * its text, which is in no address; and making one.
  */
 import type { KeyResponseData } from "../../keyring/schemas/responses.js";
-import { time } from "../view/format.js";
-import { button, type Field, form, type Options } from "../view/form.js";
-import { html, type Html, type Part } from "../view/html.js";
+import { time } from "../../view/format.js";
+import { button, type Field, form, type Options } from "../../view/form.js";
+import { html, type Html, type Part } from "../../view/html.js";
 import { asked, type List, listed, searched, searchField } from "../view/lists.js";
-import { code, link, section } from "../view/parts.js";
+import { code, link, section } from "../../view/parts.js";
 import type { Content, Done, Page, View } from "../view/view.js";
 import { changesOf, creditFields, creditsOf, fieldsOf } from "./key-fields.js";
 import { apiField, apiOptions, creditsLeft, keyLink, ownerLink, showState, STATES, toKey } from "./key-parts.js";

@@ -1,9 +1,9 @@
 /** Rate limits of anything: namespaces, and the identifiers that have a limit of their own in one. */
-import { number, window } from "../view/format.js";
-import { type Field, form } from "../view/form.js";
-import { html, type Part } from "../view/html.js";
+import { number, window } from "../../view/format.js";
+import { type Field, form } from "../../view/form.js";
+import { html, type Part } from "../../view/html.js";
 import { asked, listed } from "../view/lists.js";
-import { code, link, name, section } from "../view/parts.js";
+import { code, link, name, section } from "../../view/parts.js";
 import type { Content, Done, Page, View } from "../view/view.js";
 import { toNumber } from "./key-fields.js";
 

@@ -1,9 +1,9 @@
 /** The first page: how many keys there are, what ends soon, and what was changed. */
 import type { KeyResponseData } from "../../keyring/schemas/responses.js";
 import { ifAble } from "../ask.js";
-import { DAY, number, time } from "../view/format.js";
-import { html, type Html, type Part } from "../view/html.js";
-import { type Column, link, section, table } from "../view/parts.js";
+import { DAY, number, time } from "../../view/format.js";
+import { html, type Html, type Part } from "../../view/html.js";
+import { type Column, link, section, table } from "../../view/parts.js";
 import type { Content, Page, View } from "../view/view.js";
 import { recent } from "./audit.js";
 import { creditsLeft, keyLink, ownerLink } from "./key-parts.js";

@@ -4,11 +4,11 @@ import type { IdentityData } from "../../keyring/schemas/responses.js";
 import { keyState } from "../../lib/key-state.js";
 import { shortDigest } from "../../lib/hash.js";
 import { ifAble, refuseProblems } from "../ask.js";
-import { button, confirmField, type Field, form, ONCE, requireTyped, typedForm, unconfirmed } from "../view/form.js";
-import { html, type Html, type Part } from "../view/html.js";
+import { button, confirmField, type Field, form, ONCE, requireTyped, typedForm, unconfirmed } from "../../view/form.js";
+import { html, type Html, type Part } from "../../view/html.js";
 import { asked, searched, searchField } from "../view/lists.js";
-import { time } from "../view/format.js";
-import { code, facts, link, muted, name, section } from "../view/parts.js";
+import { time } from "../../view/format.js";
+import { code, facts, link, muted, name, section } from "../../view/parts.js";
 import type { Content, Done, Page, View } from "../view/view.js";
 import {
   asShown,

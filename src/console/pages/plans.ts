@@ -7,10 +7,10 @@
  */
 import type { GrantData, KeyCredits } from "../../keyring/schemas/responses.js";
 import { ifAble, refuseProblems } from "../ask.js";
-import { number, time } from "../view/format.js";
-import { button, confirmField, type Field, form, ONCE, type Options, unconfirmed } from "../view/form.js";
-import { html, type Html, type Part } from "../view/html.js";
-import { bar, link, muted, name, table } from "../view/parts.js";
+import { number, time } from "../../view/format.js";
+import { button, confirmField, type Field, form, ONCE, type Options, unconfirmed } from "../../view/form.js";
+import { html, type Html, type Part } from "../../view/html.js";
+import { bar, link, muted, name, table } from "../../view/parts.js";
 import type { Content, Done, Page, View } from "../view/view.js";
 import {
   creditFields,

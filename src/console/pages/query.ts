@@ -1,9 +1,9 @@
 /** A playground for permission queries: how one is read, and what it says of a list of permissions. */
 import { compileQuery, createGrants, namesInQuery, parseQuery } from "../../access/permission-query.js";
 import { isKeystileError } from "../../contracts/errors.js";
-import { askForm, type Field } from "../view/form.js";
-import { html, type Html, type Part } from "../view/html.js";
-import { badge, code, section, table } from "../view/parts.js";
+import { askForm, type Field } from "../../view/form.js";
+import { html, type Html, type Part } from "../../view/html.js";
+import { badge, code, section, table } from "../../view/parts.js";
 import type { Content, Page, View } from "../view/view.js";
 import { mistake } from "./verdict.js";
 

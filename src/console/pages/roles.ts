@@ -1,9 +1,9 @@
 /** Roles and their permissions. */
-import { count } from "../view/format.js";
-import { button, type Field, form, requireTyped, typedForm } from "../view/form.js";
-import { html, type Part } from "../view/html.js";
+import { count } from "../../view/format.js";
+import { button, type Field, form, requireTyped, typedForm } from "../../view/form.js";
+import { html, type Part } from "../../view/html.js";
 import { asked, searched, searchField } from "../view/lists.js";
-import { code, link, name, section, some } from "../view/parts.js";
+import { code, link, name, section, some } from "../../view/parts.js";
 import type { Content, Done, Page, View } from "../view/view.js";
 import { toLines } from "./key-fields.js";
 

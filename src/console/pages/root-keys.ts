@@ -1,11 +1,11 @@
 /** Root keys: what each may do. They are made on the database alone, so that none can make another. */
 import type { RootKeyData } from "../../keyring/schemas/responses.js";
 import { keyState } from "../../lib/key-state.js";
-import { count, time } from "../view/format.js";
-import { button, requireTyped, typedForm } from "../view/form.js";
-import { html, type Part } from "../view/html.js";
+import { count, time } from "../../view/format.js";
+import { button, requireTyped, typedForm } from "../../view/form.js";
+import { html, type Part } from "../../view/html.js";
 import { asked, listed } from "../view/lists.js";
-import { code, name, some } from "../view/parts.js";
+import { code, name, some } from "../../view/parts.js";
 import type { Content, Done, Page, View } from "../view/view.js";
 import { showState } from "./key-parts.js";
 

@@ -2,10 +2,10 @@
 import { boundsOf, type Statement, type StatementOf } from "../../analytics/statement.js";
 import { forbidden } from "../../keyring/rows.js";
 import { permissionsOf } from "../ask.js";
-import { count, dayOf, number, signed } from "../view/format.js";
-import { button } from "../view/form.js";
-import { html, type Html, type Part } from "../view/html.js";
-import { badge, facts, link, muted, name, section, table } from "../view/parts.js";
+import { count, dayOf, number, signed } from "../../view/format.js";
+import { button } from "../../view/form.js";
+import { html, type Html, type Part } from "../../view/html.js";
+import { badge, facts, link, muted, name, section, table } from "../../view/parts.js";
 import type { Content, Page, View } from "../view/view.js";
 import { changeTable } from "./audit.js";
 import { keyLink, readKey, toOwner } from "./key-parts.js";

@@ -4,9 +4,9 @@ import type { AnalyticsRow } from "../../analytics/rows.js";
 import { isKeystileError } from "../../contracts/errors.js";
 import { OTHER } from "../../contracts/outcomes.js";
 import type { ConsoleAnalytics } from "../options.js";
-import { DAY, dayOf, number } from "../view/format.js";
-import { html, type Html, type Part } from "../view/html.js";
-import { badge, code, link, name, section, table } from "../view/parts.js";
+import { DAY, dayOf, number } from "../../view/format.js";
+import { html, type Html, type Part } from "../../view/html.js";
+import { badge, code, link, name, section, table } from "../../view/parts.js";
 import type { View } from "../view/view.js";
 import { toKey, toOwner } from "./key-parts.js";
 

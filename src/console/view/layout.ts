@@ -1,11 +1,11 @@
 /** The frame of every page. */
 import { shortDigest } from "../../lib/hash.js";
 import type { OperationName } from "../ask.js";
-import { html, type Html, type Part, toText } from "./html.js";
-import { field, form } from "./form.js";
-import { muted, name } from "./parts.js";
+import { html, type Html, type Part, toText } from "../../view/html.js";
+import { field, form } from "../../view/form.js";
+import { muted, name } from "../../view/parts.js";
 import { SCRIPT } from "./script.js";
-import { ICON, STYLE } from "./style.js";
+import { ICON, STYLE } from "../../view/style.js";
 import { type Content, NOTICES, type View } from "./view.js";
 
 /** The files of a page, by path. Their addresses change with what is in them. */

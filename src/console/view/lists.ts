@@ -1,8 +1,8 @@
 /** Pages of lists: what is searched for, the rows, and the way to the next page. */
 import type { Pagination } from "../../keyring/schemas/responses.js";
-import { askForm, button, type Field } from "./form.js";
-import { html, type Html, type Part } from "./html.js";
-import { type Column, table } from "./parts.js";
+import { askForm, button, type Field } from "../../view/form.js";
+import { html, type Html, type Part } from "../../view/html.js";
+import { type Column, table } from "../../view/parts.js";
 import type { View } from "./view.js";
 
 /** What a list shows. */

@@ -1,21 +1,9 @@
 /** The script of the console: comforts without which everything works. */
+import { COPY_SCRIPT } from "../../view/copy.js";
+
+/** With that of all pages. */
 export const SCRIPT = `"use strict";
-for (const button of document.querySelectorAll("[data-copy]")) {
-  button.hidden = false;
-  button.addEventListener("click", async () => {
-    const source = document.getElementById(button.dataset.copy);
-    const label = button.textContent;
-    try {
-      await navigator.clipboard.writeText(source.value);
-      button.textContent = "Copied";
-    } catch {
-      source.select();
-      button.textContent = "Press Ctrl+C";
-    }
-    setTimeout(() => (button.textContent = label), 2000);
-  });
-}
-const menu = document.querySelector(".ks-menu"), current = menu?.querySelector("[aria-current]");
+${COPY_SCRIPT}const menu = document.querySelector(".ks-menu"), current = menu?.querySelector("[aria-current]");
 const middleOf = (element) => element.getBoundingClientRect().left + element.clientWidth / 2;
 // Not by scrollIntoView, from where the Tab key would go on.
 if (current) menu.scrollLeft += middleOf(current) - middleOf(menu);

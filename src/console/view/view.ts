@@ -2,7 +2,8 @@
 import type { KeystileError } from "../../contracts/errors.js";
 import type { Ask, OperationName } from "../ask.js";
 import type { ConsoleAnalytics } from "../options.js";
-import type { Html, Part } from "./html.js";
+import type { FormView } from "../../view/form.js";
+import type { Html, Part } from "../../view/html.js";
 
 /** Who is signed in. */
 export interface Signed {
@@ -13,23 +14,14 @@ export interface Signed {
 }
 
 /** One request of a signed-in caller. */
-export interface View {
+export interface View extends FormView {
   /** Unix time, milliseconds. */
   readonly now: number;
-  /** A path of the console as the browser has it. */
-  path(to: string): string;
-  /** The path of this page, without the mount path. */
-  readonly here: string;
   /** What the address asks for. */
   readonly query: URLSearchParams;
-  /** What a form sent, so that it can be shown again; empty unless this is a POST. */
-  readonly form: URLSearchParams;
-  /** What was wrong with what the form sent. */
   readonly failure: KeystileError | undefined;
   readonly signed: Signed;
   readonly isReadOnly: boolean;
-  /** Proof that a form came from a page of this caller. */
-  readonly token: string;
   /** Calls an operation as the caller. */
   readonly ask: Ask;
   /** The same, on a store that writes nothing. */

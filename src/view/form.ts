@@ -1,14 +1,41 @@
 /** Forms: one shape of field, with its problem beside it, and proof that the form is one of ours. */
-import { badRequest, type KeystileError, type ValidationProblem } from "../../contracts/errors.js";
-import { newId } from "../../lib/hash.js";
+import { badRequest, type KeystileError, type ValidationProblem } from "../contracts/errors.js";
+import { newId } from "../lib/hash.js";
 import { html, type Html, literal, type Part } from "./html.js";
 import { code } from "./parts.js";
-import type { View } from "./view.js";
 
 /** Field of a form that proves that a page of this caller sent it. */
 export const TOKEN = "csrf";
 /** Field that lets a form be sent once. */
 export const ONCE = "once";
+
+/** What a form is made from; a view of the console is one. */
+export interface FormView {
+  /** A path of these pages as the browser has it. */
+  path(to: string): string;
+  /** The path of this page, without the mount path. */
+  readonly here: string;
+  /** What a form sent, so that it can be shown again; empty unless this is a POST. */
+  readonly form: URLSearchParams;
+  /** What was wrong with what the form sent. */
+  readonly failure: Failure | undefined;
+  /** Proof that a form came from a page of this caller. */
+  readonly token: string;
+  /** Default: English. */
+  readonly words?: FormWords;
+}
+
+/** Why a form failed. */
+export type Failure = Pick<KeystileError, "errors" | "detail">;
+
+/** What forms say by themselves. */
+export interface FormWords {
+  readonly cancel: string;
+  readonly unchanged: string;
+  /** After {@link FormWords.unchanged}, where all that is wrong is said beside fields. */
+  readonly seeBelow: string;
+  toSentence(problem: ValidationProblem): string;
+}
 
 /** Values of a select with their texts. */
 export type Options = readonly (readonly [value: string, text: string])[];
@@ -46,7 +73,7 @@ export interface Form {
 
 /** A form that changes something: sent once, by a page of this caller. */
 export function form(
-  given: View,
+  given: FormView,
   { to = given.here, fields = [], hidden, submit, tone, cancel, isInline }: Form,
 ): Html {
   // What was sent, and what was wrong with it, is of the one form that was sent.
@@ -60,28 +87,28 @@ export function form(
     ${kept.map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`)}
     ${problemsOf(view, fields, faulty === undefined)}${shown}
     <div class="ks-buttons"><button class="ks-button ks-${tone ?? "primary"}">${submit}</button>
-    ${cancel !== undefined && button(view, cancel, "Cancel")}</div></form>`;
+    ${cancel !== undefined && button(view, cancel, wordsOf(view).cancel)}</div></form>`;
 }
 
 /** A link that looks like a button. */
-export const button = (view: View, to: string, text: string, tone: "quiet" | "primary" = "quiet"): Html =>
+export const button = (view: FormView, to: string, text: string, tone: "quiet" | "primary" = "quiet"): Html =>
   html`<a class="ks-button ks-${tone}" href="${view.path(to)}">${text}</a>`;
 
 /** A form that only asks, so that its answer has an address. */
-export function askForm(view: View, label: string, fields: readonly Field[], submit: string, to: string): Html {
+export function askForm(view: FormView, label: string, fields: readonly Field[], submit: string, to: string): Html {
   return html`<form method="get" action="${view.path(to)}" role="search" aria-label="${label}" class="ks-form ks-inline ks-live">
     ${fields.map((one) => field(view, one))}
     <div class="ks-buttons"><button class="ks-button ks-quiet">${submit}</button></div></form>`;
 }
 
 /** A form that deletes: what is deleted must be typed. */
-export function typedForm(view: View, form_: Omit<Form, "tone">, what: string, expected: string): Html {
+export function typedForm(view: FormView, form_: Omit<Form, "tone">, what: string, expected: string): Html {
   const typed: Field = { name: "typed", label: `Type ${what}`, hint: code(expected), isRequired: true };
   return form(view, { ...form_, fields: [typed, ...(form_.fields ?? [])], tone: "danger" });
 }
 
 /** @throws KeystileError BAD_REQUEST: another text was typed */
-export function requireTyped({ form: sent }: View, expected: string): void {
+export function requireTyped({ form: sent }: FormView, expected: string): void {
   if (sent.get("typed") !== expected) throw badRequest([{ location: "body.typed", message: "is another text" }]);
 }
 
@@ -95,7 +122,7 @@ export function unconfirmed(sent: URLSearchParams, at: string, what: string): re
 }
 
 /** A field, with what was sent before, if it was. */
-export function field(view: View, one: Field): Html {
+export function field(view: FormView, one: Field): Html {
   const { name, label, hint, type = "text", ...rest } = one;
   const id = `ks-${name}`;
   const isSent = view.form.has(TOKEN);
@@ -105,7 +132,7 @@ export function field(view: View, one: Field): Html {
     ${about !== false && html` aria-describedby="${about}"`}${problem && html` aria-invalid="true"`}
     ${rest.isRequired === true && html` required`}${rest.isFocused === true && html` autofocus`}`;
   const notes = html`${hint !== undefined && html`<p class="ks-hint" id="${id}-hint">${hint}</p>`}
-    ${problem && html`<p class="ks-problem" id="${id}-problem">${toSentence(problem)}</p>`}`;
+    ${problem && html`<p class="ks-problem" id="${id}-problem">${wordsOf(view).toSentence(problem)}</p>`}`;
   const value = type === "password" ? "" : (view.form.get(name) ?? rest.value ?? "");
   const title = html`<label for="${id}">${label}</label>`;
   if (type !== "checkbox")
@@ -134,25 +161,27 @@ function control(
 }
 
 /** What is wrong, unless it is said beside a field. */
-function problemsOf({ failure, form: sent }: View, fields: readonly Field[], isFocused: boolean): Part {
+function problemsOf(view: FormView, fields: readonly Field[], isFocused: boolean): Part {
+  const { failure, form: sent } = view;
   if (failure === undefined || !sent.has(TOKEN)) return undefined;
   const others = problemsIn(failure).filter(({ location }) => !fields.some((one) => isAt(location, placeOf(one))));
+  const { unchanged, seeBelow, toSentence } = wordsOf(view);
   const lines = others.map(toSentence);
   return html`<div class="ks-alert ks-bad" role="alert"${isFocused && html` tabindex="-1" autofocus`}>
-    <p>Nothing was changed.${lines.length === 0 && " See the fields below."}</p>
+    <p>${unchanged}${lines.length === 0 && ` ${seeBelow}`}</p>
     ${lines.length > 0 && html`<ul>${lines.map((line) => html`<li>${line}</li>`)}</ul>`}</div>`;
 }
 
 const placeOf = ({ name, at }: Field): string => at ?? `body.${name}`;
 
 /** What is wrong with a field of the form that was sent. */
-function problemOf({ failure, form: sent }: View, one: Field): ValidationProblem | undefined {
+function problemOf({ failure, form: sent }: FormView, one: Field): ValidationProblem | undefined {
   if (failure === undefined || !sent.has(TOKEN)) return undefined;
   return problemsIn(failure).find(({ location }) => isAt(location, placeOf(one)));
 }
 
 /** An error without a list of problems names in its text the field that it is about, if it is about one. */
-function problemsIn({ errors, detail }: KeystileError): readonly ValidationProblem[] {
+function problemsIn({ errors, detail }: Failure): readonly ValidationProblem[] {
   if (errors.length > 0) return errors;
   return [
     { location: /\bbody\.[\w.[\]]+/.exec(detail)?.[0] ?? "", message: detail.replace(/ at body\.[\w.[\]]+/, "") },
@@ -163,5 +192,11 @@ function problemsIn({ errors, detail }: KeystileError): readonly ValidationProbl
 const isAt = (location: string, place: string): boolean =>
   location.startsWith(place) && /^(?:$|[.[])/.test(location.slice(place.length));
 
-const toSentence = ({ location, message, fix }: ValidationProblem): string =>
-  `${location.replace(/^body\.?/, "")} ${message}${fix === undefined ? "" : `: ${fix}`}`.trim();
+const ENGLISH: FormWords = {
+  cancel: "Cancel",
+  unchanged: "Nothing was changed.",
+  seeBelow: "See the fields below.",
+  toSentence: ({ location, message, fix }) =>
+    `${location.replace(/^body\.?/, "")} ${message}${fix === undefined ? "" : `: ${fix}`}`.trim(),
+};
+const wordsOf = ({ words = ENGLISH }: FormView): FormWords => words;

@@ -1,0 +1,56 @@
+/** Responses of pages, with the headers that tell browsers what a page may do. */
+import type { Outgoing } from "../http/messages.js";
+
+/** A file of a page. Its address changes with what is in it. */
+export interface PageFile {
+  readonly type: string;
+  readonly text: string;
+}
+
+/** What a page may do besides loading its own files. */
+export interface PageRights {
+  /** Origin from which it may load pictures; absent: its own alone. */
+  readonly images?: string;
+  /** Sources of `frame-ancestors`: who may show it in a frame. Absent: nobody. */
+  readonly ancestors?: readonly string[] | undefined;
+}
+
+/** Makes responses of one kind of pages. */
+export interface PageResponses {
+  page(status: number, text: string): Outgoing;
+  redirect(to: string, more?: readonly string[]): Outgoing;
+  file(file: PageFile): Outgoing;
+  /** A file that is saved, and kept by nobody between. @param name ASCII */
+  download(type: string, name: string, text: string): Outgoing;
+}
+
+export function createPageResponses({ images = "", ancestors }: PageRights = {}): PageResponses {
+  const policy =
+    `default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'${images && ` ${images}`}; ` +
+    `form-action 'self'; base-uri 'none'; frame-ancestors ${ancestors?.join(" ") ?? "'none'"}`;
+  const headers = [
+    ...["content-security-policy", policy, "x-content-type-options", "nosniff", "referrer-policy", "same-origin"],
+    ...["cross-origin-opener-policy", "same-origin", ...(ancestors === undefined ? ["x-frame-options", "DENY"] : [])],
+  ];
+  const kept = ["cache-control", "no-store", ...headers];
+  return {
+    page: (status, text) => ({ status, headers: ["content-type", "text/html; charset=utf-8", ...kept], text }),
+    redirect: (to, more = []) => ({ status: 303, headers: ["location", to, ...kept, ...more], text: "" }),
+    file: ({ type, text }) => ({
+      status: 200,
+      headers: ["content-type", type, "cache-control", "public, max-age=31536000, immutable", ...headers],
+      text,
+    }),
+    download: (type, name, text) => ({
+      status: 200,
+      headers: ["content-type", type, "content-disposition", `attachment; filename="${name}"`, ...kept],
+      text,
+    }),
+  };
+}
+
+/** The path below the mount path, which a proxy or framework before may have taken away. */
+export function belowBase(path: string, base: string): string {
+  const below = path === base || path.startsWith(`${base}/`) ? path.slice(base.length) : path;
+  return below === "" ? "/" : below;
+}
