@@ -1,13 +1,13 @@
 /** A text that is copied with a button, where the browser runs scripts, and selected by hand elsewhere. */
-import { html, type Html } from "./html.js";
+import { html, type Html, type Part } from "./html.js";
 
 /** The words of a {@link copyField}. */
 export interface CopyWords {
-  readonly label: string;
-  readonly copy: string;
-  readonly copied: string;
+  readonly label: Part;
+  readonly copy: Part;
+  readonly copied: Part;
   /** Where the browser does not let a page copy: the text is selected. */
-  readonly byHand: string;
+  readonly byHand: Part;
 }
 
 /** A field with a text to be copied. @param id of the field on its page */

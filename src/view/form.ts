@@ -30,11 +30,11 @@ export type Failure = Pick<KeystileError, "errors" | "detail">;
 
 /** What forms say by themselves. */
 export interface FormWords {
-  readonly cancel: string;
-  readonly unchanged: string;
+  readonly cancel: Part;
+  readonly unchanged: Part;
   /** After {@link FormWords.unchanged}, where all that is wrong is said beside fields. */
-  readonly seeBelow: string;
-  toSentence(problem: ValidationProblem): string;
+  readonly seeBelow: Part;
+  toSentence(problem: ValidationProblem): Part;
 }
 
 /** Values of a select with their texts. */
@@ -43,10 +43,10 @@ export type Options = readonly (readonly [value: string, text: string])[];
 /** A field. */
 export interface Field {
   readonly name: string;
-  readonly label: string;
+  readonly label: Part;
   readonly hint?: Part;
   readonly type?: "text" | "number" | "search" | "password" | "datetime-local" | "lines" | "select" | "checkbox";
-  readonly options?: Options;
+  readonly options?: readonly (readonly [value: string, text: Part])[];
   readonly value?: string | undefined;
   readonly isRequired?: boolean;
   /** Where problems with it are reported; default `body.<name>`. */
@@ -63,7 +63,7 @@ export interface Form {
   readonly fields?: readonly Field[];
   /** Sent with it, by name. */
   readonly hidden?: Readonly<Record<string, string>>;
-  readonly submit: string;
+  readonly submit: Part;
   readonly tone?: "danger" | "quiet";
   /** A way out, below the mount path. */
   readonly cancel?: string;
@@ -91,7 +91,7 @@ export function form(
 }
 
 /** A link that looks like a button. */
-export const button = (view: FormView, to: string, text: string, tone: "quiet" | "primary" = "quiet"): Html =>
+export const button = (view: FormView, to: string, text: Part, tone: "quiet" | "primary" = "quiet"): Html =>
   html`<a class="ks-button ks-${tone}" href="${view.path(to)}">${text}</a>`;
 
 /** A form that only asks, so that its answer has an address. */
@@ -151,7 +151,7 @@ function control(
   // A line break after the tag is not part of the text.
   if (type === "lines") return html`<textarea ${state} rows="3" spellcheck="false">${literal(`\n${value}`)}</textarea>`;
   if (type === "select") {
-    const option = ([one, text]: Options[number]): Html =>
+    const option = ([one, text]: (typeof options)[number]): Html =>
       html`<option value="${one}"${one === value && html` selected`}>${text}</option>`;
     return html`<select ${state}>${options.map(option)}</select>`;
   }
@@ -168,7 +168,7 @@ function problemsOf(view: FormView, fields: readonly Field[], isFocused: boolean
   const { unchanged, seeBelow, toSentence } = wordsOf(view);
   const lines = others.map(toSentence);
   return html`<div class="ks-alert ks-bad" role="alert"${isFocused && html` tabindex="-1" autofocus`}>
-    <p>${unchanged}${lines.length === 0 && ` ${seeBelow}`}</p>
+    <p>${unchanged}${lines.length === 0 && html` ${seeBelow}`}</p>
     ${lines.length > 0 && html`<ul>${lines.map((line) => html`<li>${line}</li>`)}</ul>`}</div>`;
 }
 

@@ -11,11 +11,11 @@ export const link = (href: string, part: Part): Html => html`<a href="${href}">$
 
 /** How a badge or a bar is coloured; its text says the same. */
 export type Tone = "good" | "bad" | "warn" | "plain";
-export const badge = (tone: Tone, text: string): Html => html`<span class="ks-badge ks-${tone}">${text}</span>`;
+export const badge = (tone: Tone, text: Part): Html => html`<span class="ks-badge ks-${tone}">${text}</span>`;
 
 /** A column: its title, and whether it holds numbers. */
 export interface Column {
-  readonly title: string;
+  readonly title: Part;
   readonly isNumber?: boolean;
 }
 
@@ -26,7 +26,7 @@ export interface Column {
  * @param empty what is said in place of a table without rows
  */
 export function table(
-  caption: string,
+  caption: Part,
   columns: readonly (string | Column)[],
   rows: readonly (readonly Part[])[],
   empty: Part,
@@ -45,13 +45,13 @@ export function table(
 }
 
 /** Facts by name; those without a value are left out. */
-export function facts(all: readonly (readonly [title: string, value: Part])[]): Html {
+export function facts(all: readonly (readonly [title: Part, value: Part])[]): Html {
   const shown = all.filter(([, value]) => value !== undefined && value !== false);
   return html`<dl class="ks-facts">${shown.map(([title, value]) => html`<div><dt>${title}</dt><dd>${value}</dd></div>`)}</dl>`;
 }
 
 /** A part of a page with a heading. @param aside beside the heading */
-export function section(title: string, body: Part, aside?: Part): Html {
+export function section(title: Part, body: Part, aside?: Part): Html {
   return html`<section class="ks-section"><header><h2>${title}</h2>${aside}</header>${body}</section>`;
 }
 

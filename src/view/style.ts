@@ -2,10 +2,14 @@
 /** The icon of the browser's tab. */
 export const ICON = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><path fill="#1d5bd0" d="M8 1a4 4 0 0 0-1.2 7.8V14L8.2 15.2l1.6-1.4-1-1.2 1-1.1-.9-.9V8.8A4 4 0 0 0 8 1Zm0 1.9a1.3 1.3 0 1 1 0 2.6 1.3 1.3 0 0 1 0-2.6Z"/></svg>`;
 
-export const STYLE = `:root{color-scheme:light dark;--bg:#fff;--side:#f6f7f9;--line:#e1e4e9;--strong:#868e99;--text:#171a1f;--muted:#59616c;--accent:#1d5bd0;--on-accent:#fff;
---good:#0b6639;--good-bg:#e5f4ec;--bad:#b3251d;--bad-bg:#fdecea;--warn:#754a00;--warn-bg:#fdf1d4;--plain-bg:#eceff3}
-@media (prefers-color-scheme:dark){:root{--bg:#131619;--side:#191d21;--line:#2b3138;--strong:#6c7683;--text:#e5e8ec;--muted:#9ba5b1;--accent:#82b1ff;--on-accent:#0b1a33;
---good:#74d6a1;--good-bg:#15301f;--bad:#ff9f96;--bad-bg:#3b1d1a;--warn:#f3c871;--warn-bg:#362b11;--plain-bg:#252b31}}
+/** The two palettes. */
+export const LIGHT = `--bg:#fff;--side:#f6f7f9;--line:#e1e4e9;--strong:#868e99;--text:#171a1f;--muted:#59616c;--accent:#1d5bd0;--on-accent:#fff;
+--good:#0b6639;--good-bg:#e5f4ec;--bad:#b3251d;--bad-bg:#fdecea;--warn:#754a00;--warn-bg:#fdf1d4;--plain-bg:#eceff3`;
+export const DARK = `--bg:#131619;--side:#191d21;--line:#2b3138;--strong:#6c7683;--text:#e5e8ec;--muted:#9ba5b1;--accent:#82b1ff;--on-accent:#0b1a33;
+--good:#74d6a1;--good-bg:#15301f;--bad:#ff9f96;--bad-bg:#3b1d1a;--warn:#f3c871;--warn-bg:#362b11;--plain-bg:#252b31`;
+
+export const STYLE = `:root{color-scheme:light dark;${LIGHT}}
+@media (prefers-color-scheme:dark){:root{${DARK}}}
 *,::before,::after{box-sizing:border-box}
 .ks-body{margin:0;font:14px/1.5 system-ui,-apple-system,"Segoe UI",sans-serif;color:var(--text);background:var(--bg)}
 :where(.ks-body) :where(h1,h2,h3,p,dl,dd,ul,table){margin:0;padding:0}:where(.ks-body) :where(ul){list-style:none}

@@ -5,13 +5,13 @@ import { isKeystileError } from "../../contracts/errors.js";
 import { OTHER } from "../../contracts/outcomes.js";
 import type { ConsoleAnalytics } from "../options.js";
 import { DAY, dayOf, number } from "../../view/format.js";
+import { chart, most } from "../../view/chart.js";
 import { html, type Html, type Part } from "../../view/html.js";
 import { badge, code, link, name, section, table } from "../../view/parts.js";
 import type { View } from "../view/view.js";
 import { toKey, toOwner } from "./key-parts.js";
 
 const DAYS = 30;
-const HEIGHT = 40;
 const TOP_DAYS = 7;
 const TOP_ROWS = 8;
 
@@ -72,17 +72,6 @@ function toDays(rows: readonly AnalyticsRow[], now: number): readonly Day[] {
 }
 
 const refusedOn = ({ refused }: Day): number => [...refused.values()].reduce((sum, one) => sum + one, 0);
-const most = (values: readonly number[]): number => Math.max(0, ...values);
-
-/** Two rows of bars, each on its own scale: refusals are few, and are what one looks for. */
-function chart(valid: readonly number[], refused: readonly number[]): Html {
-  const bars = (values: readonly number[], kind: string, bottom: number): Html[] =>
-    values.map((value, i) => {
-      const height = value === 0 ? 0 : Math.max(1, (value / most(values)) * HEIGHT);
-      return html`<rect class="${kind}" x="${i * 10 + 1}" y="${(bottom - height).toFixed(1)}" width="8" height="${height.toFixed(1)}" />`;
-    });
-  return html`<svg class="ks-chart" viewBox="0 0 ${DAYS * 10} ${HEIGHT * 2 + 6}" preserveAspectRatio="none" aria-hidden="true">${bars(valid, "ks-valid", HEIGHT)}${bars(refused, "ks-refused", HEIGHT * 2 + 4)}</svg>`;
-}
 
 function legend(days: readonly Day[]): Html {
   const valid = days.reduce((sum, day) => sum + day.valid, 0);
