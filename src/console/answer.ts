@@ -176,9 +176,10 @@ async function send(
     throw new KeystileError("CALLER_FORBIDDEN", "this console only reads: nothing can be changed in it");
   if (act === undefined) throw new KeystileError("METHOD_NOT_ALLOWED", "this page has no form");
   try {
-    const done = await context.sent.once(`${view.token} ${form.get(ONCE)}`, () => act(view, id));
+    const run = () => act(view, id);
+    const done = await (found.isRead === true ? run() : context.sent.once(`${view.token} ${form.get(ONCE)}`, run));
     if (!("to" in done)) return toPage({ ...view, form: new URLSearchParams() }, done, 200);
-    return redirect(`${view.path(done.to)}?notice=${done.notice}`);
+    return redirect(view.path(done.to) + (done.notice === undefined ? "" : `?notice=${done.notice}`));
   } catch (error) {
     if (!isKeystileError(error) || error.status >= 500) throw error;
     return show({ ...view, failure: error }, error.status);

@@ -1,12 +1,12 @@
 /** Calls operations of the service in process, as a caller: with the rights, the rules and the audit trail of HTTP. */
-import type { Caller } from "../contracts/caller.js";
+import type { Caller, Resource } from "../contracts/caller.js";
 import { badRequest, isKeystileError, KeystileError, type ValidationProblem } from "../contracts/errors.js";
 import type { MaybePromise } from "../contracts/types.js";
 import { IDEMPOTENCY_KEY } from "../http/idempotency-key.js";
+import { describePermissions } from "../http/operations/access.js";
 import { OPERATIONS } from "../http/operations/index.js";
 import type { Operation, Services } from "../http/operations/operation.js";
 import { dryContext } from "../keyring/import/dry-store.js";
-import { forbidden } from "../keyring/rows.js";
 import type { MigrationResults } from "../keyring/schemas/migration-requests.js";
 import type * as A from "../keyring/schemas/responses.js";
 import type { Explanation } from "../verify/explain.js";
@@ -70,16 +70,34 @@ const operationOf = (name: OperationName): Operation => OPERATIONS[name] as Oper
 /** The permissions of which an operation needs one. */
 export const permissionsOf = (name: OperationName): readonly string[] => operationOf(name).permissions;
 
-/** Whether the caller may do this anywhere at all. @param isReadOnly nothing that changes anything */
+/** The permissions that an operation needs, as text after "needs". @param mark formats one */
+export const rightsOf = (name: OperationName, mark: (permission: string) => string): string =>
+  describePermissions(operationOf(name), mark);
+
+/**
+ * Whether the caller may do this anywhere at all: on all resources, where an operation is for who may do it on all of
+ * them. @param isReadOnly nothing that changes anything
+ */
 export function mayAsk(caller: Caller, name: OperationName, isReadOnly: boolean): boolean {
-  return (!isReadOnly || READS.test(name)) && operationOf(name).mayAny(caller);
+  const { mayAny, permissions, also } = operationOf(name);
+  if ((isReadOnly && !READS.test(name)) || !mayAny(caller)) return false;
+  const needed = also.filter(({ where }) => where === undefined).map(({ permission }) => partsOf(permission));
+  const isOnAll = permissions.length > 0 && permissions.every((permission) => permission.includes(".*."));
+  const [type, action] = partsOf(permissions[0] ?? "");
+  return needed.every(([kind, act]) => caller.mayAny(act, kind)) && (!isOnAll || caller.may(action, { type }));
+}
+
+/** `api.*.read_key` → `api`, `read_key`. */
+function partsOf(permission: string): readonly [type: Resource["type"], action: string] {
+  const [type = "", , action = ""] = permission.split(".");
+  return [type as Resource["type"], action];
 }
 
 /** Why a caller may not do this, whom {@link mayAsk} refused. */
 export function refusal(name: OperationName, isReadOnly: boolean): KeystileError {
   return isReadOnly && !READS.test(name)
     ? new KeystileError("CALLER_FORBIDDEN", "this console only reads: nothing can be changed in it")
-    : forbidden(operationOf(name).permissions);
+    : new KeystileError("CALLER_FORBIDDEN", `this takes ${rightsOf(name, (permission) => permission)}`);
 }
 
 /**

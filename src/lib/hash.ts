@@ -219,6 +219,11 @@ function digits58(value: bigint, length: number): string {
   return text;
 }
 
+/** Whether a text ends in the checksum of a key, as those of {@link newKey} do and one other text in 2^32. */
+export function hasChecksum(text: string): boolean {
+  return text.length > CHECKSUM_LENGTH && checksum(text.slice(0, -CHECKSUM_LENGTH)) === text.slice(-CHECKSUM_LENGTH);
+}
+
 function checksum(text: string): string {
   let crc = 0xffffffff;
   for (let i = 0; i < text.length; i++) {

@@ -94,6 +94,17 @@ export function form(
 export const button = (view: FormView, to: string, text: Part, tone: "quiet" | "primary" = "quiet"): Html =>
   html`<a class="ks-button ks-${tone}" href="${view.path(to)}">${text}</a>`;
 
+/**
+ * A form that searches this list. It is sent by POST, so that the text of a key is recognised before it could be part
+ * of an address; anything else is searched for at an address all the same, for which the script asks as one types.
+ */
+export function searchForm(view: FormView, label: string, fields: readonly Field[]): Html {
+  const at = view.path(view.here);
+  return html`<form method="post" action="${at}" role="search" aria-label="${label}" class="ks-form ks-inline ks-live">
+    <input type="hidden" name="${TOKEN}" value="${view.token}">${fields.map((one) => field(view, one))}
+    <div class="ks-buttons"><button class="ks-button ks-quiet">Search</button></div></form>`;
+}
+
 /** A form that only asks, so that its answer has an address. */
 export function askForm(view: FormView, label: string, fields: readonly Field[], submit: string, to: string): Html {
   return html`<form method="get" action="${view.path(to)}" role="search" aria-label="${label}" class="ks-form ks-inline ks-live">

@@ -361,6 +361,42 @@ describe.skipIf(!existsSync(CHROMIUM))("console in a browser", { timeout: 240_00
     await context.close();
   });
 
+  it("a key that is pasted into a search leads to its page, and is in no address", async () => {
+    const { context, page, faults } = await open();
+    await context.grantPermissions(["clipboard-read", "clipboard-write"], { origin: served.url });
+    const text = seeded.texts["Mobile app"] ?? "";
+    const addresses: string[] = [];
+    page.on("request", (request) => addresses.push(request.url()));
+    await page.goto(`${served.url}/owners`);
+    await page.evaluate(`navigator.clipboard.writeText(${JSON.stringify(text)})`);
+    await page.getByLabel("Search").focus();
+    await page.keyboard.press("Control+V");
+    await page.waitForURL(/notice=found$/);
+    expect(new URL(page.url()).pathname).toBe(key("Mobile app"));
+    await page.goto(`${served.url}/keys`);
+    await page.getByLabel("Search").pressSequentially(text, { delay: 1 });
+    await page.keyboard.press("Enter");
+    await page.waitForURL(/notice=found$/);
+    expect(addresses.filter((address) => address.includes(text.slice(0, 20)))).toEqual([]);
+    expect(faults).toEqual([]);
+    await context.close();
+  });
+
+  it("a form with a mistake opens at its field", async () => {
+    const { context, page } = await open({ viewport: { width: 360, height: 600 } });
+    await page.goto(`${served.url}/keys/new`);
+    await page.getByLabel("Metadata").fill("{");
+    await page.getByRole("button", { name: "Create key" }).click();
+    await page.getByText("meta must be").waitFor();
+    expect(await page.evaluate("document.activeElement.id")).toBe("ks-meta");
+    const [top, height] = await page.evaluate<number[]>(
+      "[document.activeElement.getBoundingClientRect().top, innerHeight]",
+    );
+    expect(top).toBeGreaterThanOrEqual(0);
+    expect(top).toBeLessThan(height ?? 0);
+    await context.close();
+  });
+
   it("the first Tab leads past the menu, and the focus is always to be seen", async () => {
     const { context, page } = await open();
     await page.goto(`${served.url}/keys`);

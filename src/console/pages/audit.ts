@@ -7,6 +7,7 @@ import { html, type Html, type Part } from "../../view/html.js";
 import { asked, searched } from "../view/lists.js";
 import { code, link, muted, name, section, table } from "../../view/parts.js";
 import type { Content, Page, View } from "../view/view.js";
+import { search } from "./search.js";
 import { toKey } from "./key-parts.js";
 
 const COLUMNS = ["When", "Who", "What", "Fields", { title: "Credits", isNumber: true }, "Of"];
@@ -70,4 +71,6 @@ export function changeTable(view: View, title: string, entries: readonly AuditDa
 }
 
 /** The page of the audit trail. */
-export const auditPages: readonly Page[] = [{ path: "/audit", needs: "audit.listAudit", show }];
+export const auditPages: readonly Page[] = [
+  { path: "/audit", needs: "audit.listAudit", isRead: true, show, act: search },
+];

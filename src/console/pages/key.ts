@@ -24,11 +24,18 @@ import {
   toKey,
 } from "./key-parts.js";
 import { type Holder, planPages, planWays, showAccounts } from "./plans.js";
+import { notShown } from "./rights.js";
 import { usageOf } from "./usage.js";
 import { explainAsked, usedLimits, verdict } from "./verdict.js";
 
 /** How long the old key of a rotation stays valid. */
 const OVERLAPS = [DAY / 24, DAY, 7 * DAY, 30 * DAY];
+
+/** What of the page needs which operation. */
+const PARTS = [
+  ["Usage", "analytics.getVerifications"],
+  ["History", "audit.listAudit"],
+] as const;
 
 async function showKey(view: View, keyId: string): Promise<Content> {
   const key = await readKey(view, keyId, { includeDeleted: true });
@@ -43,7 +50,7 @@ async function showKey(view: View, keyId: string): Promise<Content> {
       <div class="ks-grid">${section("Key", aboutKey(view, key, apis))}${section("Credits", await credits(view, key))}</div>
       ${await usageOf(view, { keyId: [keyId] }, key.apiId)}
       ${section("Rate limits", limits(key, usedLimits(view, found)))}${section("Permissions and roles", grants(key))}
-      ${metadata(key)}${await recent(view, "History", { id: keyId })}`,
+      ${metadata(key)}${await recent(view, "History", { id: keyId })}${notShown(view, PARTS)}`,
   };
 }
 

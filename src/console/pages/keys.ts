@@ -9,6 +9,7 @@ import { html, type Html, type Part } from "../../view/html.js";
 import { asked, type List, listed, searched, searchField } from "../view/lists.js";
 import { code, link, section } from "../../view/parts.js";
 import type { Content, Done, Page, View } from "../view/view.js";
+import { search } from "./search.js";
 import { changesOf, creditFields, creditsOf, fieldsOf } from "./key-fields.js";
 import { apiField, apiOptions, creditsLeft, keyLink, ownerLink, showState, STATES, toKey } from "./key-parts.js";
 import { secret } from "./key.js";
@@ -113,7 +114,7 @@ async function create(view: View): Promise<Done> {
 
 /** The list, and the forms that find and make a key. */
 export const keyListPages: readonly Page[] = [
-  { path: "/keys", needs: "keys.searchKeys", show: list },
+  { path: "/keys", needs: "keys.searchKeys", isRead: true, show: list, act: search },
   { path: "/keys/find", needs: "keys.whoami", isRead: true, show: showFind, act: find },
   { path: "/keys/new", needs: "keys.createKey", show: showNew, act: create },
 ];

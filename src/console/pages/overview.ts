@@ -7,11 +7,20 @@ import { type Column, link, section, table } from "../../view/parts.js";
 import type { Content, Page, View } from "../view/view.js";
 import { recent } from "./audit.js";
 import { creditsLeft, keyLink, ownerLink } from "./key-parts.js";
+import { notShown } from "./rights.js";
 import { topUsage, usageOf } from "./usage.js";
 
 const SOON = 30 * DAY;
 const LOW_CREDITS = 100;
 const ROWS = 8;
+
+/** What of the page needs which operation. */
+const PARTS = [
+  ["How many keys there are, which expire, and which run out of credits", "keys.searchKeys"],
+  ["Usage, and who used most", "analytics.getVerifications"],
+  ["Owners", "identities.listIdentities"],
+  ["Recent changes", "audit.listAudit"],
+] as const;
 
 async function show(view: View): Promise<Content> {
   const lists = view.may("keys.searchKeys") && (await ifAble(Promise.all([expiring(view), low(view)])));
@@ -19,7 +28,7 @@ async function show(view: View): Promise<Content> {
     title: "Overview",
     body: html`${view.may("keys.countKeys") && (await ifAble(counts(view)))}${await usageOf(view, {})}
       ${await topUsage(view)}
-      ${lists && html`<div class="ks-grid">${lists}</div>`}${await recent(view, "Recent changes")}`,
+      ${lists && html`<div class="ks-grid">${lists}</div>`}${await recent(view, "Recent changes")}${notShown(view, PARTS)}`,
   };
 }
 

@@ -10,6 +10,7 @@ import { asked, searched, searchField } from "../view/lists.js";
 import { time } from "../../view/format.js";
 import { code, facts, link, muted, name, section } from "../../view/parts.js";
 import type { Content, Done, Page, View } from "../view/view.js";
+import { search } from "./search.js";
 import {
   asShown,
   creditFields,
@@ -27,6 +28,7 @@ import {
 import { creditChange, limitTable, metadata, showState, toOwner } from "./key-parts.js";
 import { type Holder, planPages, planWays, showAccounts } from "./plans.js";
 import { keyTable } from "./keys.js";
+import { notShown } from "./rights.js";
 import { usageOf } from "./usage.js";
 import { explainAsked, usedLimits } from "./verdict.js";
 
@@ -77,9 +79,15 @@ async function show(view: View, externalId: string): Promise<Content> {
       ["Expires", time(owner.expires, view.now)],
     ])}${section("Shared credits", await showAccounts(view, toHolder(owner), muted("None that its keys draw on.")))}
       ${await usageOf(view, { externalId: [owner.externalId] })}${keys && section("Keys", keys)}
-      ${section("Shared limits", limits)}${metadata(owner)}`,
+      ${section("Shared limits", limits)}${metadata(owner)}${notShown(view, PARTS)}`,
   };
 }
+
+/** What of the page of an owner needs which operation. */
+const PARTS = [
+  ["Usage", "analytics.getVerifications"],
+  ["Keys", "keys.searchKeys"],
+] as const;
 
 const toHolder = ({ externalId, credits }: IdentityData): Holder => ({
   ...{ group: "identities", named: { identity: externalId }, to: toOwner(externalId), credits },
@@ -189,7 +197,7 @@ async function remove(view: View, externalId: string): Promise<Done> {
 
 /** The pages of owners. */
 export const ownerPages: readonly Page[] = [
-  { path: "/owners", needs: "identities.listIdentities", show: list },
+  { path: "/owners", needs: "identities.listIdentities", isRead: true, show: list, act: search },
   { path: "/owners/new", needs: "identities.createIdentity", show: showNew, act: create },
   { path: "/owners/:id", needs: "identities.getIdentity", show },
   { path: "/owners/:id/edit", needs: "identities.updateIdentity", show: showEdit, act: edit },

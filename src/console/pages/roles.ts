@@ -5,6 +5,7 @@ import { html, type Part } from "../../view/html.js";
 import { asked, searched, searchField } from "../view/lists.js";
 import { code, link, name, section, some } from "../../view/parts.js";
 import type { Content, Done, Page, View } from "../view/view.js";
+import { search } from "./search.js";
 import { toLines } from "./key-fields.js";
 
 const PERMISSIONS: Field = {
@@ -84,7 +85,7 @@ async function remove(view: View, id: string): Promise<Done> {
 
 /** The pages of roles. */
 export const rolePages: readonly Page[] = [
-  { path: "/roles", needs: "permissions.listRoles", show: list },
+  { path: "/roles", needs: "permissions.listRoles", isRead: true, show: list, act: search },
   { path: "/roles/new", needs: "permissions.createRole", show: showNew, act: create },
   { path: "/roles/:id", needs: "permissions.getRole", show, act: save },
   { path: "/roles/:id/delete", needs: "permissions.deleteRole", show, act: remove },

@@ -1,6 +1,6 @@
 /** Pages of lists: what is searched for, the rows, and the way to the next page. */
 import type { Pagination } from "../../keyring/schemas/responses.js";
-import { askForm, button, type Field } from "../../view/form.js";
+import { button, type Field, searchForm } from "../../view/form.js";
 import { html, type Html, type Part } from "../../view/html.js";
 import { type Column, table } from "../../view/parts.js";
 import type { View } from "./view.js";
@@ -18,7 +18,7 @@ export interface List {
 
 /** A list under its search field. @param more is shown below the list: what the search found elsewhere */
 export const searched = (view: View, fields: readonly Field[], list: List, more?: Part): Html =>
-  html`${askForm(view, list.title, fields, "Search", view.here)}<div id="ks-found">${listed(view, list)}${more}</div>`;
+  html`${searchForm(view, list.title, fields)}<div id="ks-found">${listed(view, list)}${more}</div>`;
 
 /** A page of a list, and the ways to the next and the first one. No list says how many rows it has. */
 export function listed(view: View, { title, columns, rows, empty, pagination: { cursor }, note }: List): Html {

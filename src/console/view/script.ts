@@ -7,10 +7,16 @@ ${COPY_SCRIPT}const menu = document.querySelector(".ks-menu"), current = menu?.q
 const middleOf = (element) => element.getBoundingClientRect().left + element.clientWidth / 2;
 // Not by scrollIntoView, from where the Tab key would go on.
 if (current) menu.scrollLeft += middleOf(current) - middleOf(menu);
+// Sent by POST, by Enter or as it is pasted: the text of a key belongs in no address. Ids are no keys.
+const mayBeKey = (text) => !/^[a-z]+_[1-9A-HJ-NP-Za-km-z]{22}$/.test(text) &&
+  /^(?=.*[a-z])(?=.*[A-Z])[\\w-]{16,}$|[0-9a-z]{24}/.test(text);
 for (const form of document.querySelectorAll("form.ks-live")) {
   let timer, asked = 0;
+  const texts = () => [...form.querySelectorAll("input:not([type=hidden])")].map((field) => field.value.trim());
   const search = async () => {
-    const address = form.action + "?" + new URLSearchParams(new FormData(form));
+    const fields = new FormData(form);
+    fields.delete("csrf");
+    const address = form.action + "?" + new URLSearchParams(fields);
     const turn = ++asked;
     const answer = await fetch(address, { credentials: "same-origin" });
     if (!answer.ok || answer.redirected || turn !== asked) return;
@@ -20,8 +26,13 @@ for (const form of document.querySelectorAll("form.ks-live")) {
     document.getElementById("ks-found").replaceWith(document.adoptNode(found));
     history.replaceState(null, "", address);
   };
-  form.addEventListener("input", () => {
+  form.addEventListener("input", ({ inputType }) => {
     clearTimeout(timer);
+    ++asked;
+    if (form.method === "post" && texts().some(mayBeKey)) {
+      if (inputType === "insertFromPaste") form.requestSubmit();
+      return;
+    }
     timer = setTimeout(() => search().catch(() => {}), 150);
   });
 }

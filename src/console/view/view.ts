@@ -58,7 +58,7 @@ export interface Content {
 }
 
 /** What a form did: where to go on, with a notice, or what is shown this once. */
-export type Done = { readonly to: string; readonly notice: NoticeName } | Content;
+export type Done = { readonly to: string; readonly notice?: NoticeName } | Content;
 
 /** What is said on the next page; the address names one of these and nothing else. */
 export const NOTICES = {
@@ -84,7 +84,7 @@ export interface Page {
   readonly needs?: OperationName;
   /** The page; after a form that failed, with what was sent. */
   show(view: View, id: string): Promise<Content>;
-  /** Its form only asks for what belongs in no address. */
+  /** Its form only asks for what may belong in no address, and may be sent again. */
   readonly isRead?: true;
   /** What its form does. Absent: it has none. */
   act?(view: View, id: string): Promise<Done>;

@@ -1,0 +1,42 @@
+/**
+ * What the search form of a list does: the text of a key leads to the key; anything else is searched for in the list,
+ * at an address of its own.
+ */
+import { isKeystileError } from "../../contracts/errors.js";
+import { hasChecksum } from "../../lib/hash.js";
+import { button, TOKEN } from "../../view/form.js";
+import { html } from "../../view/html.js";
+import type { Done, View } from "../view/view.js";
+import { toKey } from "./key-parts.js";
+
+/** Shorter texts are not looked for as keys. */
+const MIN_KEY = 16;
+
+/** Sends a search to where its result is. No key of this library gets into an address, also none that is not found. */
+export async function search(view: View): Promise<Done> {
+  const asked = [...view.form].map(([name, value]) => [name, value.trim()] as const);
+  const fields = asked.filter(([name, value]) => name !== TOKEN && value !== "");
+  for (const [, text] of fields) {
+    if (text.length < MIN_KEY) continue;
+    const keyId = view.may("keys.whoami") ? await keyOf(view, text) : undefined;
+    if (keyId !== undefined) return { to: toKey(keyId), notice: "found" };
+    if (hasChecksum(text)) return notFound(view);
+  }
+  const query = new URLSearchParams(fields as [string, string][]).toString();
+  return { to: query === "" ? view.here : `${view.here}?${query}` };
+}
+
+async function keyOf(view: View, key: string): Promise<string | undefined> {
+  try {
+    return (await view.ask("keys.whoami", { key, includeDeleted: true })).keyId;
+  } catch (error) {
+    if (isKeystileError(error) && error.status < 500) return undefined;
+    throw error;
+  }
+}
+
+const notFound = (view: View): Done => ({
+  title: "No key is found by this text",
+  about: "It has the form of a key, and is none that you may see. It was put in no address.",
+  body: html`<p class="ks-buttons">${button(view, view.here, "Back to the list")}</p>`,
+});
