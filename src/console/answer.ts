@@ -10,7 +10,7 @@ import { toSentError } from "../http/envelope.js";
 import type { Hold } from "../http/admission/admission.js";
 import type { Incoming, Outgoing } from "../http/messages.js";
 import type { Services } from "../http/operations/operation.js";
-import { digestKey } from "../lib/hash.js";
+import { digestKey, newId } from "../lib/hash.js";
 import { askAs, dryServices, lacksPower, mayAsk, refusal } from "./ask.js";
 import type { ConsoleAnalytics } from "./options.js";
 import { requireSameOrigin } from "../view/origin.js";
@@ -20,10 +20,11 @@ import { findPage } from "./pages/find-page.js";
 import { readForm, type SentForms } from "../view/reading.js";
 import type { Sessions } from "./sessions.js";
 import type { SignIn } from "./sign-in.js";
-import { ONCE, TOKEN } from "../view/form.js";
-import { html } from "../view/html.js";
-import { FILES, outside, page, signInForm } from "./view/layout.js";
-import { muted } from "../view/parts.js";
+import { form as formOf, ONCE, TOKEN } from "../view/form.js";
+import { html, type Html } from "../view/html.js";
+import { toKept } from "./kept.js";
+import { FILES, outside, page, signInForm, type SignInParts } from "./view/layout.js";
+import { facts, muted, section } from "../view/parts.js";
 import type { Content, Health, Page, View } from "./view/view.js";
 
 /** What handling a request needs; wired by `createConsole`. */
@@ -45,11 +46,12 @@ export interface ConsoleContext {
   readonly analyticsOf: (workspaceId: string) => ConsoleAnalytics | undefined;
   readonly health: () => Promise<Health>;
   readonly clock: () => number;
-  readonly onFault: (error: unknown) => void;
+  readonly onFault: (error: unknown, requestId: string) => void;
 }
 
 const { page: toOutgoing, redirect, file } = createPageResponses();
 const WRONG = "This root key does not sign in. It may be mistyped, disabled, expired or no root key.";
+const ENDED = "Your session has ended. What you typed is kept: sign in, look at it, and send it again.";
 const FLOOD = "Too many attempts. Wait a minute and try again.";
 
 /** Handles a request; never rejects. @param hold of this request */
@@ -81,15 +83,16 @@ async function route(context: ConsoleContext, incoming: Incoming, hold: Hold): P
       ? signIn(context, incoming, hold)
       : toSignIn(context, 200, new URLSearchParams(incoming.query).get("to"));
   const seen = await whoAsks(context, incoming);
-  if (seen === undefined) return turnAway(context, here, incoming);
+  if (seen === undefined) return turnAway(context, here, isForm ? await readForm(incoming, hold) : undefined);
   hold.belongsTo(seen.caller.workspaceId);
   const view = await toView(context, seen, here, incoming);
+  let form: URLSearchParams | undefined;
   try {
-    const form = isForm ? await readForm(incoming, hold) : undefined;
+    form = isForm ? await readForm(incoming, hold) : undefined;
     await hold.withinShare();
     return form === undefined ? await show(view, 200) : await send(context, view, form, incoming);
   } catch (thrown) {
-    return failed(context, view, thrown);
+    return failed(context, view, form, thrown);
   }
 }
 
@@ -189,13 +192,37 @@ async function send(
 async function signIn(context: ConsoleContext, incoming: Incoming, hold: Hold): Promise<Outgoing> {
   const form = await readForm(incoming, hold);
   const result = await context.signIn(form.get("key") ?? "", incoming.clientAddress);
-  const to = form.get("to");
+  const [to, kept] = [form.get("to"), form.get("kept") ?? undefined];
   if ("refused" in result) {
     const isFlood = result.refused === "flood";
-    return toSignIn(context, isFlood ? 429 : 403, to, isFlood ? FLOOD : WRONG);
+    return toSignIn(context, isFlood ? 429 : 403, to, { failure: isFlood ? FLOOD : WRONG, kept });
   }
   for (const before of sessionsOf(incoming)) await context.sessions.end(before);
-  return redirect(context.basePath + pathWithin(to), cookieHeader(incoming, context.basePath, result.session));
+  const cookie = cookieHeader(incoming, context.basePath, result.session);
+  if (kept === undefined) return redirect(context.basePath + pathWithin(to), cookie);
+  const resumed = await resume(context, result.session, pathWithin(to), kept, incoming);
+  return { ...resumed, headers: [...resumed.headers, ...cookie] };
+}
+
+/** The form of a session that had ended, as it was filled in; nothing is done until it is sent again. */
+async function resume(
+  context: ConsoleContext,
+  session: string,
+  here: string,
+  kept: string,
+  incoming: Incoming,
+): Promise<Outgoing> {
+  const active = await context.sessions.find(session);
+  if (active === undefined) return redirect(`${context.basePath}/sign-in`);
+  const caller = strictCaller(active.caller, "caller");
+  const view = await toView(context, { caller, session }, here, incoming);
+  const form = new URLSearchParams(kept);
+  form.set(TOKEN, view.token);
+  try {
+    return await show({ ...view, query: new URLSearchParams({ notice: "kept" }), form }, 200);
+  } catch (thrown) {
+    return failed(context, view, undefined, thrown);
+  }
 }
 
 async function signOut(context: ConsoleContext, incoming: Incoming): Promise<Outgoing> {
@@ -210,33 +237,68 @@ function pathWithin(to: string | null): string {
   return findPage(path) === undefined ? "/" : path;
 }
 
-function toSignIn({ basePath }: ConsoleContext, status: number, to: string | null, failure?: string): Outgoing {
+function toSignIn({ basePath }: ConsoleContext, status: number, to: string | null, more: SignInParts = {}): Outgoing {
   const path = (below: string): string => basePath + below;
-  return toOutgoing(status, outside(path, "Sign in", signInForm(path, pathWithin(to), failure)));
+  return toOutgoing(status, outside(path, "Sign in", signInForm(path, pathWithin(to), more)));
 }
 
-function turnAway(context: ConsoleContext, here: string, { method }: Incoming): Outgoing {
+/** @param form what was sent; absent: a page is asked for */
+function turnAway(context: ConsoleContext, here: string, form: URLSearchParams | undefined): Outgoing {
   if (context.authenticate !== undefined)
     throw new KeystileError("CALLER_FORBIDDEN", "you are not signed in, or may not look");
-  const to = method === "POST" || here === "/" ? "" : `?to=${encodeURIComponent(here)}`;
+  const page = findPage(here)?.page;
+  const isChange = form !== undefined && page?.act !== undefined && page.isRead !== true;
+  const kept = isChange ? toKept(form) : undefined;
+  if (kept !== undefined) return toSignIn(context, 403, here, { failure: ENDED, kept });
+  const to = here === "/" || (form !== undefined && !isChange) ? "" : `?to=${encodeURIComponent(here)}`;
   return redirect(`${context.basePath}/sign-in${to}`);
 }
 
-/** A page that could not be shown, within the frame. */
-function failed(context: ConsoleContext, view: View, thrown: unknown): Outgoing {
-  const { title, detail, status } = lacksPower(thrown) ? thrown : toSentError(thrown);
-  if (status >= 500 && !lacksPower(thrown)) context.onFault(thrown);
+/** A page that could not be shown, within the frame; a form is given back as it was filled in. */
+async function failed(
+  context: ConsoleContext,
+  view: View,
+  form: URLSearchParams | undefined,
+  thrown: unknown,
+): Promise<Outgoing> {
+  const error = lacksPower(thrown) ? thrown : toSentError(thrown);
+  const { title, detail, status } = error;
+  const isFault = status >= 500 && !lacksPower(thrown);
+  const requestId = newId("req");
+  if (isFault) context.onFault(thrown, requestId);
   const body = html`<p class="ks-empty">${detail}</p>`;
-  return toPage(view, { title, about: muted(`Status ${status}`), body }, status);
+  const about = muted(`Status ${status}${isFault ? `, request ${requestId}` : ""}`);
+  if (form === undefined || !isFault || findPage(view.here)?.page.isRead === true)
+    return toPage(view, { title, about, body }, status);
+  const failure = { status, errors: [], detail: `${detail} (request ${requestId})` };
+  try {
+    return await show({ ...view, form, failure }, status);
+  } catch {
+    // The page cannot be read either: the fields alone, under the id that they were sent with.
+    return toPage(view, { title, about, body: html`${body}${sendAgain(view, form)}` }, status);
+  }
+}
+
+/** What was typed, to be looked at and sent again. */
+function sendAgain(view: View, form: URLSearchParams): Html {
+  const typed = [...new URLSearchParams(toKept(form))];
+  const hidden = Object.fromEntries([...typed, [ONCE, form.get(ONCE) ?? ""]]);
+  const again = formOf(view, { hidden, submit: "Send again" });
+  return section(
+    "What you typed",
+    html`${facts(typed.map(([name, value]) => [name, value]))}<div class="ks-below">${again}</div>`,
+  );
 }
 
 /** The same for whoever is not known. */
 function refuse({ basePath, onFault }: ConsoleContext, thrown: unknown): Outgoing {
   const { title, detail, status } = toSentError(thrown);
-  if (status >= 500) onFault(thrown);
+  const requestId = newId("req");
+  if (status >= 500) onFault(thrown, requestId);
+  const body = html`<p>${detail}</p>${status >= 500 && html`<p>${muted(`Request ${requestId}`)}</p>`}`;
   return toOutgoing(
     status,
-    outside((to) => basePath + to, title, html`<p>${detail}</p>`),
+    outside((to) => basePath + to, title, body),
   );
 }
 

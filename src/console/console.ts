@@ -50,7 +50,8 @@ export function createConsoleService(given: Store, options: ConsoleOptions): Ser
   const clock = guardClock(options.clock ?? Date.now);
   const settings = { externalIds: "any", ...only(options), ...(limiter && { verifier: { limiter } }) } as const;
   const { store, verifier, servicesOf, close } = wireServices(given, settings, undefined, options.verifier);
-  const onFault = (error: unknown): void => onError && fireAndForget(() => onError(error, {}));
+  const onFault = (error: unknown, requestId?: string): void =>
+    onError && fireAndForget(() => onError(error, { ...(requestId !== undefined && { requestId }) }));
   const rootKeys = createRootKeys(store, { clock });
   const sessions = createSessions(rootKeys, clock);
   const attempts = memoryLimiter({ size: 10_000 });

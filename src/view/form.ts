@@ -26,12 +26,17 @@ export interface FormView {
 }
 
 /** Why a form failed. */
-export type Failure = Pick<KeystileError, "errors" | "detail">;
+export interface Failure extends Pick<KeystileError, "errors" | "detail"> {
+  /** From 500 on it is not known what was done: the form keeps its id, and is taken once. */
+  readonly status?: number;
+}
 
 /** What forms say by themselves. */
 export interface FormWords {
   readonly cancel: Part;
   readonly unchanged: Part;
+  /** In its place, where that is not known. */
+  readonly unknown: Part;
   /** After {@link FormWords.unchanged}, where all that is wrong is said beside fields. */
   readonly seeBelow: Part;
   toSentence(problem: ValidationProblem): Part;
@@ -78,7 +83,8 @@ export function form(
 ): Html {
   // What was sent, and what was wrong with it, is of the one form that was sent.
   const view = to === given.here ? given : { ...given, form: new URLSearchParams(), failure: undefined };
-  const kept = Object.entries({ [TOKEN]: view.token, [ONCE]: newId("form"), ...hidden });
+  const once = isUnknown(view) ? (view.form.get(ONCE) ?? "") : newId("form");
+  const kept = Object.entries({ [TOKEN]: view.token, [ONCE]: once, ...hidden });
   // The first field that has a problem is scrolled to, with the cursor in it; without one, what is wrong is.
   const faulty = fields.find((one) => problemOf(view, one) !== undefined);
   const shown = fields.map((one) => field(view, one === faulty ? { ...one, isFocused: true } : one));
@@ -176,12 +182,15 @@ function problemsOf(view: FormView, fields: readonly Field[], isFocused: boolean
   const { failure, form: sent } = view;
   if (failure === undefined || !sent.has(TOKEN)) return undefined;
   const others = problemsIn(failure).filter(({ location }) => !fields.some((one) => isAt(location, placeOf(one))));
-  const { unchanged, seeBelow, toSentence } = wordsOf(view);
+  const { unchanged, unknown, seeBelow, toSentence } = wordsOf(view);
   const lines = others.map(toSentence);
   return html`<div class="ks-alert ks-bad" role="alert"${isFocused && html` tabindex="-1" autofocus`}>
-    <p>${unchanged}${lines.length === 0 && html` ${seeBelow}`}</p>
+    <p>${isUnknown(view) ? unknown : unchanged}${lines.length === 0 && html` ${seeBelow}`}</p>
     ${lines.length > 0 && html`<ul>${lines.map((line) => html`<li>${line}</li>`)}</ul>`}</div>`;
 }
+
+/** Whether the form may have done what it does. */
+const isUnknown = ({ failure }: FormView): boolean => (failure?.status ?? 0) >= 500;
 
 const placeOf = ({ name, at }: Field): string => at ?? `body.${name}`;
 
@@ -206,6 +215,7 @@ const isAt = (location: string, place: string): boolean =>
 const ENGLISH: FormWords = {
   cancel: "Cancel",
   unchanged: "Nothing was changed.",
+  unknown: "It may not have been done. What you typed is kept: look whether it was, or send it again.",
   seeBelow: "See the fields below.",
   toSentence: ({ location, message, fix }) =>
     `${location.replace(/^body\.?/, "")} ${message}${fix === undefined ? "" : `: ${fix}`}`.trim(),

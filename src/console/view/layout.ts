@@ -66,12 +66,20 @@ export function page(view: View, { title, about, actions, body }: Content): stri
 export const outside = (path: ToPath, title: string, body: Part): string =>
   document(path, title, html`<main class="ks-door" id="ks-main">${brand(path)}<h1>${title}</h1>${body}</main>`);
 
+/** What the form that signs in says and carries. */
+export interface SignInParts {
+  /** Why one has to. */
+  readonly failure?: string;
+  /** What was typed into the form of a session that has ended. */
+  readonly kept?: string | undefined;
+}
+
 /** The form that signs in. It has no proof of a session: there is none yet. */
-export function signInForm(path: ToPath, to: string, failure: string | undefined): Html {
+export function signInForm(path: ToPath, to: string, { failure, kept }: SignInParts): Html {
   const nobody = { form: new URLSearchParams(), failure: undefined } as View;
   const key = field(nobody, { name: "key", label: "Root key", type: "password", isRequired: true });
   return html`${failure !== undefined && html`<p class="ks-alert ks-bad" role="alert">${failure}</p>`}
-    <form method="post" action="${path("/sign-in")}" class="ks-form"><input type="hidden" name="to" value="${to}">${key}
+    <form method="post" action="${path("/sign-in")}" class="ks-form"><input type="hidden" name="to" value="${to}">${kept !== undefined && html`<input type="hidden" name="kept" value="${kept}">`}${key}
     <div class="ks-buttons"><button class="ks-button ks-primary">Sign in</button></div></form>
     <p class="ks-hint">You see and change what the root key may. The browser does not keep it.</p>`;
 }

@@ -1,8 +1,8 @@
 /** What a page is made from: who looks at it, what was asked, and the operations as that caller. */
-import type { KeystileError } from "../../contracts/errors.js";
 import type { Ask, OperationName } from "../ask.js";
 import type { ConsoleAnalytics } from "../options.js";
 import type { FormView } from "../../view/form.js";
+import type { Failure } from "../../view/form.js";
 import type { Html, Part } from "../../view/html.js";
 
 /** Who is signed in. */
@@ -19,7 +19,7 @@ export interface View extends FormView {
   readonly now: number;
   /** What the address asks for. */
   readonly query: URLSearchParams;
-  readonly failure: KeystileError | undefined;
+  readonly failure: Failure | undefined;
   readonly signed: Signed;
   readonly isReadOnly: boolean;
   /** Calls an operation as the caller. */
@@ -73,6 +73,7 @@ export const NOTICES = {
   granted: "The credits are granted.",
   known: "A grant of this id was made before. Nothing was added.",
   found: "This is the key.",
+  kept: "You are signed in again. Nothing was sent yet: look at what you typed, and send it.",
 } as const;
 export type NoticeName = keyof typeof NOTICES;
 
