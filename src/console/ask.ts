@@ -14,6 +14,7 @@ import type { Explanation } from "../verify/explain.js";
 /** What each operation that pages call returns: as the library has it, with what HTTP leaves out. */
 export interface Answers {
   "analytics.getVerifications": unknown;
+  "apis.createApi": A.V2ApisCreateApiResponseData;
   "apis.listApis": A.Page<A.V2ApisGetApiResponseData>;
   "audit.listAudit": A.Page<A.AuditData>;
   "callers.whoami": { readonly kind: string; readonly id?: string; readonly name?: string };

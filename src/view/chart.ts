@@ -1,4 +1,5 @@
 /** Bars by day: those that passed, and below them those that were refused. */
+import { number } from "./format.js";
 import { html, type Html } from "./html.js";
 
 const HEIGHT = 40;
@@ -6,15 +7,24 @@ const HEIGHT = 40;
 export const most = (values: readonly number[]): number => Math.max(0, ...values);
 
 /**
- * Two rows of bars, each on its own scale: refusals are few, and are what one looks for. Not for screen readers, which
- * have a table of the same beside it.
+ * Two rows of bars, each on its own scale with its highest value beside it: refusals are few, and are what one looks
+ * for. Not for screen readers, which have a table of the same beside it.
  * @param refused of the same days as `valid`
+ * @param texts what is said of each where the pointer is over it; default nothing
  */
-export function chart(valid: readonly number[], refused: readonly number[]): Html {
+export function chart(valid: readonly number[], refused: readonly number[], texts: readonly string[] = []): Html {
   const bars = (values: readonly number[], kind: string, bottom: number): Html[] =>
     values.map((value, i) => {
       const height = value === 0 ? 0 : Math.max(1, (value / most(values)) * HEIGHT);
       return html`<rect class="${kind}" x="${i * 10 + 1}" y="${(bottom - height).toFixed(1)}" width="8" height="${height.toFixed(1)}" />`;
     });
-  return html`<svg class="ks-chart" viewBox="0 0 ${valid.length * 10} ${HEIGHT * 2 + 6}" preserveAspectRatio="none" aria-hidden="true">${bars(valid, "ks-valid", HEIGHT)}${bars(refused, "ks-refused", HEIGHT * 2 + 4)}</svg>`;
+  const whole = HEIGHT * 2 + 6;
+  const width = valid.length * 10;
+  const line = (y: number): Html => html`<rect class="ks-track" x="0" y="${y}" width="${width}" height="0.5" />`;
+  const over = texts.map(
+    (text, i) =>
+      html`<rect class="ks-over" x="${i * 10}" y="0" width="10" height="${whole}"><title>${text}</title></rect>`,
+  );
+  const axis = [valid, refused].map((values) => html`<span><i>${number(most(values))}</i><i>0</i></span>`);
+  return html`<div class="ks-plot"><p class="ks-axis" aria-hidden="true">${axis}</p><svg class="ks-chart" viewBox="0 0 ${width} ${whole}" preserveAspectRatio="none" aria-hidden="true">${line(HEIGHT)}${line(whole - 2)}${bars(valid, "ks-valid", HEIGHT)}${bars(refused, "ks-refused", HEIGHT * 2 + 4)}${over}</svg></div>`;
 }

@@ -1,11 +1,16 @@
 /** What pages are made of: tables, lists of facts, badges, bars. */
 import { number } from "./format.js";
-import { html, type Html, type Part } from "./html.js";
+import { html, type Html, type Part, visible } from "./html.js";
+
+/** Characters that a table never cuts: those of an id. */
+const SHORT = 26;
 
 /** A name that came from anybody: its direction of writing ends with it. */
-export const name = (text: string): Html => html`<bdi class="ks-name">${text}</bdi>`;
+export const name = (text: string): Html => html`<bdi class="ks-name"${whole(text)}>${text}</bdi>`;
 /** An id, a key's start, a permission. */
-export const code = (text: string): Html => html`<code><bdi>${text}</bdi></code>`;
+export const code = (text: string): Html => html`<code${whole(text)}><bdi>${text}</bdi></code>`;
+/** Of a text that a table may cut short, all of it. */
+const whole = (text: string): Part => text.length > SHORT && html` title="${visible(text)}"`;
 export const muted = (part: Part): Html => html`<span class="ks-muted">${part}</span>`;
 export const link = (href: string, part: Part): Html => html`<a href="${href}">${part}</a>`;
 

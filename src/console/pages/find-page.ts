@@ -1,5 +1,6 @@
 /** The pages of the console by their paths. */
 import type { Page } from "../view/view.js";
+import { apiPages } from "./first-run.js";
 import { auditPages } from "./audit.js";
 import { healthPages } from "./health.js";
 import { importPages } from "./import.js";
@@ -16,6 +17,7 @@ import { statementPages } from "./statement.js";
 /** In order: the first that fits. `/keys/find` and `/keys/new` are before `/keys/:id`. */
 export const PAGES: readonly Page[] = [
   ...overviewPages,
+  ...apiPages,
   ...keyListPages,
   ...keyPages,
   ...ownerPages,

@@ -17,12 +17,15 @@ async function show(view: View): Promise<Content> {
     (tone: Tone, level: string) =>
     (text: string): Part[] => [badge(tone, level), text];
   const findings = [...problems.map(found("bad", "Problem")), ...warnings.map(found("warn", "Warning"))];
-  const numbers = Object.entries(counters).filter(([, value]) => typeof value === "number");
+  const numbers = Object.entries(counters).filter(([, value]) => value !== 0);
+  const zeros = Object.entries(counters).filter(([, value]) => value === 0);
+  const rest =
+    zeros.length > 0 && html`<p class="ks-hint ks-below">Zero: ${zeros.map(([name]) => words(name)).join(", ")}.</p>`;
   return {
     title: "Health",
     about: html`${state} The store, as it is now. Counters begin with this process.`,
     body: html`${section("Findings", table("Findings", ["Level", "What"], findings, "No problem is found."))}
-      ${section("Counters", facts(numbers.map(([name, value]) => [words(name), number(value)])))}`,
+      ${section("Counters", html`${facts(numbers.map(([name, value]) => [words(name), number(value)]))}${rest}`)}`,
   };
 }
 

@@ -39,8 +39,9 @@ export async function apiField(view: View): Promise<Field> {
   return { name: "apiId", label: "API", type: "select", options, value: view.query.get("apiId") ?? "" };
 }
 
-/** A state as a badge. */
-export function showState(state: KeyState): Html {
+/** A state as a badge; a key that was replaced is so also while it may still be used. */
+export function showState(state: KeyState, rerolledTo?: string): Html {
+  if (rerolledTo !== undefined && state === "active") return badge("warn", "Replaced, still valid");
   const [tone, called] = BADGES[state];
   return badge(tone, called);
 }

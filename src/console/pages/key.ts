@@ -44,7 +44,7 @@ async function showKey(view: View, keyId: string): Promise<Content> {
   const apis = new Map(await apiOptions(view));
   return {
     title: key.name ?? `${key.start}…`,
-    about: html`${code(key.keyId)} ${showState(key.state)}`,
+    about: html`${code(key.keyId)} ${showState(key.state, key.rerolledTo)}`,
     actions: !isDeleted && actionsOf(view, key),
     body: html`${verdict(view, keyId, found)}
       <div class="ks-grid">${section("Key", aboutKey(view, key, apis))}${section("Credits", await credits(view, key))}</div>
@@ -174,12 +174,16 @@ async function rotate(view: View, keyId: string): Promise<Done> {
   return { ...secret(view, "The new key", made), about: html`It replaces ${keyLink(view, old)}, ${ends}.` };
 }
 
+const COPY = { copy: "Copy", copied: "Copied", byHand: "Press Ctrl+C" };
+const lineWith = (key: string): string => `curl -H "Authorization: Bearer ${key}" http://localhost:3000/`;
+
 /** The text of a key, in the answer to the form that made it and nowhere else. */
 export function secret(view: View, title: string, made: { readonly key: string; readonly keyId: string }): Content {
   return {
     title,
     body: html`<p class="ks-alert ks-warn" role="status">Copy it now: it is shown this once. Only its digest is kept.</p>
-      ${copyField("ks-secret", made.key, { label: "Key", copy: "Copy", copied: "Copied", byHand: "Press Ctrl+C" })}
+      ${copyField("ks-secret", made.key, { ...COPY, label: "Key" })}
+      <div class="ks-below">${copyField("ks-line", lineWith(made.key), { ...COPY, label: "To try it, with the address of your program" })}</div>
       <p class="ks-below">${link(view.path(toKey(made.keyId)), "Go to the key")}</p>`,
   };
 }

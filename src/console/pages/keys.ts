@@ -7,7 +7,7 @@ import { time } from "../../view/format.js";
 import { button, type Field, form, type Options } from "../../view/form.js";
 import { html, type Html, type Part } from "../../view/html.js";
 import { asked, type List, listed, searched, searchField } from "../view/lists.js";
-import { code, link, section } from "../../view/parts.js";
+import { code, link, name, section } from "../../view/parts.js";
 import type { Content, Done, Page, View } from "../view/view.js";
 import { search } from "./search.js";
 import { changesOf, creditFields, creditsOf, fieldsOf } from "./key-fields.js";
@@ -29,8 +29,8 @@ const COLUMNS = ["Key", "State", "Owner", "API", { title: "Credits", isNumber: t
 
 async function list(view: View): Promise<Content> {
   const filters = asked(view, "search", "apiId", "state", "externalId", "order");
-  const field = (name: string, label: string, options?: Options): Field => ({
-    ...{ name, label, value: filters[name] },
+  const field = (at: string, label: string, options?: Options): Field => ({
+    ...{ name: at, label, value: filters[at] },
     ...(options && { type: "select", options }),
   });
   const fields = [
@@ -75,10 +75,18 @@ async function keyList(view: View, filters: Readonly<Record<string, string>>, li
 
 function row(view: View, key: KeyResponseData, apis: ReadonlyMap<string, string>): Part[] {
   const { now } = view;
-  const api = apis.get(key.apiId) ?? code(key.apiId);
+  const called = apis.get(key.apiId);
+  const api = called === undefined ? code(key.apiId) : name(called);
   const { expires, lastUsedAt } = key;
   const times = [time(expires, now), time(lastUsedAt, now)];
-  return [keyLink(view, key), showState(key.state), ownerLink(view, key), api, creditsLeft(key), ...times];
+  return [
+    keyLink(view, key),
+    showState(key.state, key.rerolledTo),
+    ownerLink(view, key),
+    api,
+    creditsLeft(key),
+    ...times,
+  ];
 }
 
 async function showFind(view: View): Promise<Content> {
@@ -99,7 +107,8 @@ async function showNew(view: View): Promise<Content> {
   ];
   const fields = [...first, ...fieldsOf(), ...creditFields(UNLIMITED)];
   const body = form(view, { fields, submit: "Create key", cancel: "/keys" });
-  return { title: "Create key", about: "Everything but the API may be left out.", body };
+  const actions = view.may("apis.createApi") && button(view, "/apis/new", "New API");
+  return { title: "Create key", about: "Everything but the API may be left out.", actions, body };
 }
 
 async function create(view: View): Promise<Done> {

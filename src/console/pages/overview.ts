@@ -6,6 +6,7 @@ import { html, type Html, type Part } from "../../view/html.js";
 import { type Column, link, section, table } from "../../view/parts.js";
 import type { Content, Page, View } from "../view/view.js";
 import { recent } from "./audit.js";
+import { firstRun } from "./first-run.js";
 import { creditsLeft, keyLink, ownerLink } from "./key-parts.js";
 import { notShown } from "./rights.js";
 import { topUsage, usageOf } from "./usage.js";
@@ -23,6 +24,8 @@ const PARTS = [
 ] as const;
 
 async function show(view: View): Promise<Content> {
+  const first = await firstRun(view);
+  if (first !== undefined) return first;
   const lists = view.may("keys.searchKeys") && (await ifAble(Promise.all([expiring(view), low(view)])));
   return {
     title: "Overview",

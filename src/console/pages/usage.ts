@@ -55,7 +55,10 @@ function shown(days: readonly Day[]): Html {
   if (most([...valid, ...refused]) === 0)
     return empty(html`No verifications were counted. Verifiers count with ${code("analytics: true")}.`);
   const ends = [days[0], days.at(-1)].map((day) => html`<span>${dayOf(day?.time ?? 0)}</span>`);
-  return html`${chart(valid, refused)}<p class="ks-ends">${ends}</p>${legend(days)}
+  const texts = days.map((day) =>
+    [dayOf(day.time), `VALID ${number(day.valid)}`, refusalsOn(day)].filter((text) => text !== "").join(", "),
+  );
+  return html`${chart(valid, refused, texts)}<p class="ks-ends">${ends}</p>${legend(days)}
     <p class="ks-hint">At most ${number(most(valid))} a day passed, and ${number(most(refused))} were refused. Each row
     of bars has its own scale.</p><details><summary>As a table</summary>${dayTable(days)}</details>`;
 }
@@ -71,6 +74,9 @@ function toDays(rows: readonly AnalyticsRow[], now: number): readonly Day[] {
   });
 }
 
+/** `RATE_LIMITED 3, EXPIRED 1`. */
+const refusalsOn = ({ refused }: Day): string =>
+  [...refused].map(([code, times]) => `${code} ${number(times)}`).join(", ");
 const refusedOn = ({ refused }: Day): number => [...refused.values()].reduce((sum, one) => sum + one, 0);
 
 function legend(days: readonly Day[]): Html {
@@ -82,11 +88,7 @@ function legend(days: readonly Day[]): Html {
 }
 
 function dayTable(days: readonly Day[]): Html {
-  const rows = days.map((day): Part[] => [
-    dayOf(day.time),
-    number(day.valid),
-    [...day.refused].map(([code, times]) => `${code} ${number(times)}`).join(", "),
-  ]);
+  const rows = days.map((day): Part[] => [dayOf(day.time), number(day.valid), refusalsOn(day)]);
   return table("Verifications by day", ["Day (UTC)", { title: "Valid", isNumber: true }, "Refused"], rows, "None.");
 }
 
