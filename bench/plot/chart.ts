@@ -31,6 +31,7 @@ const EDGE = { top: 56, right: 190, bottom: 54, left: 66 };
 const LEAST_GAP = 15;
 
 const STYLE = `
+.ground { fill: #ffffff }
 text { font: 13px system-ui, sans-serif; fill: #1f2328 }
 .title { font-size: 15px; font-weight: 600 }
 .quiet { fill: #59636e }
@@ -42,13 +43,14 @@ text.first { stroke: none; fill: #0969da } text.second { stroke: none; fill: #bc
 .dot { stroke: none }
 .dot.first { fill: #0969da } .dot.second { fill: #bc4c00 } .dot.plain { fill: #59636e }
 @media (prefers-color-scheme: dark) {
+  .ground { fill: #0d1117 }
   text { fill: #e6edf3 } .quiet { fill: #9198a1 } .grid { stroke: #30363d }
   .first { stroke: #58a6ff } .second { stroke: #f0883e } .plain { stroke: #9198a1 }
   text.first { fill: #58a6ff } text.second { fill: #f0883e } text.plain { fill: #9198a1 }
   .dot.first { fill: #58a6ff } .dot.second { fill: #f0883e } .dot.plain { fill: #9198a1 }
 }`;
 
-/** The whole file. Its ground is clear, and its colours follow the page's. */
+/** The whole file. Its colours follow the system's, which a page around it may not do: so its ground is its own. */
 export function drawChart({ title, xLabel, yLabel, series }: Chart): string {
   const points = series.flatMap((line) => line.points);
   const xs = [...new Set(points.map(({ x }) => x))].sort((a, b) => a - b);
@@ -58,6 +60,7 @@ export function drawChart({ title, xLabel, yLabel, series }: Chart): string {
   const parts = [
     `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-label="${escape(title)}">`,
     `<style>${STYLE}\n</style>`,
+    `<rect class="ground" width="${WIDTH}" height="${HEIGHT}"/>`,
     text(EDGE.left, 24, title, "title"),
     text(EDGE.left, 44, yLabel, "quiet"),
     text((EDGE.left + WIDTH - EDGE.right) / 2, HEIGHT - 12, xLabel, "quiet", "middle"),

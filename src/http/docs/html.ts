@@ -11,7 +11,8 @@ import { requestSample, sampleOf } from "./samples.js";
 import { statusesOf } from "./statuses.js";
 
 /** `/docs/style.css`. */
-export const STYLE = `body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a;background:#fff}
+export const STYLE = `:root{color-scheme:light dark}
+body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a;background:#fff}
 code{font:14px/1.4 ui-monospace,monospace;background:#f2f2f2;padding:0 .2em;overflow-wrap:anywhere}
 h1,h2{overflow-wrap:anywhere}
 h2{border-top:1px solid #ddd;padding-top:1rem;margin-top:2rem}input{font:inherit;width:min(100%,20rem)}

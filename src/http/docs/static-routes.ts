@@ -42,7 +42,7 @@ export function createPages({ store, readiness, docs, basePath, metrics }: PageO
     void pages.set(path, constantPage(name, type, write));
   add("/", HTML, () => startPage(basePath));
   add("/openapi.json", "application/json", () => toOpenApi(basePath), "openapi");
-  add("/docs", HTML, () => indexPage(groupOperations(), basePath));
+  for (const path of ["/docs", "/docs/"]) add(path, HTML, () => indexPage(groupOperations(), basePath));
   add("/docs/style.css", "text/css; charset=utf-8", () => STYLE);
   add("/docs/filter.js", "text/javascript; charset=utf-8", () => FILTER);
   for (const operation of Object.values(OPERATIONS))

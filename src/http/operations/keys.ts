@@ -89,7 +89,11 @@ export const keyOperations = [
     { ...listGrants, schema: grantsOf.keyId },
     { summary: "Lists the grants of a key.", answer: grantList, access: onKey("read_key") },
   ),
-  define(deleteKey, { summary: "Hides a key, or removes it for good.", answer: empty, access: onKey("delete_key") }),
+  define(deleteKey, {
+    summary: "Revokes a key: hides it, or removes it for good.",
+    answer: empty,
+    access: onKey("delete_key"),
+  }),
   defineStrictly(
     {
       ...rerollKey,
@@ -97,7 +101,7 @@ export const keyOperations = [
       act: (context, request) => replaceKey(context, request, (old) => requireGivable(context, old)),
     },
     {
-      summary: "Gives a key a new id and text; the old one expires after a while.",
+      summary: "Rotates a key: a new id and text; the old one expires after a while.",
       answer: createdKey,
       access: onReplacedKey,
       statuses: [404, 409],

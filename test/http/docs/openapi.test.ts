@@ -398,6 +398,19 @@ describe("docs: pages", () => {
     await close();
   });
 
+  it("the list is also at /docs/, and says rotate and revoke, so that the filter finds them", async () => {
+    const { send, close } = await world();
+    const [{ text }, { status, text: same }] = [await send("/docs"), await send("/docs/")];
+    expect([status, same]).toEqual([200, text]);
+    const found = (word: string) =>
+      [...text.matchAll(/<li id="([^"]+)">(.*?)<\/li>/g)].filter(([, , item = ""]) =>
+        item.toLowerCase().includes(word),
+      );
+    expect(found("rotate").map(([, id]) => id)).toEqual(["keys.rerollKey"]);
+    expect(found("revoke").map(([, id]) => id)).toEqual(["keys.deleteKey"]);
+    await close();
+  });
+
   it("the list has at most 12 kB and its script 1 kB, a page of an operation 40 kB", async () => {
     const { send, close } = await world();
     const bytesOf = async (path: string) => Buffer.byteLength((await send(path)).text);
