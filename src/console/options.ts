@@ -53,7 +53,7 @@ export interface ConsoleOptions extends Pick<
 }
 
 /** What the console asks of counts; `createAnalytics` makes one. */
-export type ConsoleAnalytics = Pick<Analytics, "query" | "statement">;
+export type ConsoleAnalytics = Pick<Analytics, "query" | "statement" | "forecast">;
 
 function names(value: unknown, path: string): void {
   const fits = Array.isArray(value) && value.every((name) => typeof name === "string" && /^[^\s/]+$/.test(name));
@@ -76,7 +76,7 @@ const OPTIONS: OptionChecks = {
   },
   // Checked by the verifier.
   limiter: () => undefined,
-  analytics: methods("query", "statement"),
+  analytics: methods("query", "statement", "forecast"),
   readOnly: narrowing(flag),
   authenticate: callable,
   hosts: narrowing(names),

@@ -6,6 +6,17 @@ const HEIGHT = 40;
 
 export const most = (values: readonly number[]): number => Math.max(0, ...values);
 
+/** One row of bars, as high as a line of text, with the same in words. */
+export function spark(values: readonly number[]): Html {
+  const highest = Math.max(1, most(values));
+  const bars = values.map((value, i) => {
+    const height = value === 0 ? 0 : Math.max(1, (value / highest) * 16);
+    return html`<rect class="ks-valid" x="${i * 5}" y="${(16 - height).toFixed(1)}" width="4" height="${height.toFixed(1)}" />`;
+  });
+  const sum = values.reduce((all, value) => all + value, 0);
+  return html`<svg class="ks-spark" viewBox="0 0 ${values.length * 5} 16" aria-hidden="true">${bars}</svg> ${number(sum)}`;
+}
+
 /**
  * Two rows of bars, each on its own scale with its highest value beside it: refusals are few, and are what one looks
  * for. Not for screen readers, which have a table of the same beside it.

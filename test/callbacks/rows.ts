@@ -249,7 +249,10 @@ export const ROWS: Readonly<Record<string, Row>> = {
   "ConsoleOptions.authenticate": { run: (authenticate) => consoled({ authenticate }) },
   "ConsoleOptions.analytics": {
     run: (query) =>
-      consoled({ authenticate: () => ({ ...ALL, workspaceId: WS }), analytics: { query, statement: query } }),
+      consoled({
+        authenticate: () => ({ ...ALL, workspaceId: WS }),
+        analytics: { query, statement: query, forecast: query },
+      }),
   },
   // It must be one that createVerifier made.
   "ConsoleOptions.verifier": {

@@ -84,7 +84,7 @@ describe("console: what is seen", () => {
     const browser = client(store);
     await browser.signIn(rootKey);
     for (const page of ["/keys?search=Billing", `/keys/${keys["Billing worker"]}`])
-      expect((await browser.get(page)).text.match(/Replaced, still valid/g)).toHaveLength(1);
+      expect((await browser.get(page)).text).toContain("Replaced, still valid");
   });
 
   it("is black on white on paper, whatever the screen has", async () => {

@@ -176,6 +176,17 @@ describe("console: keys", () => {
     const { rerolledTo = "" } = await keyring.getKey({ keyId: keyId("Billing worker") });
     expect((await browser.get(key("Billing worker"))).text).toContain(rerolledTo);
     expect((await browser.get(`/keys/${rerolledTo}`)).text).toContain(keyId("Billing worker"));
+    await keyring.deleteKey({ keyId: keyId("Billing worker") });
+    const { keyId: third } = await createKeyring(store, { clock: () => now }).rerollKey({
+      keyId: rerolledTo,
+      expiration: 0,
+    });
+    for (const one of [keyId("Billing worker"), rerolledTo, third]) {
+      const { text: page } = await browser.get(`/keys/${one}`);
+      const chain = page.split(">Rotations</caption>")[1]?.split("</table>")[0] ?? "";
+      expect(chain.match(/<tr role="row">/g)).toHaveLength(4);
+      expect([chain.split("this key").length, chain.indexOf("Deleted") > 0]).toEqual([2, true]);
+    }
   });
 
   it("every form with every field empty allows nothing more than before", async () => {
@@ -571,6 +582,29 @@ describe("console: usage", () => {
     expect(first(spent, "Owner")).toBe("acme");
     await keyring.deleteKey({ keyId: keyId("Nightly export") });
     expect((await browser.get("/")).text).toContain(keyId("Nightly export"));
+  });
+
+  it("of an owner is told by key and by tag, most first, in either order", async () => {
+    const { browser } = await used();
+    const { text } = await browser.get("/owners/acme");
+    const part = text.split("By key and by tag")[1] ?? "";
+    const lines = ["Nightly export", "Mobile app", "plan=pro"].map((line) => cells(part, line));
+    expect(lines).toEqual([
+      ["6", "3"],
+      ["3", "3"],
+      ["9", "6"],
+    ]);
+    expect(text).toContain('href="/owners/acme?top=spent">Order by credits');
+    expect((await browser.get("/owners/acme?top=spent")).text).toContain("Order by verifications");
+    expect((await browser.get("/owners/globex")).text.split("By key and by tag")[1]).not.toContain("Nightly export");
+  });
+
+  it("of a key says how fast its credits go; a list has two weeks of each key", async () => {
+    const { browser, key } = await used();
+    const { text } = await browser.get(key("Mobile app"));
+    expect(text.replace(/<[^>]*>/g, "")).toMatch(/1 a day in two weeks, used up in \d+ mo without a refill/);
+    const list = (await browser.get("/keys?search=mobile")).text;
+    expect(list).toMatch(/data-title="14 days"><div><svg class="ks-spark"[^>]*>.*<\/svg> 3</);
   });
 
   it("is not added up where that would take too long, and of no other workspace", async () => {

@@ -6,7 +6,7 @@ import { DAY, duration, time, toDate } from "../../view/format.js";
 import { button, form, ONCE, type Options, requireTyped, typedForm } from "../../view/form.js";
 import { copyField } from "../../view/copy.js";
 import { html, type Html, type Part } from "../../view/html.js";
-import { chips, code, facts, link, muted, name, section, some } from "../../view/parts.js";
+import { chips, code, facts, link, muted, name, section, some, table } from "../../view/parts.js";
 import type { Content, Done, Page, View } from "../view/view.js";
 import { recent } from "./audit.js";
 import { changesOf, fieldsOf, toNumber } from "./key-fields.js";
@@ -25,7 +25,7 @@ import {
 } from "./key-parts.js";
 import { type Holder, planPages, planWays, showAccounts } from "./plans.js";
 import { notShown } from "./rights.js";
-import { usageOf } from "./usage.js";
+import { pace, usageOf } from "./usage.js";
 import { explainAsked, usedLimits, verdict } from "./verdict.js";
 
 /** How long the old key of a rotation stays valid. */
@@ -48,7 +48,7 @@ async function showKey(view: View, keyId: string): Promise<Content> {
     actions: !isDeleted && actionsOf(view, key),
     body: html`${verdict(view, keyId, found)}
       <div class="ks-grid">${section("Key", aboutKey(view, key, apis))}${section("Credits", await credits(view, key))}</div>
-      ${await usageOf(view, { keyId: [keyId] }, key.apiId)}
+      ${await usageOf(view, { keyId: [keyId] }, key.apiId)}${await rotations(view, key)}
       ${section("Rate limits", limits(key, usedLimits(view, found)))}${section("Permissions and roles", grants(key))}
       ${metadata(key)}${await recent(view, "History", { id: keyId })}${notShown(view, PARTS)}`,
   };
@@ -66,9 +66,8 @@ function actionsOf(view: View, { keyId, apiId, enabled, rerolledTo }: KeyRespons
 }
 
 function aboutKey(view: View, key: KeyResponseData, apis: ReadonlyMap<string, string>): Html {
-  const { apiId, start, createdAt, updatedAt, lastUsedAt, expires, ipAllowlist = [], rerolledFrom, rerolledTo } = key;
+  const { apiId, start, createdAt, updatedAt, lastUsedAt, expires, ipAllowlist = [] } = key;
   const { now } = view;
-  const other = (keyId?: string): Part => keyId !== undefined && link(view.path(toKey(keyId)), code(keyId));
   return facts([
     ["Start", code(`${start}…`)],
     ["API", html`${apis.has(apiId) && html`${name(apis.get(apiId) ?? "")} `}${code(apiId)}`],
@@ -79,9 +78,31 @@ function aboutKey(view: View, key: KeyResponseData, apis: ReadonlyMap<string, st
     ["Changed", updatedAt !== undefined && time(updatedAt, now)],
     ["Deleted", deletion(key, now)],
     ["Addresses", ipAllowlist.length === 0 ? muted("any") : some(ipAllowlist)],
-    ["Replaces", other(rerolledFrom)],
-    ["Replaced by", other(rerolledTo)],
   ]);
+}
+
+/** Keys of a chain that are shown in each direction. */
+const MAX_CHAIN = 10;
+
+/** The chain of rotations that a key is part of, oldest first; those that were removed for good are left out. */
+async function rotations(view: View, key: KeyResponseData): Promise<Part> {
+  if (key.rerolledFrom === undefined && key.rerolledTo === undefined) return undefined;
+  const chain = [key];
+  for (const way of ["rerolledFrom", "rerolledTo"] as const)
+    for (let id = key[way], i = 0; id !== undefined && i < MAX_CHAIN; i++) {
+      const [found] = (await view.ask("keys.getKeys", { keyIds: [id], includeDeleted: true })).keys;
+      if (found !== undefined && way === "rerolledFrom") chain.unshift(found);
+      if (found !== undefined && way === "rerolledTo") chain.push(found);
+      id = found?.[way];
+    }
+  const rows = chain.map((one): Part[] => [
+    one.keyId === key.keyId ? html`${code(one.keyId)} ${muted("this key")}` : keyLink(view, one),
+    showState(one.state, one.rerolledTo),
+    time(one.createdAt, view.now),
+    time(one.expires, view.now),
+    time(one.lastUsedAt, view.now),
+  ]);
+  return section("Rotations", table("Rotations", ["Key", "State", "Created", "Ends", "Last used"], rows, ""));
 }
 
 /** Its own credits, and those of its owner that its calls take. */
@@ -92,7 +113,8 @@ async function credits(view: View, key: KeyResponseData): Promise<Html> {
     ${ownerCredits && balance(ownerCredits, view.now)}`;
   const none = isDrawn && identity !== undefined ? owners : muted("Unlimited.");
   if (key.state === "deleted") return html`${key.credits === undefined ? none : balance(key.credits, view.now)}`;
-  const own = await showAccounts(view, toHolder(key), none);
+  const spent = key.credits !== undefined && facts([["Spent", await pace(view, key)]]);
+  const own = html`${await showAccounts(view, toHolder(key), none)}${spent && html`<div class="ks-below">${spent}</div>`}`;
   return key.credits !== undefined && ownerCredits !== undefined ? html`${own}${owners}` : own;
 }
 

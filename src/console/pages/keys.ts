@@ -9,6 +9,7 @@ import { html, type Html, type Part } from "../../view/html.js";
 import { asked, type List, listed, searched, searchField } from "../view/lists.js";
 import { code, link, name, section } from "../../view/parts.js";
 import type { Content, Done, Page, View } from "../view/view.js";
+import { sparks } from "./usage.js";
 import { search } from "./search.js";
 import { changesOf, creditFields, creditsOf, fieldsOf } from "./key-fields.js";
 import { apiField, apiOptions, creditsLeft, keyLink, ownerLink, showState, STATES, toKey } from "./key-parts.js";
@@ -66,8 +67,14 @@ async function keyList(view: View, filters: Readonly<Record<string, string>>, li
   const request = { ...filters, limit, ...asked(view, "cursor") };
   const { data, pagination } = await view.ask("keys.searchKeys", request);
   const isPart = pagination.hasMore && data.length < limit;
+  const used = await sparks(
+    view,
+    data.map(({ keyId }) => keyId),
+  );
+  const columns = used === undefined ? COLUMNS : [...COLUMNS, "14 days"];
+  const rows = data.map((key) => [...row(view, key, apis), ...(used === undefined ? [] : [used.get(key.keyId)])]);
   return {
-    ...{ title: "Keys", columns: COLUMNS, rows: data.map((key) => row(view, key, apis)), pagination },
+    ...{ title: "Keys", columns, rows, pagination },
     empty: isPart ? "Nothing is found so far." : "No key is found.",
     ...(isPart && { note: "Some keys are not searched yet; the next page goes on." }),
   };

@@ -29,7 +29,7 @@ import { creditChange, limitTable, metadata, showState, toOwner } from "./key-pa
 import { type Holder, planPages, planWays, showAccounts } from "./plans.js";
 import { keyTable } from "./keys.js";
 import { notShown } from "./rights.js";
-import { usageOf } from "./usage.js";
+import { ownerUsage } from "./usage.js";
 import { explainAsked, usedLimits } from "./verdict.js";
 
 /** What an empty balance of a new owner means. */
@@ -78,7 +78,7 @@ async function show(view: View, externalId: string): Promise<Content> {
       ["State", state(view, owner)],
       ["Expires", time(owner.expires, view.now)],
     ])}${section("Shared credits", await showAccounts(view, toHolder(owner), muted("None that its keys draw on.")))}
-      ${await usageOf(view, { externalId: [owner.externalId] })}${keys && section("Keys", keys)}
+      ${await ownerUsage(view, owner.externalId)}${keys && section("Keys", keys)}
       ${section("Shared limits", limits)}${metadata(owner)}${notShown(view, PARTS)}`,
   };
 }

@@ -4,10 +4,11 @@ import type { AnalyticsRow } from "../../analytics/rows.js";
 import { isKeystileError } from "../../contracts/errors.js";
 import { OTHER } from "../../contracts/outcomes.js";
 import type { ConsoleAnalytics } from "../options.js";
-import { DAY, dayOf, number } from "../../view/format.js";
-import { chart, most } from "../../view/chart.js";
+import type { KeyResponseData } from "../../keyring/schemas/responses.js";
+import { DAY, dayOf, number, time } from "../../view/format.js";
+import { chart, most, spark } from "../../view/chart.js";
 import { html, type Html, type Part } from "../../view/html.js";
-import { badge, code, link, name, section, table } from "../../view/parts.js";
+import { badge, code, link, muted, name, section, table } from "../../view/parts.js";
 import type { View } from "../view/view.js";
 import { toKey, toOwner } from "./key-parts.js";
 
@@ -103,22 +104,75 @@ const TOPS = [
 export async function topUsage(view: View): Promise<Part> {
   const analytics = view.analyticsOf();
   if (analytics === undefined) return undefined;
-  const isSpent = view.query.get("top") === "spent";
-  const lists = TOPS.map((top) => topList(view, analytics, top, isSpent ? "spent" : "count"));
-  const home = view.path("/");
-  const other = isSpent ? link(home, "Order by verifications") : link(`${home}?top=spent`, "Order by credits");
+  const isSpent = isBySpent(view);
+  const lists = TOPS.map((top) => topList(view, { analytics, days: TOP_DAYS, where: {} }, top));
   const title = `Who ${isSpent ? "spent" : "used"} most in ${TOP_DAYS} days`;
-  return section(title, html`<div class="ks-grid">${await Promise.all(lists)}</div>`, other);
+  return section(title, html`<div class="ks-grid">${await Promise.all(lists)}</div>`, otherOrder(view));
+}
+
+const isBySpent = ({ query }: View): boolean => query.get("top") === "spent";
+
+/** The way to the same page in the other order. */
+function otherOrder(view: View): Html {
+  const here = view.path(view.here);
+  return isBySpent(view) ? link(here, "Order by verifications") : link(`${here}?top=spent`, "Order by credits");
+}
+
+/** The last 30 days of an owner: by day, by key and by tag. */
+export async function ownerUsage(view: View, externalId: string): Promise<Part> {
+  const where = { externalId: [externalId] };
+  const days = await usageOf(view, where);
+  const analytics = view.analyticsOf();
+  if (analytics === undefined) return days;
+  const lists = TOPS.filter(({ by }) => by !== "externalId").map((top) =>
+    topList(view, { analytics, days: DAYS, where }, top),
+  );
+  const grid = html`<div class="ks-grid">${await Promise.all(lists)}</div>`;
+  return html`${days}${section(`By key and by tag in ${DAYS} days`, grid, otherOrder(view))}`;
+}
+
+/** How fast the credits of a key are spent, and when they are used up at that pace; undefined: nobody counts that. */
+export async function pace(view: View, { keyId, apiId }: KeyResponseData): Promise<Part> {
+  const analytics = view.analyticsOf(apiId);
+  if (analytics === undefined) return undefined;
+  const { perDay, emptyAt } = await analytics.forecast(keyId);
+  if (perDay <= 0) return muted("nothing was spent in two weeks");
+  const end = emptyAt !== undefined && html`, used up ${time(emptyAt, view.now)} without a refill`;
+  return html`${number(Math.max(1, Math.round(perDay)))} a day in two weeks${end}`;
+}
+
+const SPARK_DAYS = 14;
+
+/** Verifications of keys by day in two weeks, as small charts by their ids; undefined: nobody counts them. */
+export async function sparks(view: View, keyIds: readonly string[]): Promise<ReadonlyMap<string, Html> | undefined> {
+  const analytics = view.analyticsOf();
+  if (analytics === undefined || keyIds.length === 0) return undefined;
+  const query = { by: ["day", "keyId"], where: { keyId: keyIds }, limit: 10_000 } as const;
+  const rows = await readCounts(analytics, view, SPARK_DAYS, query);
+  const first = Math.floor(view.now / DAY) * DAY - (SPARK_DAYS - 1) * DAY;
+  const byKey = new Map(keyIds.map((keyId) => [keyId, new Array<number>(SPARK_DAYS).fill(0)]));
+  for (const { keyId = "", time: at = 0, count } of rows ?? []) {
+    const days = byKey.get(keyId);
+    if (days !== undefined) days[Math.round((at - first) / DAY)] = count;
+  }
+  return rows && new Map([...byKey].map(([keyId, days]) => [keyId, spark(days)]));
+}
+
+/** Whose counts a list has. */
+interface Counted {
+  readonly analytics: ConsoleAnalytics;
+  readonly days: number;
+  readonly where: NonNullable<AnalyticsQuery["where"]>;
 }
 
 async function topList(
   view: View,
-  analytics: ConsoleAnalytics,
+  { analytics, days, where }: Counted,
   { by, title, show }: (typeof TOPS)[number],
-  order: "spent" | "count",
 ): Promise<Html> {
+  const order = isBySpent(view) ? "spent" : "count";
   // Two more, which are left out: calls of none, and of what was not told apart.
-  const rows = await readCounts(analytics, view, TOP_DAYS, { by: [by], order, limit: TOP_ROWS + 2 });
+  const rows = await readCounts(analytics, view, days, { by: [by], where, order, limit: TOP_ROWS + 2 });
   const named = rows?.filter(({ [by]: id = "" }) => id !== "" && id !== OTHER).slice(0, TOP_ROWS);
   const called = by === "keyId" ? await namesOf(view, named ?? []) : new Map<string, string>();
   const cells = named?.map(({ [by]: id = "", count, spent }): Part[] => {
@@ -130,7 +184,7 @@ async function topList(
     ];
   });
   const numbers = ["Verifications", "Credits"].map((column) => ({ title: column, isNumber: true }));
-  const list = cells && table(`Most used: ${title}`, [title, ...numbers], cells, `None in ${TOP_DAYS} days.`);
+  const list = cells && table(`Most used: ${title}`, [title, ...numbers], cells, `None in ${days} days.`);
   return html`<div>${list ?? TOO_MANY}</div>`;
 }
 
