@@ -7,6 +7,7 @@ const LIBRARY = {
   redis: "src/ratelimit/redis/index.ts",
   http: "src/http/index.ts",
   console: "src/console/index.ts",
+  portal: "src/portal/index.ts",
   testing: "src/testing/index.ts",
   "store-kit": "src/stores/kit.ts",
   express: "src/middleware/express.ts",

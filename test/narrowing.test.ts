@@ -9,6 +9,7 @@ import type { ProxyTokenOptions } from "../src/access/proxy-token.js";
 import type { AlertsOptions } from "../src/alerts/alerts.js";
 import type { ConsoleHandlerOptions } from "../src/console/console.js";
 import { createConsole } from "../src/console/index.js";
+import { createPortal, type PortalOptions } from "../src/portal/index.js";
 import {
   createAuthenticator,
   createHandler,
@@ -132,6 +133,12 @@ const CONSOLE: Narrows<ConsoleHandlerOptions> = {
   ...{ analytics: false, authenticate: false, clientAddress: false },
 };
 
+const PORTAL: Narrows<PortalOptions> = {
+  ...OWNER,
+  ...{ analytics: false, basePath: false, signIn: false, home: false, frameAncestors: false, theme: false },
+  ...{ lang: false, texts: false, onError: false },
+};
+
 const { name, meta, prefix, cursor, limit, decrypt } = {
   ...{ name: false, meta: false, prefix: false, cursor: false, limit: false, decrypt: false },
 };
@@ -213,6 +220,13 @@ const OPTIONS: readonly (readonly [string, Readonly<Record<string, boolean>>, Gi
     "options.",
   ],
   ["createConsole", CONSOLE, (given) => createConsole(store, given), "options."],
+  [
+    "createPortal",
+    // Those two must be there, and a program may lose either.
+    { ...PORTAL, owner: true, apiId: true },
+    (given) => createPortal(keyring, { owner: () => "user", apiId, ...(given as object) }),
+    "options.",
+  ],
   ["createHandler", SERVICE, (given) => createHandler(store, given), "options."],
   ["createNodeListener", LISTENER, (given) => createNodeListener(store, given), "options."],
   ["createServer", SERVER, (given) => createServer(store, given), "options."],

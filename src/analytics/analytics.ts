@@ -17,6 +17,7 @@ import { nextTurn } from "../lib/after-input.js";
 import { explainLate } from "../lib/seconds.js";
 import { guardStore, STORE_GUARD_OPTIONS, type StoreGuardOptions } from "../lib/guards/guard-store.js";
 import { requirePower } from "../lib/guards/powers.js";
+import { toField } from "./csv.js";
 import { type AnalyticsQuery, type Plan, planQuery } from "./query.js";
 import { type AnalyticsRow, readInTurns, readRows } from "./rows.js";
 import { assertStatementOf, boundsOf, paceOf, type Statement, type StatementOf, toStatement } from "./statement.js";
@@ -98,6 +99,13 @@ const MAX_CHANGES = 1_000;
 const MAX_NAMED = 1_000;
 /** Entries that the store looks at in one call: as many as take a millisecond or two. */
 const SLICE = 1_000;
+const WORKSPACE = Symbol.for("keystile.analytics.workspace");
+
+/** The workspace whose counts it reads; `undefined` for what {@link createAnalytics} did not create. */
+export function workspaceOfAnalytics(analytics: Pick<Analytics, "statement">): string | undefined {
+  return (analytics as { readonly [WORKSPACE]?: string } | undefined)?.[WORKSPACE];
+}
+
 const COLUMNS = ["time", "keyId", "externalId", "apiId", "outcome", "tag", "tags", "count", "spent"] as const;
 const isLevel = oneOf(...Object.keys(LEVELS));
 
@@ -120,7 +128,8 @@ export function createAnalytics(given: Store, options: AnalyticsReaderOptions = 
 
   const read = (plan: Plan) => readRows(store, workspaceId, { maxRows }, plan);
   const until = (to: number): number => Math.min(to, clock() - MAX_LAG);
-  return Object.freeze<Analytics>({
+  return Object.freeze<Analytics & { readonly [WORKSPACE]: string }>({
+    [WORKSPACE]: workspaceId,
     async query(query) {
       const plan = planQuery(query);
       const rows = await read(plan);
@@ -213,13 +222,4 @@ async function readChanges(
     // A store in this process answers within the turn.
     await nextTurn();
   }
-}
-
-/** A field of CSV. What a spreadsheet would take for a formula gets an apostrophe: owners and tags are foreign text. */
-function toField(value: unknown): string {
-  if (value === undefined) return "";
-  if (typeof value === "number") return String(value);
-  const text = typeof value === "string" ? value : JSON.stringify(value);
-  const safe = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
-  return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }

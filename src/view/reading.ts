@@ -8,6 +8,8 @@ const MAX_FORM_BYTES = 16_384;
 const FORM_TYPE = /^application\/x-www-form-urlencoded(?:\s*;\s*charset="?utf-8"?)?$/i;
 /** Forms that are remembered as sent; the oldest gives way. */
 const MAX_SENT = 10_000;
+/** Characters by which a form is remembered: who sends it may make them as many as a form holds. */
+const MAX_ID = 256;
 
 /** @throws (rejects) KeystileError UNSUPPORTED_MEDIA_TYPE · PAYLOAD_TOO_LARGE · BAD_REQUEST · OVERLOADED */
 export async function readForm(incoming: Incoming, hold: Hold): Promise<URLSearchParams> {
@@ -27,7 +29,8 @@ export interface SentForms {
 export function createSentForms(): SentForms {
   const sent = new Set<string>();
   return {
-    async once(id, act) {
+    async once(given, act) {
+      const id = given.slice(0, MAX_ID);
       if (sent.has(id))
         throw new KeystileError("CONFLICT", "this form was sent before; go back and look at the result");
       sent.add(id);

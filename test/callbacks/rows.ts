@@ -12,6 +12,7 @@ import {
   signProxyToken,
 } from "../../src/http/index.js";
 import { type ConsoleHandlerOptions, createConsole } from "../../src/console/index.js";
+import { createPortal, type PortalOptions } from "../../src/portal/index.js";
 import {
   type AlertsOptions,
   createAlerts,
@@ -221,6 +222,15 @@ async function consoled(options: ConsoleHandlerOptions): Promise<string> {
   return status === 200 ? "in" : String(status);
 }
 
+/** A page of a customer. */
+async function looked(options: Partial<PortalOptions>): Promise<string> {
+  const keyring = createKeyring(memoryStore());
+  const { apiId } = await keyring.createApi({ name: "documents" });
+  const portal = createPortal(keyring, { owner: () => undefined, apiId, ...options });
+  const { status } = await portal(new Request("http://localhost/"));
+  return status === 200 ? "in" : String(status);
+}
+
 const mistake = /^500$/;
 const listens = /^in$/;
 
@@ -259,6 +269,9 @@ export const ROWS: Readonly<Record<string, Row>> = {
     run: (verify) => consoled({ verifier: { verify, counters: verify, close: verify } as never }),
     isUncalled: true,
   },
+  "PortalOptions.owner": { run: (owner) => looked({ owner }) },
+  // It must be one that createAnalytics made.
+  "PortalOptions.analytics": { run: (statement) => looked({ analytics: { statement } }), isUncalled: true },
   "Authenticator.authenticate": {
     run: (authenticate) => served({}, { authenticator: { authenticate, close: () => undefined } }),
   },

@@ -66,6 +66,7 @@ export async function layOut(name: string, blocks: readonly Block[]): Promise<Ru
     "keystile/sqlite": ["../../src/stores/sqlite/index.ts"],
     "keystile/http": ["../../src/http/index.ts"],
     "keystile/console": ["../../src/console/index.ts"],
+    "keystile/portal": ["../../src/portal/index.ts"],
     "keystile/store-kit": ["../../src/stores/kit.ts"],
     "keystile/postgres": ["../../src/stores/postgres/index.ts"],
     "keystile/redis": ["../../src/ratelimit/redis/index.ts"],

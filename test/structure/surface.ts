@@ -13,6 +13,7 @@ export const ENTRIES = [
   "src/ratelimit/redis/index.ts",
   "src/http/index.ts",
   "src/console/index.ts",
+  "src/portal/index.ts",
   "src/testing/index.ts",
   "src/stores/kit.ts",
   "src/middleware/express.ts",

@@ -1,0 +1,104 @@
+/** One key: what is known of it, another name, a replacement, and its end. */
+import { badRequest } from "../../contracts/errors.js";
+import { notFound } from "../../keyring/rows.js";
+import { writeCursor } from "../../keyring/schemas/cursor.js";
+import type { KeyResponseData } from "../../keyring/schemas/responses.js";
+import { button, form } from "../../view/form.js";
+import { html } from "../../view/html.js";
+import { chips, code, facts, link, section } from "../../view/parts.js";
+import type { TextName } from "../texts.js";
+import { type Content, type Done, nameOf, type PortalPage, type PortalView } from "../view.js";
+import { nameField, secret, stateOf, toKey } from "./keys.js";
+
+const HOUR = 3_600_000;
+/** How long a replaced key goes on working, milliseconds. */
+const OVERLAPS: readonly (readonly [ms: number, text: TextName])[] = [
+  [0, "overlapNone"],
+  [HOUR, "overlapHour"],
+  [24 * HOUR, "overlapDay"],
+  [7 * 24 * HOUR, "overlapWeek"],
+];
+const DEFAULT_OVERLAP = String(24 * HOUR);
+
+/** A key of the owner. @throws KeystileError NOT_FOUND, also for a key of anybody else */
+async function find({ mine }: PortalView, keyId: string): Promise<KeyResponseData> {
+  // The list goes on before a cursor. No id is between that of the key and the same with a digit after it.
+  const { data } = await mine.list({ limit: 1, cursor: writeCursor("keys", `${keyId}0`) });
+  const [key] = data;
+  if (key?.keyId !== keyId) throw notFound("The key");
+  return key;
+}
+
+async function show(view: PortalView, keyId: string): Promise<Content> {
+  const { say, time, number } = view.language;
+  const key = await find(view, keyId);
+  const { credits, expires, ipAllowlist, rerolledFrom, rerolledTo, lastUsedAt } = key;
+  const toOther = (id: string | undefined) => id !== undefined && link(view.path(toKey(id)), code(id));
+  const known = facts([
+    [say("key"), code(`${key.start}…`)],
+    [say("state"), stateOf(view, key)],
+    [say("permissions"), key.permissions !== undefined && chips(key.permissions.map(code))],
+    [say("credits"), credits?.remaining != null && number(credits.remaining)],
+    [say("created"), time(key.createdAt)],
+    [say("lastUsed"), lastUsedAt === undefined ? say("never") : time(lastUsedAt)],
+    [say("expires"), expires !== undefined && time(expires)],
+    [say("addresses"), ipAllowlist !== undefined && chips(ipAllowlist.map(code))],
+    [say("replacedBy"), toOther(rerolledTo)],
+    [say("replaces"), toOther(rerolledFrom)],
+  ]);
+  const rename = form(view, { fields: [nameField(view, key.name ?? "")], submit: say("rename"), tone: "quiet" });
+  const isReplaceable = rerolledTo === undefined && key.state !== "expired";
+  return {
+    title: say("key"),
+    heading: nameOf(view, key),
+    actions: html`${isReplaceable && button(view, `${toKey(keyId)}/rotate`, say("rotate"))}
+      ${button(view, `${toKey(keyId)}/revoke`, say("revoke"))}`,
+    body: html`${section(say("key"), known)}${section(say("name"), rename)}`,
+  };
+}
+
+async function rename({ form: sent, mine }: PortalView, keyId: string): Promise<Done> {
+  const name = sent.get("name")?.trim() ?? "";
+  await mine.rename({ keyId, name: name === "" ? null : name });
+  return { to: toKey(keyId), notice: "nowRenamed" };
+}
+
+async function showRotate(view: PortalView, keyId: string): Promise<Content> {
+  const { say } = view.language;
+  const key = await find(view, keyId);
+  const options = OVERLAPS.map(([ms, text]) => [String(ms), say(text)] as const);
+  const overlap = { name: "overlap", label: say("overlap"), type: "select", options, value: DEFAULT_OVERLAP } as const;
+  return {
+    title: say("rotate"),
+    heading: say("rotateTitle", { name: nameOf(view, key) }),
+    body: html`<p class="ks-lead">${say("rotateLead")}</p>${form(view, { fields: [overlap], submit: say("rotate"), cancel: toKey(keyId) })}`,
+  };
+}
+
+async function rotate(view: PortalView, keyId: string): Promise<Done> {
+  const asked = view.form.get("overlap");
+  const overlap = OVERLAPS.find(([ms]) => String(ms) === asked)?.[0];
+  if (overlap === undefined) throw badRequest([{ location: "body.overlap", message: "must be one of those listed" }]);
+  return secret(view, "rotatedNow", await view.mine.rotate({ keyId, overlap }));
+}
+
+async function showRevoke(view: PortalView, keyId: string): Promise<Content> {
+  const { say } = view.language;
+  const key = await find(view, keyId);
+  return {
+    title: say("revoke"),
+    heading: say("revokeTitle", { name: nameOf(view, key) }),
+    body: html`<p class="ks-lead">${say("revokeLead")}</p>${form(view, { submit: say("revoke"), tone: "danger", cancel: toKey(keyId) })}`,
+  };
+}
+
+async function revoke({ mine }: PortalView, keyId: string): Promise<Done> {
+  await mine.revoke({ keyId });
+  return { to: "/", notice: "nowRevoked" };
+}
+
+export const keyPages: readonly PortalPage[] = [
+  { path: "/keys/:id", show, act: rename },
+  { path: "/keys/:id/rotate", show: showRotate, act: rotate, conflict: "notReplaceable" },
+  { path: "/keys/:id/revoke", show: showRevoke, act: revoke },
+];

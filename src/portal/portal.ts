@@ -1,0 +1,63 @@
+/** createPortal: pages on which a customer looks after its own keys, as a function from `Request` to `Response`. */
+import { ADMISSION_BOUNDS, createAdmission, MIB } from "../http/admission/admission.js";
+import { type Handler, handlerOf } from "../http/fetch.js";
+import type { Service } from "../http/service.js";
+import { contextOfKeyring, type Keyring } from "../keyring/keyring.js";
+import { fireAndForget } from "../lib/callbacks.js";
+import { createSigner } from "../lib/once.js";
+import { createPageResponses } from "../view/outgoing.js";
+import { createSentForms } from "../view/reading.js";
+import { answer, type PortalContext } from "./answer.js";
+import { createFrame } from "./layout.js";
+import { checkPortalOptions, type PortalOptions } from "./options.js";
+import { createLanguage } from "./texts.js";
+import { originOfLogo } from "./theme.js";
+
+/** Bytes that all requests of a portal hold together. */
+const BUDGET = 96 * MIB;
+
+/**
+ * Pages on which your customers look after their own keys, behind your own sign-in: {@link forOwner} with a face, and
+ * without any right that it lacks. A customer makes, renames, replaces and revokes keys, sees what is left and when more
+ * comes, and with `analytics` what was used and the statement of a month. Whose page it is comes from `owner` alone,
+ * with every request: no address and no form names an owner. Everything works without JavaScript. Its promise never
+ * rejects; serve it over TLS.
+ * @param keyring made by `createKeyring`
+ * @throws TypeError or RangeError naming the option · KeystileError BAD_REQUEST for an API, a prefix or metadata that no
+ *   key can have · STORE_POWER_MISSING
+ * @example
+ * const owner = (request) => sessionOf(request)?.customerId;
+ * const portal = createPortal(keyring, { owner, apiId, basePath: "/account/keys" });
+ * app.all("/account/keys/*", (c) => portal(c.req.raw));
+ */
+export function createPortal(keyring: Keyring, options: PortalOptions): Handler {
+  return handlerOf(createPortalService(keyring, options), (path) => path, {});
+}
+
+/** The portal, for any host. */
+export function createPortalService(keyring: Keyring, given: PortalOptions): Service {
+  const options = checkPortalOptions(keyring, given);
+  const found = contextOfKeyring(keyring);
+  // Checked by `forOwner` before.
+  if (found === undefined) throw new TypeError("keyring must be one that createKeyring made");
+  const { basePath = "", theme = {}, lang, texts, frameAncestors, onError, apiId } = options;
+  const language = createLanguage(lang, texts);
+  const images = originOfLogo(theme);
+  const ancestors = frameAncestors?.map((one) => (one === "self" ? "'self'" : one));
+  const admission = createAdmission({ ...ADMISSION_BOUNDS, budget: BUDGET });
+  const context: PortalContext = {
+    ...{ options, keyring, basePath, language, clock: found.clock, scope: [found.workspaceId, apiId] },
+    frame: createFrame(options, language, (to) => basePath + to),
+    responses: createPageResponses({ ancestors, ...(images !== undefined && { images }) }),
+    sent: createSentForms(),
+    sign: createSigner(found.store),
+    onFault: (error) => onError && fireAndForget(() => onError(error, {})),
+  };
+  return {
+    arrive: admission.arrive,
+    hurry: admission.hurry,
+    makeSpace: admission.makeSpace,
+    answer: (incoming, hold) => answer(context, incoming, hold),
+    close: () => Promise.resolve(),
+  };
+}
