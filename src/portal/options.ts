@@ -24,8 +24,8 @@ export interface PortalOptions extends OwnerOptions, Pick<ServiceOptions, "onErr
    */
   readonly analytics?: Pick<Analytics, "statement">;
   /**
-   * Path below which browsers see the portal, such as `/account/keys`. A proxy or framework before it may pass that path
-   * on or take it away. Default: none.
+   * Path below which browsers see the portal, such as `/account/keys`. A proxy or framework before it may pass that
+   * path on or take it away. Default: none.
    */
   readonly basePath?: string;
   /** Where whoever is not signed in is sent: a path of your site, or an `https:` address. Default: a page with 401. */

@@ -18,13 +18,13 @@ const BUDGET = 96 * MIB;
 
 /**
  * Pages on which your customers look after their own keys, behind your own sign-in: {@link forOwner} with a face, and
- * without any right that it lacks. A customer makes, renames, replaces and revokes keys, sees what is left and when more
- * comes, and with `analytics` what was used and the statement of a month. Whose page it is comes from `owner` alone,
- * with every request: no address and no form names an owner. Everything works without JavaScript. Its promise never
- * rejects; serve it over TLS.
+ * without any right that it lacks. A customer makes, renames, replaces and revokes keys, sees what is left and when
+ * more comes, and with `analytics` what was used and the statement of a month. Whose page it is comes from `owner`
+ * alone, with every request: no address and no form names an owner. Everything works without JavaScript. Its promise
+ * never rejects; serve it over TLS.
  * @param keyring made by `createKeyring`
- * @throws TypeError or RangeError naming the option · KeystileError BAD_REQUEST for an API, a prefix or metadata that no
- *   key can have · STORE_POWER_MISSING
+ * @throws TypeError or RangeError naming the option · KeystileError BAD_REQUEST for an API, a prefix or metadata that
+ *   no key can have · STORE_POWER_MISSING
  * @example
  * const owner = (request) => sessionOf(request)?.customerId;
  * const portal = createPortal(keyring, { owner, apiId, basePath: "/account/keys" });
