@@ -9,10 +9,12 @@ import { toSentError } from "../http/envelope.js";
 import type { Incoming, Outgoing } from "../http/messages.js";
 import { forOwner, type OwnerKeys } from "../keyring/owner/owner-keys.js";
 import type { Keyring } from "../keyring/keyring.js";
+import { newId } from "../lib/hash.js";
 import { ONCE, TOKEN } from "../view/form.js";
 import { html } from "../view/html.js";
 import { requireSameOrigin } from "../view/origin.js";
 import { belowBase, type PageResponses } from "../view/outgoing.js";
+import { code } from "../view/parts.js";
 import { readForm, type SentForms } from "../view/reading.js";
 import type { Frame } from "./layout.js";
 import { ownerOptions, type PortalOptions } from "./options.js";
@@ -36,7 +38,7 @@ export interface PortalContext {
   /** What a proof holds for besides the owner. */
   readonly scope: readonly string[];
   readonly clock: () => number;
-  readonly onFault: (error: unknown) => void;
+  readonly onFault: (error: unknown, requestId: string) => void;
 }
 
 const PAGES: readonly PortalPage[] = [...keysPages, ...keyPages, ...countPages];
@@ -99,7 +101,8 @@ async function toView(context: PortalContext, owner: unknown, here: string, inco
     ...{ owner: owner as string, mine: bind(keyring, owner, options), language },
     token: await signer(JSON.stringify(["portal form", ...scope, owner])),
     words: {
-      ...{ cancel: language.say("cancel"), unchanged: language.say("unchanged"), seeBelow: language.say("seeBelow") },
+      ...{ cancel: language.say("cancel"), unchanged: language.say("unchanged"), unknown: language.say("unknown") },
+      seeBelow: language.say("seeBelow"),
       // What is wrong has the name of a text.
       toSentence: ({ message }) => language.say(message as TextName),
     },
@@ -141,7 +144,7 @@ async function show(
 
 /** What a form does: a redirect, so that loading the page again sends nothing, or what is shown this once. */
 async function send(context: PortalContext, page: PortalPage, view: PortalView, id: string): Promise<Outgoing> {
-  const { responses, frame, sent } = context;
+  const { responses, frame, sent, onFault } = context;
   const { act } = page;
   if (act === undefined) throw new KeystileError("METHOD_NOT_ALLOWED", "this page has no form");
   if (view.form.get(TOKEN) !== view.token) throw new KeystileError("CALLER_FORBIDDEN", "this form is of another owner");
@@ -154,11 +157,13 @@ async function send(context: PortalContext, page: PortalPage, view: PortalView, 
     if ("to" in done) return responses.redirect(`${view.path(done.to)}?notice=${done.notice}`);
     return responses.page(200, frame.page({ ...view, form: new URLSearchParams() }, done));
   } catch (error) {
-    if (!isKeystileError(error) || error.status >= 500 || error.status === 404) throw error;
-    if (failure === "sentBefore") return responses.page(error.status, frame.said(failure));
-    const detail = error.code === "KEY_LIMIT_REACHED" ? "keyLimit" : failure;
+    if (!isKeystileError(error) || error.status === 404) throw error;
+    const { status } = error;
+    if (failure === "sentBefore") return responses.page(status, frame.said(failure));
+    if (status >= 500) onFault(error, newId("req"));
+    const detail = error.code === "KEY_LIMIT_REACHED" ? "keyLimit" : status >= 500 ? "busy" : failure;
     const errors = error.errors.map(({ location }) => ({ location, message: problemAt(location) }));
-    return show(context, page, { ...view, failure: { detail, errors } }, id, error.status);
+    return show(context, page, { ...view, failure: { detail, errors, status } }, id, status);
   }
 }
 
@@ -181,9 +186,11 @@ const SAID: Readonly<Record<number, TextName>> = {
   503: "busy",
 };
 
-function refuse({ responses, frame, onFault }: PortalContext, thrown: unknown): Outgoing {
+function refuse({ responses, frame, language, onFault }: PortalContext, thrown: unknown): Outgoing {
   const isTooLarge = isKeystileError(thrown) && thrown.code === "ANALYTICS_TOO_LARGE";
   const { status } = toSentError(thrown);
-  if (status >= 500) onFault(thrown);
-  return responses.page(status, frame.said(isTooLarge ? "tooMuchUsage" : (SAID[status] ?? "wrong")));
+  const id = newId("req");
+  if (status >= 500) onFault(thrown, id);
+  const request = status >= 500 ? html`<p>${language.say("request", { id: code(id) })}</p>` : undefined;
+  return responses.page(status, frame.said(isTooLarge ? "tooMuchUsage" : (SAID[status] ?? "wrong"), request));
 }

@@ -51,7 +51,7 @@ export function createPortalService(keyring: Keyring, given: PortalOptions): Ser
     responses: createPageResponses({ ancestors, ...(images !== undefined && { images }) }),
     sent: createSentForms(),
     sign: createSigner(found.store),
-    onFault: (error) => onError && fireAndForget(() => onError(error, {})),
+    onFault: (error, requestId) => onError && fireAndForget(() => onError(error, { requestId })),
   };
   return {
     arrive: admission.arrive,

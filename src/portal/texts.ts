@@ -101,6 +101,7 @@ export const ENGLISH = {
   nowRenamed: "The key has another name.",
   nowRevoked: "The key is revoked.",
   unchanged: "Nothing was changed.",
+  unknown: "It may not have been done. Look whether it was, or send it again.",
   seeBelow: "See the fields below.",
   badName: "A name has 1 to 255 characters.",
   noPermission: "Tick what the key may do.",
@@ -116,6 +117,7 @@ export const ENGLISH = {
   signIn: "Sign in",
   busy: "This does not work just now. Try again in a moment.",
   wrong: "Something went wrong.",
+  request: "Request {id}",
 } as const;
 
 /** The name of a text. */

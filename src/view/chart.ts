@@ -1,6 +1,6 @@
 /** Bars by day: those that passed, and below them those that were refused. */
 import { number } from "./format.js";
-import { html, type Html } from "./html.js";
+import { html, type Html, type Part } from "./html.js";
 
 const HEIGHT = 40;
 
@@ -21,9 +21,13 @@ export function spark(values: readonly number[]): Html {
  * Two rows of bars, each on its own scale with its highest value beside it: refusals are few, and are what one looks
  * for. Not for screen readers, which have a table of the same beside it.
  * @param refused of the same days as `valid`
- * @param texts what is said of each where the pointer is over it; default nothing
+ * @param words what is said of each day where the pointer is over it, by default nothing, and how numbers are written
  */
-export function chart(valid: readonly number[], refused: readonly number[], texts: readonly string[] = []): Html {
+export function chart(
+  valid: readonly number[],
+  refused: readonly number[],
+  { texts = [], write = number }: { readonly texts?: readonly Part[]; readonly write?: (value: number) => string } = {},
+): Html {
   const bars = (values: readonly number[], kind: string, bottom: number): Html[] =>
     values.map((value, i) => {
       const height = value === 0 ? 0 : Math.max(1, (value / most(values)) * HEIGHT);
@@ -36,6 +40,6 @@ export function chart(valid: readonly number[], refused: readonly number[], text
     (text, i) =>
       html`<rect class="ks-over" x="${i * 10}" y="0" width="10" height="${whole}"><title>${text}</title></rect>`,
   );
-  const axis = [valid, refused].map((values) => html`<span><i>${number(most(values))}</i><i>0</i></span>`);
+  const axis = [valid, refused].map((values) => html`<span><i>${write(most(values))}</i><i>0</i></span>`);
   return html`<div class="ks-plot"><p class="ks-axis" aria-hidden="true">${axis}</p><svg class="ks-chart" viewBox="0 0 ${width} ${whole}" preserveAspectRatio="none" aria-hidden="true">${line(HEIGHT)}${line(whole - 2)}${bars(valid, "ks-valid", HEIGHT)}${bars(refused, "ks-refused", HEIGHT * 2 + 4)}${over}</svg></div>`;
 }

@@ -167,6 +167,40 @@ describe("portal: keys", () => {
   });
 });
 
+describe("portal: a store that does not answer", () => {
+  it("is said with the form as it was, or with an id that onError is told", async () => {
+    const shop = await openShop();
+    const told: unknown[] = [];
+    let isDown = false;
+    const down = <T>(act: () => T): T => {
+      if (isDown) throw new KeystileError("STORE_BUSY", "secret");
+      return act();
+    };
+    const { store } = shop;
+    const failing = Object.assign(Object.create(store) as typeof store, {
+      write: (...given: Parameters<typeof store.write>) => down(() => store.write(...given)),
+      readMany: (...given: Parameters<typeof store.readMany>) =>
+        told.length > 1 ? down(() => store.readMany(...given)) : store.readMany(...given),
+    });
+    const keyring = createKeyring(failing, { clock: () => NOW });
+    const onError = (error: unknown, context: unknown) => void told.push([error, context]);
+    const ann = browse({ ...shop, keyring }, "ann", { onError });
+    const hidden = hiddenOf((await ann.get("/new")).text, "/new");
+    const form = { ...hidden, name: "CI", "may:reports.read": "on" };
+    isDown = true;
+    const failed = await ann.post("/new", form);
+    expect([failed.status, said(failed.text)]).toEqual([503, expect.stringContaining("It may not have been done.")]);
+    expect([failed.text.includes('value="CI"'), failed.text.includes("secret"), told.length]).toEqual([true, false, 1]);
+    expect(hiddenOf(failed.text, "/new")["once"]).toBe(hidden["once"]);
+    told.push("from now on it cannot be read either");
+    const page = await ann.get("/");
+    expect([page.status, said(page.text)]).toEqual([503, expect.stringContaining("This does not work just now.")]);
+    expect(page.text).toContain((told.at(-1) as [unknown, { requestId: string }])[1].requestId);
+    isDown = false;
+    expect((await ann.post("/new", form)).status).toBe(200);
+  });
+});
+
 describe("portal: credits", () => {
   it("what is left, account by account, with when more comes; no reason that staff gave", async () => {
     const { ann } = await openAs();

@@ -59,7 +59,7 @@ function shown(days: readonly Day[]): Html {
   const texts = days.map((day) =>
     [dayOf(day.time), `VALID ${number(day.valid)}`, refusalsOn(day)].filter((text) => text !== "").join(", "),
   );
-  return html`${chart(valid, refused, texts)}<p class="ks-ends">${ends}</p>${legend(days)}
+  return html`${chart(valid, refused, { texts })}<p class="ks-ends">${ends}</p>${legend(days)}
     <p class="ks-hint">At most ${number(most(valid))} a day passed, and ${number(most(refused))} were refused. Each row
     of bars has its own scale.</p><details><summary>As a table</summary>${dayTable(days)}</details>`;
 }

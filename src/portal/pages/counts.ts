@@ -55,9 +55,13 @@ async function showUsage(view: PortalView): Promise<Content> {
   const dayRows = [...days].map(([time, sums]): Part[] => [day(time), ...cells(sums)]);
   const valid = all.map(({ count, refused }) => count - refused);
   const refused = all.map((one) => one.refused);
+  const texts = all.map((sums, i) => {
+    const calls = html`${say("calls")} ${number(sums.count)}, ${say("refused")} ${number(sums.refused)}`;
+    return html`${day(range.from + i * DAY)}: ${calls}`;
+  });
   const bars =
     most([...valid, ...refused]) > 0 &&
-    html`${chart(valid, refused)}<p class="ks-ends"><span>${day(range.from)}</span><span>${day(today)}</span></p>`;
+    html`${chart(valid, refused, { texts, write: number })}<p class="ks-ends"><span>${day(range.from)}</span><span>${day(today)}</span></p>`;
   const used = [...addUp(byKey, ({ keyId = "" }) => keyId)].sort(([, a], [, b]) => b.count - a.count);
   const keyRows = used.slice(0, MAX_KEYS).map(([keyId, sums]): Part[] => [ofKey(view, keyId, keys), ...cells(sums)]);
   return {
