@@ -12,7 +12,19 @@ import { build } from "esbuild";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createStranger, type Stranger, tool } from "./packed.js";
 
-const ENTRIES = ["index", "sqlite", "sqlite-writer", "postgres", "redis", "http", "console", "portal", "testing", "store-kit", "otel"];
+const ENTRIES = [
+  "index",
+  "sqlite",
+  "sqlite-writer",
+  "postgres",
+  "redis",
+  "http",
+  "console",
+  "portal",
+  "testing",
+  "store-kit",
+  "otel",
+];
 const FRAMEWORKS = ["express", "hono", "fastify", "web", "nest", "trpc"];
 
 const HAS_SQLITE =
