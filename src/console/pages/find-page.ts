@@ -11,14 +11,16 @@ import { overviewPages } from "./overview.js";
 import { ownerPages } from "./owners.js";
 import { queryPages } from "./query.js";
 import { rolePages } from "./roles.js";
+import { stopPages } from "./stop.js";
 import { rootKeyPages } from "./root-keys.js";
 import { statementPages } from "./statement.js";
 
-/** In order: the first that fits. `/keys/find` and `/keys/new` are before `/keys/:id`. */
+/** In order: the first that fits. `/keys/find`, `/keys/new` and `/keys/stop` are before `/keys/:id`. */
 export const PAGES: readonly Page[] = [
   ...overviewPages,
   ...apiPages,
   ...keyListPages,
+  ...stopPages,
   ...keyPages,
   ...ownerPages,
   ...statementPages,

@@ -9,6 +9,7 @@ import { html, type Html, type Part } from "../../view/html.js";
 import { asked, type List, listed, searched, searchField } from "../view/lists.js";
 import { code, link, name, section } from "../../view/parts.js";
 import type { Content, Done, Page, View } from "../view/view.js";
+import { selectBox, selection } from "./stop.js";
 import { sparks } from "./usage.js";
 import { search } from "./search.js";
 import { changesOf, creditFields, creditsOf, fieldsOf } from "./key-fields.js";
@@ -41,18 +42,24 @@ async function list(view: View): Promise<Content> {
     field("externalId", "Owner"),
     field("order", "Order", ORDERS),
   ];
+  const maySelect = filters["state"] !== "deleted" && (view.may("keys.updateKey") || view.may("keys.deleteKey"));
   return {
     title: "Keys",
     actions: html`${view.may("keys.whoami") && button(view, "/keys/find", "Find by its text")}
       ${view.may("keys.createKey") && button(view, "/keys/new", "Create key", "primary")}`,
-    body: searched(view, fields, await keyList(view, filters), await deletedKeys(view, filters)),
+    body: searched(
+      view,
+      fields,
+      await keyList(view, filters, maySelect ? { box: selectBox } : {}),
+      html`${maySelect && selection(view)}${await deletedKeys(view, filters)}`,
+    ),
   };
 }
 
 /** A few deleted keys that hold a text, which is looked for in all that are not: somebody asks why theirs is gone. */
 async function deletedKeys(view: View, filters: Readonly<Record<string, string>>): Promise<Part> {
   if (filters["search"] === undefined || filters["state"] !== undefined || view.query.has("cursor")) return undefined;
-  const found = await keyList(view, { ...filters, state: "deleted" }, DELETED);
+  const found = await keyList(view, { ...filters, state: "deleted" }, { limit: DELETED });
   const all = new URLSearchParams({ ...filters, state: "deleted" });
   const note = found.pagination.hasMore && link(`${view.path("/keys")}?${all.toString()}`, "All that are deleted");
   return found.rows.length > 0 && section("Deleted keys", listed(view, { ...found, note, pagination: {} }));
@@ -62,7 +69,18 @@ async function deletedKeys(view: View, filters: Readonly<Record<string, string>>
 export const keyTable = async (view: View, filters: Readonly<Record<string, string>>): Promise<Html> =>
   listed(view, await keyList(view, filters));
 
-async function keyList(view: View, filters: Readonly<Record<string, string>>, limit = PAGE): Promise<List> {
+/** How a list differs from one of 50 rows. */
+interface ListShape {
+  readonly limit?: number;
+  /** First in each row: what selects the key. */
+  readonly box?: (key: KeyResponseData) => Html;
+}
+
+async function keyList(
+  view: View,
+  filters: Readonly<Record<string, string>>,
+  { limit = PAGE, box }: ListShape = {},
+): Promise<List> {
   const apis = new Map(await apiOptions(view));
   const request = { ...filters, limit, ...asked(view, "cursor") };
   const { data, pagination } = await view.ask("keys.searchKeys", request);
@@ -71,8 +89,12 @@ async function keyList(view: View, filters: Readonly<Record<string, string>>, li
     view,
     data.map(({ keyId }) => keyId),
   );
-  const columns = used === undefined ? COLUMNS : [...COLUMNS, "14 days"];
-  const rows = data.map((key) => [...row(view, key, apis), ...(used === undefined ? [] : [used.get(key.keyId)])]);
+  const columns = [...(box ? ["Select"] : []), ...COLUMNS, ...(used ? ["14 days"] : [])];
+  const rows = data.map((key): Part[] => [
+    ...(box ? [box(key)] : []),
+    ...row(view, key, apis),
+    ...(used ? [used.get(key.keyId)] : []),
+  ]);
   return {
     ...{ title: "Keys", columns, rows, pagination },
     empty: isPart ? "Nothing is found so far." : "No key is found.",

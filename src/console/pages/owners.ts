@@ -29,6 +29,7 @@ import { creditChange, limitTable, metadata, showState, toOwner } from "./key-pa
 import { type Holder, planPages, planWays, showAccounts } from "./plans.js";
 import { keyTable } from "./keys.js";
 import { notShown } from "./rights.js";
+import { toStop } from "./stop.js";
 import { ownerUsage } from "./usage.js";
 import { explainAsked, usedLimits } from "./verdict.js";
 
@@ -73,6 +74,7 @@ async function show(view: View, externalId: string): Promise<Content> {
     title: owner.externalId,
     about: code(owner.id),
     actions: html`${view.analyticsOf() && button(view, `${to}/statement`, "Statement")}
+      ${keys && (view.may("keys.updateKey") || view.may("keys.deleteKey")) && button(view, toStop(owner.externalId), "Stop all keys")}
       ${view.may("identities.updateIdentity") && html`${button(view, `${to}/edit`, "Edit")} ${form(view, toggle)}`}`,
     body: html`${facts([
       ["State", state(view, owner)],

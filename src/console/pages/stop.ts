@@ -1,0 +1,146 @@
+/**
+ * Stopping many keys at once: those that were selected in the list, or all of an owner. Each is disabled or revoked as
+ * on its own page, one after the other, so that each change is in the audit trail.
+ */
+import { badRequest, isKeystileError } from "../../contracts/errors.js";
+import type { KeyResponseData } from "../../keyring/schemas/responses.js";
+import { count, time } from "../../view/format.js";
+import { button, form, requireTyped, typedForm } from "../../view/form.js";
+import { html, type Html, type Part } from "../../view/html.js";
+import { code, link, name, section, table } from "../../view/parts.js";
+import type { Content, Done, Page, View } from "../view/view.js";
+import { keyLink, ownerLink, showState, toOwner } from "./key-parts.js";
+
+/** Keys that are stopped at once: so many can be selected, and of an owner no more are taken. */
+const MAX_SELECTED = 100;
+const MAX_OF_OWNER = 1_000;
+const PATH = "/keys/stop";
+/** Of the form that selects, whose boxes stand in the rows of a list. */
+const SELECTION = "ks-stop";
+
+/** The box that selects a key of a list. */
+export const selectBox = ({ keyId, name: called, start }: KeyResponseData): Html =>
+  html`<input type="checkbox" name="key" value="${keyId}" form="${SELECTION}" aria-label="Select ${called ?? start}">`;
+
+/** The form of these boxes. */
+export const selection = (view: View): Html =>
+  html`<form id="${SELECTION}" method="get" action="${view.path(PATH)}" class="ks-buttons ks-below">
+    <button class="ks-button ks-quiet">Stop the selected keys</button></form>`;
+
+/** The address that stops all keys of an owner. */
+export const toStop = (externalId: string): string => `${PATH}?owner=${encodeURIComponent(externalId)}`;
+
+/** Whom the page is about. */
+interface Asked {
+  /** Absent: those that were selected. */
+  readonly owner: string | undefined;
+  readonly keys: readonly KeyResponseData[];
+}
+
+/** The keys that the address, or the form, names, those of them that there are. */
+async function find({ ask, query, form: sent }: View): Promise<Asked> {
+  const owner = sent.get("owner") ?? query.get("owner") ?? undefined;
+  if (owner !== undefined) return { owner, keys: await keysOf(ask, owner) };
+  const given = sent.get("keys")?.split(" ") ?? query.getAll("key");
+  const keyIds = [...new Set(given)].filter((id) => id !== "").slice(0, MAX_SELECTED);
+  return { owner, keys: keyIds.length === 0 ? [] : (await ask("keys.getKeys", { keyIds })).keys };
+}
+
+async function keysOf(ask: View["ask"], externalId: string): Promise<readonly KeyResponseData[]> {
+  const found: KeyResponseData[] = [];
+  for (let cursor: string | undefined; ;) {
+    const request = { externalId, limit: 100, ...(cursor !== undefined && { cursor }) };
+    const { data, pagination } = await ask("keys.searchKeys", request);
+    found.push(...data);
+    cursor = pagination.cursor;
+    if (cursor === undefined || found.length >= MAX_OF_OWNER) return found.slice(0, MAX_OF_OWNER);
+  }
+}
+
+async function show(view: View): Promise<Content> {
+  const { owner, keys } = await find(view);
+  const [all, some] = [count(keys.length, "key"), keys.filter(({ enabled }) => enabled).length];
+  const title = owner === undefined ? `Stop ${all}` : `Stop all ${all} of an owner`;
+  const about = owner !== undefined && link(view.path(toOwner(owner)), name(owner));
+  if (keys.length === 0) return { title: "Stop keys", about, body: nothing(view) };
+  const hidden = {
+    count: String(keys.length),
+    ...(owner === undefined ? { keys: keys.map(({ keyId }) => keyId).join(" ") } : { owner }),
+  };
+  const way = (to: string, submit: string) => ({ to: `${PATH}/${to}`, hidden, submit, cancel: "/keys" });
+  const rows = keys.map((key): Part[] => [
+    keyLink(view, key),
+    showState(key.state, key.rerolledTo),
+    ownerLink(view, key),
+    time(key.lastUsedAt, view.now),
+  ]);
+  return {
+    title,
+    about,
+    body: html`${
+      view.may("keys.updateKey") &&
+      section(
+        "Disable",
+        html`<p class="ks-lead">Verifications are refused from then on. Each can be enabled again.
+        ${count(some, "is", "are")} enabled now.</p>${form(view, { ...way("disable", `Disable ${all}`), tone: "danger" })}`,
+      )
+    }${
+      view.may("keys.deleteKey") &&
+      section(
+        "Revoke",
+        html`<p class="ks-lead">They cannot be brought back.</p>
+        ${typedForm(view, way("revoke", `Revoke ${all}`), "how many keys these are", String(keys.length))}`,
+      )
+    }${section("Keys", table("Keys", ["Key", "State", "Owner", "Last used"], rows, ""))}`,
+  };
+}
+
+const nothing = (view: View): Html =>
+  html`<p class="ks-empty">No key is selected.</p><p class="ks-buttons ks-below">${button(view, "/keys", "Back to the keys")}</p>`;
+
+/** Stops the keys that were shown, and no others. */
+const stop =
+  (done: string, one: (view: View, keyId: string) => Promise<unknown>) =>
+  async (view: View): Promise<Done> => {
+    const { keys } = await find(view);
+    if (view.form.get("count") !== String(keys.length))
+      throw badRequest([
+        { location: "body", message: `there are ${count(keys.length, "key")} by now; look at them again` },
+      ]);
+    const failed: Part[][] = [];
+    for (const { keyId } of keys) {
+      const problem = await one(view, keyId).then(() => undefined, asRefused);
+      if (problem !== undefined) failed.push([code(keyId), problem]);
+    }
+    const rest = failed.length > 0 && section("Not stopped", table("Not stopped", ["Key", "Why"], failed, ""));
+    const went = keys.length - failed.length;
+    return {
+      title: `${count(went, "key is", "keys are")} ${done}`,
+      about: "Verifications are refused from now on.",
+      body: html`<p class="ks-buttons">${button(view, "/keys", "Back to the keys")}</p>${rest}`,
+    };
+  };
+
+/** Why one key could not be stopped; a fault ends the whole, of which the trail tells what was done. */
+function asRefused(error: unknown): string {
+  if (isKeystileError(error) && error.status < 500) return error.detail;
+  throw error;
+}
+
+const disable = stop("disabled", (view, keyId) => view.ask("keys.updateKey", { keyId, enabled: false }));
+const remove = stop("revoked", (view, keyId) => view.ask("keys.deleteKey", { keyId }));
+
+/** The pages that stop many keys. */
+export const stopPages: readonly Page[] = [
+  { path: PATH, needs: "keys.getKeys", show },
+  { path: `${PATH}/disable`, needs: "keys.updateKey", show, act: disable },
+  {
+    path: `${PATH}/revoke`,
+    needs: "keys.deleteKey",
+    show,
+    async act(view) {
+      requireTyped(view, view.form.get("count") ?? "");
+      return remove(view);
+    },
+  },
+];
