@@ -19,6 +19,7 @@ import { guardStore, STORE_GUARD_OPTIONS, type StoreGuardOptions } from "../lib/
 import { requirePower } from "../lib/guards/powers.js";
 import { toField } from "./csv.js";
 import { type AnalyticsQuery, type Plan, planQuery } from "./query.js";
+import { readRefusals, type Refusals, type RefusalsOf, type RefusalsRange } from "./refusals.js";
 import { type AnalyticsRow, readInTurns, readRows } from "./rows.js";
 import { assertStatementOf, boundsOf, paceOf, type Statement, type StatementOf, toStatement } from "./statement.js";
 
@@ -71,6 +72,15 @@ export interface Analytics {
    * @throws (rejects) KeystileError BAD_REQUEST · STORE_…
    */
   forecast(keyId: string): Promise<{ readonly perDay: number; readonly emptyAt?: number }>;
+  /**
+   * Why calls of a key, or of all keys of an owner or an API, were refused: how many by code and hour; of a key also
+   * the last ones, each with the query, the limit or the address that decided. Calls are in it once their verifier has
+   * written its counts, after its `interval` of 5 s unless it says other.
+   * @param of exactly one of `keyId`, `externalId` and `apiId`
+   * @param range default: the last 24 hours
+   * @throws (rejects) KeystileError BAD_REQUEST · ANALYTICS_TOO_LARGE · STORE_…
+   */
+  refusals(of: RefusalsOf, range?: RefusalsRange): Promise<Refusals>;
   /**
    * Removes counts of before a time. Verifiers remove old ones by themselves.
    * @param level whose counts
@@ -180,6 +190,9 @@ export function createAnalytics(given: Store, options: AnalyticsReaderOptions = 
       const days = await store.readCreditDays({ workspaceId, keyId, from: to - FORECAST_DAYS * LEVELS.day, to });
       const { perDay, left } = paceOf(days, now);
       return perDay > 0 ? { perDay, emptyAt: Math.round(now + (left / perDay) * LEVELS.day) } : { perDay };
+    },
+    async refusals(of, { from, to } = {}) {
+      return readRefusals(store, workspaceId, { ...of, from, to }, { maxRows, now: clock(), location: "of" });
     },
     async prune(level, before) {
       isLevel(level, "level");

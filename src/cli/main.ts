@@ -13,6 +13,7 @@ import { addImportCommand } from "./commands/import.js";
 import { addKeysCommand } from "./commands/keys.js";
 import { addMigrationsCommand } from "./commands/migrations.js";
 import { addNamespacesCommand } from "./commands/namespaces.js";
+import { addRefusalsCommand } from "./commands/refusals.js";
 import { addRootKeysCommand } from "./commands/root-keys.js";
 import { addSchemaCommand } from "./commands/schema.js";
 import { addServeCommand } from "./commands/serve.js";
@@ -67,6 +68,7 @@ export async function main(argv: readonly string[], io: Io): Promise<ExitCode> {
   addApisCommand(program, io);
   addKeysCommand(program, io);
   addAnalyticsCommand(program, io);
+  addRefusalsCommand(program, io);
   addBackupCommands(program, io, result);
   addDoctorCommand(program, io, result);
   addCopyCommand(program, io, result);

@@ -23,6 +23,36 @@ export type OutcomeLevel = keyof typeof LEVELS;
 /** In place of a key, an owner or tags that did not fit the bounds. */
 export const OTHER = "(other)";
 
+/** Most refusals that are kept of a key: the last ones. */
+export const MAX_REFUSALS = 10;
+
+/** A refused call of a key, and what decided. Texts are for people: they may be cut, and never hold the key's text. */
+export interface Refusal {
+  /** Unix time, milliseconds. */
+  readonly time: number;
+  readonly code: Exclude<VerificationCode, "VALID" | "NOT_FOUND">;
+  /** A spend by id. Absent: a verification. */
+  readonly kind?: "spend";
+  /** Credits that the call asked for. */
+  readonly cost: number;
+  /** Credits that were left; absent: unlimited. */
+  readonly remaining?: number;
+  /**
+   * Whose state or credits decided: `api` also stands for the workspace. Absent: the key's own, or nothing of these.
+   */
+  readonly decidedBy?: "identity" | "api";
+  /** The query that the key's permissions do not satisfy, up to 256 characters of it. */
+  readonly permissions?: string;
+  /** The first limit that was exceeded, as the response has it. */
+  readonly ratelimit?: Readonly<Record<"limit" | "duration" | "remaining" | "reset", number>> & {
+    readonly name: string;
+  };
+  /** The client's address that an allow-list does not have, up to 64 characters; empty: the call had none. */
+  readonly address?: string;
+  /** Absent: none, or more than 256 characters. */
+  readonly tags?: readonly string[];
+}
+
 /** Whose verifications are counted; empty texts where the key was not found, or has no owner. */
 export interface OutcomeSubject {
   readonly workspaceId: string;
@@ -45,6 +75,8 @@ export interface OutcomeCell extends OutcomeSubject {
   readonly counts: readonly number[];
   /** Credits that they took, and those that settled reservations kept, whose calls were counted before. */
   readonly spent: number;
+  /** The last refusals of the key, at most {@link MAX_REFUSALS}, newest first. Absent: none, or none is kept. */
+  readonly refusals?: readonly Refusal[];
 }
 /** Cells that are counted in one step. */
 export interface OutcomeFlush {
@@ -76,6 +108,12 @@ export interface FlushResult {
    * it was long. Absent: none.
    */
   readonly busy?: number;
+}
+
+/** The refusals of a key. */
+export interface RefusalsQuery {
+  readonly workspaceId: string;
+  readonly keyId: string;
 }
 
 /** What rows of counts may be told apart by. */

@@ -135,6 +135,10 @@
  *     took before a boundary and returns after it stays as far as the rollover had space for it at the boundary, and
  *     has expired otherwise; after a second boundary that was counted by itself all of it has. A draw under a lease
  *     from before such a boundary draws nothing and is `ended`. Power `rollover`.
+ * 34. `countOutcomes` keeps the last 10 of the `refusals` that cells have of each key, by time, in the step that counts
+ *     them and only if it does. Beyond a number of keys it forgets those of the keys whose last refusal is the oldest,
+ *     of the workspaces that have most of them. `pruneOutcomes` removes with the hours those of the keys that were not
+ *     refused since. Power `refusals`.
  */
 import type { AuditEntry, AuditQuery, AuditSlice } from "./audit.js";
 import type { AlertChange, AlertQuery, AlertRow, AlertSettlement, AlertTake } from "./alerts.js";
@@ -146,6 +150,8 @@ import type {
   OutcomeLevel,
   OutcomeQuery,
   OutcomeRow,
+  Refusal,
+  RefusalsQuery,
 } from "./outcomes.js";
 import type { Identity, JsonObject, MaybePromise, RatelimitResponse, Refill } from "./types.js";
 
@@ -891,6 +897,8 @@ export interface StorePowers {
   readonly wallets?: boolean;
   /** Whether credits expire at the boundaries of a refill with a `rollover` (clause 33). Absent: false. */
   readonly rollover?: boolean;
+  /** Whether it keeps the last refusals of keys (clause 34); only with `analytics`. Absent: false. */
+  readonly refusals?: boolean;
   /**
    * How changes that other processes make arrive at subscribers. `own`: there are none, because no other process can
    * change what is stored. `polled`: at the latest with `pollChanges`. `pushed`: soon after they are durable, also if
@@ -988,6 +996,8 @@ export interface Store {
    * @returns how many it removed of what it removed most of; fewer than `most`: nothing is left
    */
   pruneOutcomes(level: OutcomeLevel, before: number, most: number): MaybePromise<number>;
+  /** The last refusals of a key, newest first (clause 34). Power `refusals`. */
+  readRefusals?(query: RefusalsQuery): MaybePromise<readonly Refusal[]>;
   /** Reads a slice of the audit trail, newest first (clause 25). */
   readAudit(query: AuditQuery): MaybePromise<AuditSlice>;
   /** Moves credits from the balance into a node's memory (clause 14). `undefined`: as for `spendCredits`. */

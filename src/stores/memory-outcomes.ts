@@ -9,21 +9,30 @@ import {
   type OutcomeRow,
 } from "../contracts/outcomes.js";
 import type { KeyRef, Store } from "../contracts/store.js";
+import { deepFreeze } from "../lib/deep-freeze.js";
 import type { MemoryCreditDays } from "./memory-credit-days.js";
 import {
   accountsOf,
   DAY,
   entriesOf,
+  FORGOTTEN_KEYS,
   lastDayOf,
+  lastRefusals,
   needsKeys,
   NO_TAGS,
   OTHER_TAGS,
   type OutcomeEntry,
+  REFUSED_KEYS,
+  type RefusedKey,
+  refusedIn,
   tagTexts,
   tooLarge,
 } from "./outcome-entries.js";
 
-type OutcomeMethods = Pick<Store, "countOutcomes" | "readOutcomes" | "readCreditDays" | "pruneOutcomes">;
+type OutcomeMethods = Pick<
+  Store,
+  "countOutcomes" | "readOutcomes" | "readCreditDays" | "pruneOutcomes" | "readRefusals"
+>;
 
 const LEVEL_NAMES = Object.keys(LEVELS) as readonly OutcomeLevel[];
 const DIMENSIONS = ["apiId", "keyId", "externalId"] as const;
@@ -41,6 +50,19 @@ export function createMemoryOutcomes(creditDays: MemoryCreditDays): OutcomeMetho
 
   /** Accounts that a key was counted with, by workspace and key: for as long as they have totals. */
   const accountsOfKeys = new Map<string, Set<KeyRef>>();
+
+  const refused = new Map<string, RefusedKey>();
+  const keepRefusals = (key: RefusedKey): void => {
+    const { keyId } = key;
+    const refusals = lastRefusals(key.refusals, refused.get(keyId)?.refusals);
+    refused.set(keyId, deepFreeze(structuredClone({ ...key, refusals, time: refusals[0]!.time })));
+    if (refused.size <= REFUSED_KEYS) return;
+    const held = new Map<string, RefusedKey[]>();
+    for (const one of refused.values()) held.set(one.workspaceId, [...(held.get(one.workspaceId) ?? []), one]);
+    const largest = [...held.values()].reduce((most, some) => (some.length > most.length ? some : most));
+    const byAge = largest.sort((a, b) => a.time - b.time).slice(0, FORGOTTEN_KEYS);
+    for (const { keyId } of byAge) refused.delete(keyId);
+  };
 
   /** The tags themselves, unless the workspace has as many sets as it may. */
   const keptTags = (workspaceId: string, tags: string, most: number, day: number): string => {
@@ -69,6 +91,7 @@ export function createMemoryOutcomes(creditDays: MemoryCreditDays): OutcomeMetho
     const texts = cells.map(({ workspaceId }, i) => keptTags(workspaceId, given[i] as string, maxTagSets, day));
     for (const level of LEVEL_NAMES) for (const entry of entriesOf(cells, texts, level)) add(level, entry);
     creditDays.keep(accountsOf(cells), at);
+    refusedIn(cells).forEach(keepRefusals);
     for (const { workspaceId, keyId, account } of cells) {
       const id = `${workspaceId} ${keyId}`;
       if (account !== undefined) accountsOfKeys.set(id, (accountsOfKeys.get(id) ?? new Set()).add(account));
@@ -128,8 +151,15 @@ export function createMemoryOutcomes(creditDays: MemoryCreditDays): OutcomeMetho
     },
     readCreditDays: (query) =>
       creditDays.read(query, accountsOfKeys.get(`${query.workspaceId} ${query.keyId}`) ?? new Set()),
+    readRefusals: ({ workspaceId, keyId }) => {
+      const found = refused.get(keyId);
+      return found?.workspaceId === workspaceId ? [...found.refusals] : [];
+    },
     pruneOutcomes(level, before, most) {
       let removed = 0;
+      if (level === "hour")
+        for (const { keyId, time } of refused.values())
+          if (time < before && removed < most && refused.delete(keyId)) removed++;
       for (const [id, { bucket }] of levels[level]) {
         if (bucket * LEVELS[level] >= before) continue;
         if (removed === most) return removed;

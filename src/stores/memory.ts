@@ -83,6 +83,7 @@ const POWERS: StorePowers = Object.freeze({
   alerts: true,
   wallets: true,
   rollover: true,
+  refusals: true,
   changes: "own",
   durability: "none",
 });

@@ -7,6 +7,7 @@ import { KeystileError } from "../contracts/errors.js";
 import {
   type CreditDay,
   LEVELS,
+  MAX_REFUSALS,
   OTHER,
   type OutcomeCell,
   type OutcomeFlush,
@@ -15,6 +16,7 @@ import {
   type OutcomeQuery,
   type OutcomeRow,
   type OutcomeSubject,
+  type Refusal,
 } from "../contracts/outcomes.js";
 import type { KeyRef } from "../contracts/store.js";
 
@@ -89,6 +91,34 @@ export function lastDayOf({ at, cells }: OutcomeFlush): number {
 /** The accounts that cells name, each once. */
 export function accountsOf(cells: readonly OutcomeCell[]): KeyRef[] {
   return [...new Set(cells.flatMap(({ account, ownerAccount }) => [account ?? [], ownerAccount ?? []].flat()))];
+}
+
+/** Keys whose refusals are kept, and how many are forgotten at once beyond them. */
+export const REFUSED_KEYS = 10_000;
+export const FORGOTTEN_KEYS = 100;
+
+/** The last refusals of a key, newest first. */
+export interface RefusedKey {
+  readonly keyId: string;
+  readonly workspaceId: string;
+  /** Of the last of them, Unix time in milliseconds. */
+  readonly time: number;
+  readonly refusals: readonly Refusal[];
+}
+
+/** The refusals of cells, by key id: nodes that write the same keys wait for each other in one order. */
+export function refusedIn(cells: readonly OutcomeCell[]): RefusedKey[] {
+  const keys = new Map<string, RefusedKey>();
+  for (const { keyId, workspaceId, refusals = [] } of cells) {
+    const all = lastRefusals(refusals, keys.get(keyId)?.refusals);
+    if (all.length > 0) keys.set(keyId, { keyId, workspaceId, time: (all[0] as Refusal).time, refusals: all });
+  }
+  return [...keys.values()].sort((a, b) => (a.keyId < b.keyId ? -1 : 1));
+}
+
+/** The last of two lists, newest first. */
+export function lastRefusals(some: readonly Refusal[], others: readonly Refusal[] = []): readonly Refusal[] {
+  return [...some, ...others].sort((a, b) => b.time - a.time).slice(0, MAX_REFUSALS);
 }
 
 /** Whether a query needs the counts of keys; otherwise those of APIs say the same. */

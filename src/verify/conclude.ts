@@ -12,6 +12,7 @@ import type { Verification } from "./call.js";
 import { NO_LIMITS } from "./check-limits.js";
 import { type OutcomeEvent, redact } from "./outcome-events.js";
 import { createPermissionCheck } from "./permission-check.js";
+import { refusalOf } from "./refusals.js";
 import { keepRetryAfter } from "./result-retry-after.js";
 
 /** Ends a call whose key was found. */
@@ -27,6 +28,7 @@ export function conclude(call: Verification, key: CachedKey, code: VerificationC
   const taken = code === "VALID" && key.policy.hasCredits && call.once?.isRepeat !== true ? call.cost : 0;
   const spent = call.context.timeout === undefined ? taken : 0;
   counter?.count(key, code, spent, now, call.tags, call.key);
+  if (code !== "VALID") counter?.noteRefusal?.(key, refusalOf(call, key, code));
   onOutcome?.(eventOf(call, key, { code, spent, ...(taken > spent && { reserved: taken }) }));
   return response;
 }

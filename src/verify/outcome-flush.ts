@@ -13,6 +13,7 @@ import {
   type OutcomeFlush,
   type OutcomeLevel,
   OUTCOMES,
+  type Refusal,
 } from "../contracts/outcomes.js";
 import { isKeystileError } from "../contracts/errors.js";
 import type { Store } from "../contracts/store.js";
@@ -24,6 +25,7 @@ import { startTimer } from "../lib/start-timer.js";
 import { setTimeout } from "../lib/timers.js";
 import { redact } from "./outcome-events.js";
 import { type Counted, OutcomeMeter, textOf } from "./outcome-meter.js";
+import { createRefusalLog, type RefusalLog } from "./refusals.js";
 
 /** How verifications are counted. */
 export interface AnalyticsOptions {
@@ -46,6 +48,12 @@ export interface AnalyticsOptions {
    * tags.
    */
   readonly tagSets?: number | undefined;
+  /**
+   * Whether the last 10 refusals of each key are kept with what decided: the query, the limit, or the client's address.
+   * Each process writes those of at most 200 keys an interval, a store keeps those of 10,000 keys, and each workspace
+   * has an equal part of both. They last as long as counts of hours. Default true, where the store has the power.
+   */
+  readonly refusals?: boolean | undefined;
   /** How many days counts are kept. */
   readonly keep?: KeptDays | undefined;
   /**
@@ -72,6 +80,7 @@ const OPTIONS = {
   interval: integer(250, 60_000),
   memory: integer(2 ** 18, 2 ** 30),
   tags: flag,
+  refusals: flag,
   tagSets: integer(1, 100_000),
   keep: (value: unknown, path: string) => void checkOptions(value, KEPT_DAYS, path),
   onFlush: callable,
@@ -85,6 +94,8 @@ export const analyticsOption: Check = (value, path) => {
 /** Most cells of a piece, and most characters of their tags; a piece of one cell may exceed the latter. */
 const PIECE = 50;
 const PIECE_CHARACTERS = 65_536;
+/** What a refusal counts as among them. */
+const REFUSAL_CHARACTERS = 512;
 /** Milliseconds for which a piece may keep a thread busy: if it took longer, the next piece has half as many cells. */
 const MAX_BUSY = 4;
 const DEFAULT_MEMORY = 96 * 2 ** 20;
@@ -124,6 +135,8 @@ export interface OutcomeCounter {
     now: number,
     tags: readonly string[],
   ): void;
+  /** Keeps a refusal that was counted, with what decided; undefined: none is kept. */
+  readonly noteRefusal: RefusalLog["note"] | undefined;
   /** Counts a verification whose key was not found. */
   countUnknown(workspaceId: string, now: number, tags: readonly string[], key: string): void;
   counters(): Counters;
@@ -148,7 +161,7 @@ const counters = new WeakMap<Store, { open: number }>();
  */
 export function createOutcomeCounter(store: Store, options: AnalyticsOptions, of: Store = store): OutcomeCounter {
   const { interval = 5_000, memory = DEFAULT_MEMORY, tags: keepsTags = true, tagSets = 10_000 } = options;
-  const { keep, onFlush } = options;
+  const { keep, onFlush, refusals: keepsRefusals = true } = options;
   /** Workspaces whose new sets the store refused: the sets that it has, and how many more to try. */
   let full = new Map<string, { readonly sets: ReadonlySet<string>; left: number }>();
   const admits = (workspaceId: string, set: string): boolean => {
@@ -170,6 +183,7 @@ export function createOutcomeCounter(store: Store, options: AnalyticsOptions, of
   /** Of reservations, by their key, owner and account. */
   let settled = new Map<string, Counted>();
   let meter = new OutcomeMeter(bounds);
+  let refusals = createRefusalLog();
   /** Sums of all earlier tables: calls by outcome, then credits. */
   const totals = OUTCOMES.map(() => 0).concat(0);
   let aggregated = 0;
@@ -230,7 +244,8 @@ export function createOutcomeCounter(store: Store, options: AnalyticsOptions, of
     }
   };
   const flush = async (): Promise<void> => {
-    const written = meter;
+    const [written, log] = [meter, refusals];
+    refusals = createRefusalLog();
     meter = new OutcomeMeter(bounds);
     unknown = new Map();
     settled = new Map();
@@ -238,7 +253,7 @@ export function createOutcomeCounter(store: Store, options: AnalyticsOptions, of
     written.sums().forEach((sum, i) => void (totals[i] = (totals[i] as number) + sum));
     const refused = new Map<string, Set<string>>();
     let isWritten = true;
-    for (const piece of piecesOf(written.cells(), () => most)) {
+    for (const piece of piecesOf(withRefusals(written.cells(), log), () => most)) {
       const result: FlushResult | undefined = isWritten ? await write(piece) : undefined;
       isWritten = result !== undefined;
       if (result === undefined) lost += callsIn(piece);
@@ -289,6 +304,10 @@ export function createOutcomeCounter(store: Store, options: AnalyticsOptions, of
   };
   return {
     count,
+    noteRefusal:
+      keepsRefusals && store.powers.refusals === true
+        ? (of, refusal) => refusals.note(of, keepsTags ? refusal : withoutTags(refusal))
+        : undefined,
     countUnknown(workspaceId, now, tags, key) {
       const whose = unknown.has(workspaceId) || unknown.size < MAX_UNKNOWN ? workspaceId : OTHER;
       const of = unknown.get(whose) ?? { cell: -1, workspaceId: whose, apiId: "", keyId: "" };
@@ -317,12 +336,25 @@ export function createOutcomeCounter(store: Store, options: AnalyticsOptions, of
   };
 }
 
+function withoutTags({ tags: _, ...refusal }: Refusal): Refusal {
+  return refusal;
+}
+
+/** The first cell of a key has its refusals. */
+function* withRefusals(cells: Iterable<OutcomeCell>, log: RefusalLog): Generator<OutcomeCell> {
+  for (const cell of cells) {
+    const refusals = log.take(cell.keyId);
+    yield refusals === undefined ? cell : { ...cell, refusals };
+  }
+}
+
 /** @param most cells of the next piece */
 function* piecesOf(cells: Iterable<OutcomeCell>, most: () => number): Generator<readonly OutcomeCell[]> {
   let piece: OutcomeCell[] = [];
   let characters = 0;
   for (const cell of cells) {
-    const more = cell.tags.reduce((sum, { length }) => sum + length, 0);
+    const { tags, refusals = [] } = cell;
+    const more = tags.reduce((sum, { length }) => sum + length, refusals.length * REFUSAL_CHARACTERS);
     if (piece.length >= most() || (piece.length > 0 && characters + more > PIECE_CHARACTERS)) {
       yield piece;
       piece = [];

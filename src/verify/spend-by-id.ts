@@ -5,6 +5,7 @@
  * Why nothing is remembered between two of them: a worker's call is one of few, and so it always sees the credits,
  * grants and refills as they are.
  */
+import type { CachedKey } from "../cache/cached-key.js";
 import { badRequest, KeystileError } from "../contracts/errors.js";
 import type { IdentityRow, Spend } from "../contracts/store.js";
 import type { MaybePromise } from "../contracts/types.js";
@@ -17,6 +18,7 @@ import { findKeyById, type KeySources } from "./find-key.js";
 import type { IdempotentCall } from "./idempotency.js";
 import type { SettledOf } from "./outcome-flush.js";
 import { NO_REQUEST, type VerificationRequest } from "./request.js";
+import { refusedSpend } from "./refusals.js";
 import { MAX_RESTARTS } from "./verify-key.js";
 
 /** Whose credits are spent: those that the key's calls take, or those of the identity. */
@@ -63,6 +65,8 @@ interface Payer {
   readonly of: SettledOf & { readonly identity?: { readonly id: string; readonly externalId: string } | undefined };
   /** `undefined`: it has no balance, and its credits are unlimited. */
   readonly target: SpendTarget | undefined;
+  /** The key, where it is one. */
+  readonly key?: CachedKey;
 }
 
 const OPTIONS = { idempotencyKey: narrowing(() => {}) };
@@ -103,6 +107,7 @@ export async function spendById(
       const code = spend.ok || repeated ? "VALID" : "USAGE_EXCEEDED";
       const spent = code === "VALID" && target !== undefined && !repeated ? cost : 0;
       counter?.countSpent(of, code, spent, now, tags);
+      if (code !== "VALID" && payer.key !== undefined) counter?.noteRefusal?.(of, refusedSpend(call, spend, payer.key));
       onOutcome?.({ ...told(began), ...whose(payer, spend), time: now, code, tags, spent });
       return { code, remaining: spend.remaining, ...(repeated && { repeated }) };
     }
@@ -144,7 +149,7 @@ async function findPayer(
 ): Promise<Payer | undefined> {
   if (keyId !== undefined) {
     const key = await findKeyById(sources, keyId, EVERYBODY);
-    return key && { of: key, target: key.policy.hasCredits ? key : undefined };
+    return key && { of: key, target: key.policy.hasCredits ? key : undefined, key };
   }
   const { store, workspaceId = DEFAULT_WORKSPACE } = sources;
   requirePower(store, "wallets", "verifier.spend of an identity");

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createVerifier } from "../../src/verify/verifier.js";
-import { type World, world } from "./support.js";
+import { NOON, type World, world } from "./support.js";
 
 describe("analytics.getVerifications", () => {
   let w: World;
@@ -38,5 +38,57 @@ describe("analytics.getVerifications", () => {
   ])("a 400 is located at %s", async (location, body) => {
     const { status, body: answer } = await w.call("analytics.getVerifications", body);
     expect([status, (answer.error as { errors: { location: string }[] }).errors[0]!.location]).toEqual([400, location]);
+  });
+});
+
+describe("analytics.getRefusals", () => {
+  let w: World;
+  let keyId: string;
+  beforeAll(async () => {
+    w = await world();
+    const made = await w.create({ externalId: "user_1", credits: { remaining: 5 } });
+    keyId = made.keyId;
+    const verifier = createVerifier(w.store, { analytics: true, clock: () => NOON });
+    for (const cost of [9, 8, 1]) await verifier.verify({ key: made.key, credits: { cost }, permissions: "a" });
+    for (const cost of [9, 8, 1]) await verifier.verify({ key: made.key, credits: { cost }, tags: ["eu"] });
+    await verifier.close();
+  });
+  afterAll(() => w.close());
+
+  it("counts by code and hour of a key, an owner and an API, and shows the last ones of a key", async () => {
+    const time: unknown = expect.any(Number);
+    const hours = [
+      { time, code: "INSUFFICIENT_PERMISSIONS", count: 3 },
+      { time, code: "USAGE_EXCEEDED", count: 2 },
+    ];
+    for (const of of [{ keyId }, { externalId: "user_1" }, { apiId: w.apiId }])
+      expect((await w.call("analytics.getRefusals", of)).body.data).toMatchObject({ hours });
+    const { last } = (await w.call("analytics.getRefusals", { keyId })).body.data as { last: unknown[] };
+    expect(last.slice(0, 3)).toEqual([
+      { time, code: "USAGE_EXCEEDED", cost: 8, remaining: 5, tags: ["eu"] },
+      { time, code: "USAGE_EXCEEDED", cost: 9, remaining: 5, tags: ["eu"] },
+      { time, code: "INSUFFICIENT_PERMISSIONS", cost: 1, remaining: 5, permissions: "a" },
+    ]);
+    const before = { keyId, to: NOON - 3_600_000 };
+    expect((await w.call("analytics.getRefusals", before)).body.data).toEqual({ hours: [], last: [] });
+  });
+
+  it.each([{}, { keyId: "key_1", apiId: "api_1" }, { keyId: "key_1", from: 5, to: 4 }, { keyId: "key_1", from: 1.5 }])(
+    "%j is a 400",
+    async (body) => {
+      expect((await w.call("analytics.getRefusals", body)).status).toBe(400);
+    },
+  );
+
+  it("shows a caller of one API what is of that alone", async () => {
+    const other = await w.keyring.createApi({ name: "other" });
+    const hidden = await w.keyring.createKey({ apiId: other.apiId });
+    const caller = w.as((await w.keyring.createRootKey({ permissions: [`api.${w.apiId}.read_analytics`] })).key);
+    const status = async (body: object) => (await caller("analytics.getRefusals", body)).status;
+    expect(await status({ keyId })).toBe(200);
+    expect(await status({ apiId: w.apiId })).toBe(200);
+    expect(await status({ apiId: other.apiId })).toBe(403);
+    expect(await status({ keyId: hidden.keyId })).toBe(404);
+    expect(await status({ externalId: "user_1" })).toBe(403);
   });
 });

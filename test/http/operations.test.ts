@@ -152,6 +152,7 @@ const steps: readonly [name: string, body: (w: Made) => unknown, data: unknown][
   ["permissions.deleteRole", () => ({ role: "editor" }), {}],
   ["permissions.deletePermission", () => ({ permission: "documents.read" }), {}],
   ["analytics.getVerifications", () => ({ query: '{"by":["outcome"],"from":0,"to":1793491200000}' }), []],
+  ["analytics.getRefusals", ({ keyId }) => ({ keyId }), { hours: [], last: [] }],
   ["apis.deleteApi", ({ apiId }) => ({ apiId }), {}],
 ];
 

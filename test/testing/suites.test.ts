@@ -249,6 +249,12 @@ describe("storeSuite: what it fails", () => {
     ],
     ["keeps no totals of days", /^clause 28/, () => ({ readCreditDays: () => [] })],
     ["removes no old counts", /^clause 28/, () => ({ pruneOutcomes: () => 0 })],
+    ["keeps no refusals", /^clause 34/, () => ({ readRefusals: () => [] })],
+    [
+      "shows the refusals of a key to another workspace",
+      /^clause 34/,
+      (store) => ({ readRefusals: (query) => store.readRefusals!({ ...query, workspaceId: "ws_default" }) }),
+    ],
     [
       "raises what was raised",
       /^clause 30: an alert is raised once/,
@@ -430,7 +436,7 @@ describe("storeSuite: what it fails", () => {
     );
     const decorators = 9;
     expect([...tried].sort((a, b) => a - b)).toEqual(
-      Array.from({ length: 33 }, (_, i) => i + 1).filter((n) => n !== decorators),
+      Array.from({ length: 34 }, (_, i) => i + 1).filter((n) => n !== decorators),
     );
   });
 });

@@ -1,12 +1,12 @@
 /** `keystile analytics`, on a store: verifications by time, outcome and the rest, as a chart or as data. */
-import { type Command, InvalidArgumentError, Option } from "commander";
+import { type Command, Option } from "commander";
 import { createAnalytics } from "../../analytics/analytics.js";
 import type { AnalyticsDimension } from "../../analytics/query.js";
 import type { AnalyticsRow } from "../../analytics/rows.js";
 import { addStoreFlags, type StoreFlags, withStore } from "../database/database.js";
 import { wrapped } from "../io/help.js";
 import type { Io } from "../io/io.js";
-import { toInteger } from "../io/parsers.js";
+import { toAge, toInteger } from "../io/parsers.js";
 import { count, note, oneLine, pretty } from "../io/text.js";
 
 const HELP = `
@@ -17,7 +17,6 @@ Examples:
   $ keystile analytics --db keys.db --by externalId --order count --limit 10
   $ keystile analytics --db keys.db --by month,keyId --since 365d --output csv > usage.csv`;
 
-const LENGTHS = { m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
 /** Characters of the longest bar. */
 const WIDTH = 40;
 const MAX_ROWS = 100_000_000;
@@ -38,7 +37,7 @@ export function addAnalyticsCommand(program: Command, io: Io): void {
       "day",
       "outcome",
     ] as AnalyticsDimension[])
-    .option("--since <age>", "how far back, such as 30d, 12h or 90m", toAge, 30 * LENGTHS.d)
+    .option("--since <age>", "how far back, such as 30d, 12h or 90m", toAge, 30 * 86_400_000)
     .addOption(new Option("--order <what>", "what comes first").choices(["time", "count", "spent"]).default("time"))
     .option("--limit <rows>", "at most so many rows", toInteger(1, 10_000), 1_000)
     .option("--workspace <id>", "of this workspace")
@@ -89,9 +88,3 @@ function labelOf({ time, keyId, externalId, apiId, outcome, tag, tags }: Analyti
 }
 
 const toNames = (text: string): readonly string[] => text.split(",");
-
-function toAge(text: string): number {
-  const [, digits, unit] = /^([1-9]\d{0,4})([mhd])$/.exec(text) ?? [];
-  if (digits !== undefined) return Number(digits) * LENGTHS[unit as keyof typeof LENGTHS];
-  throw new InvalidArgumentError("must be an age such as 30d, 12h or 90m");
-}

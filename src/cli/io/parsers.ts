@@ -111,3 +111,12 @@ export function toLimiter(text: string): string {
 
 /** The longest window (contract 8). */
 const MAX_SECONDS = 2_592_000;
+
+const LENGTHS = { m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
+
+/** An age such as 30d, 12h or 90m, in milliseconds. */
+export function toAge(text: string): number {
+  const [, digits, unit] = /^([1-9]\d{0,4})([mhd])$/.exec(text) ?? [];
+  if (digits !== undefined) return Number(digits) * LENGTHS[unit as keyof typeof LENGTHS];
+  throw new InvalidArgumentError("must be an age such as 30d, 12h or 90m");
+}

@@ -4,16 +4,25 @@
  */
 import { type Plan, planQuery } from "../../analytics/query.js";
 import { type AnalyticsRow, readRows } from "../../analytics/rows.js";
+import {
+  readRefusals,
+  type Refusals,
+  type RefusalsOf,
+  type RefusalsRange,
+  type RefusedHour,
+} from "../../analytics/refusals.js";
 import { badRequest, type ValidationProblem } from "../../contracts/errors.js";
+import type { Refusal } from "../../contracts/outcomes.js";
+import { body, optional, text as textGiven, time as timeGiven } from "../../keyring/schemas/primitives.js";
 import { hasLength } from "../../lib/copy-json.js";
 import { isPlainObject } from "../../lib/check-options.js";
 import { HIDDEN_PROPERTY, MAX_PROBLEMS, PLAIN_NAME, UNKNOWN_PROPERTY } from "../../lib/problems.js";
 import { requirePower } from "../../lib/guards/powers.js";
 import type { Context } from "../../keyring/context.js";
 import { forbidden } from "../../keyring/rows.js";
-import { type Access, formsOf } from "./access.js";
+import { type Access, formsOf, onKey } from "./access.js";
 import { group } from "./operation.js";
-import { integer, object, text, texts, time } from "./responses.js";
+import { arrayOf, integer, object, text, texts, time } from "./responses.js";
 
 /** Counts that one call may read, rows that they may make, and milliseconds after which reading ends. */
 const MAX_ROWS = 1_000_000;
@@ -26,6 +35,9 @@ const FORM = 'send { "by": ["day", "outcome"], "from": 1793491200000, "to": 1796
 interface Request {
   readonly query: unknown;
 }
+
+const idGiven = textGiven(1, 512);
+type RefusalsRequest = RefusalsOf & RefusalsRange;
 
 /** A row as the interface names its columns. */
 interface Row {
@@ -54,6 +66,32 @@ const access: Access<Request> = {
       throw forbidden(permissions);
   },
 };
+
+/** On all APIs, on the one that is named, or on that of the key that is. */
+const ofRefusals: Access<RefusalsRequest> = {
+  ...{ action: ACTION, type: "api", permissions },
+  async allow(context, caller, { keyId, apiId }) {
+    if (caller.may(ACTION, { type: "api" })) return;
+    if (keyId !== undefined) return onKey(ACTION).allow(context, caller, { keyId });
+    if (apiId === undefined || !caller.may(ACTION, { type: "api", id: apiId })) throw forbidden(permissions);
+  },
+};
+
+async function getRefusals({ store, workspaceId, clock }: Context, request: RefusalsRequest): Promise<Refusals> {
+  requirePower(store, "analytics", "analytics.getRefusals");
+  const bounds = { maxRows: MAX_ROWS, until: performance.now() + TIMEOUT };
+  return readRefusals(store, workspaceId, request, { ...bounds, now: clock(), location: "body" });
+}
+
+const refusal = object<Refusal>(
+  { time, code: text, cost: integer(0) },
+  {
+    ...{ kind: text, remaining: integer(0), decidedBy: text, permissions: text, address: text, tags: texts },
+    ratelimit: object<NonNullable<Refusal["ratelimit"]>>({
+      ...{ name: text, limit: integer(0), duration: integer(0), remaining: integer(0), reset: integer(0) },
+    }),
+  },
+);
 
 async function getVerifications({ store, workspaceId }: Context, request: Request): Promise<readonly Row[]> {
   const plan = planOf(request);
@@ -131,6 +169,25 @@ export const analyticsOperations = [
       access,
       isLong: true,
       statuses: [422],
+    },
+  ),
+  define(
+    {
+      name: "getRefusals",
+      act: getRefusals,
+      schema: body<RefusalsRequest>()({
+        ...{ keyId: optional(idGiven), externalId: optional(idGiven), apiId: optional(idGiven) },
+        ...{ from: optional(timeGiven), to: optional(timeGiven) },
+      }),
+    },
+    {
+      summary: "Why calls of a key, an owner or an API were refused: by code and hour, and the last ones of a key.",
+      answer: object<Refusals>({
+        hours: arrayOf(object<RefusedHour>({ time, code: text, count: integer(1) })),
+        last: arrayOf(refusal),
+      }),
+      access: ofRefusals,
+      statuses: [404, 422],
     },
   ),
 ];

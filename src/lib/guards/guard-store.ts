@@ -8,7 +8,7 @@
 import type { AlertChange, AlertQuery, AlertTake } from "../../contracts/alerts.js";
 import type { AuditQuery } from "../../contracts/audit.js";
 import { KeystileError } from "../../contracts/errors.js";
-import type { OutcomeFlush, OutcomeQuery } from "../../contracts/outcomes.js";
+import { MAX_REFUSALS, type OutcomeFlush, type OutcomeQuery } from "../../contracts/outcomes.js";
 import { isCreditWrite } from "../../contracts/row-changes.js";
 import type { Change, KeySearch, ListQuery, Store, Table, Versioned, Write } from "../../contracts/store.js";
 import { integer as integerOption, type OptionChecks } from "../check-options.js";
@@ -39,6 +39,7 @@ import {
   identityWallet,
   onceSpend,
   outcomeRow,
+  refusal,
   rows,
   settlement,
   spend,
@@ -108,6 +109,7 @@ const METHODS = {
   countOutcomes: { reader: ([flush]) => flushResult((flush as OutcomeFlush).cells.length), writes: true },
   readOutcomes: { reader: ([query]) => list(outcomeRow, (query as OutcomeQuery).maxRows) },
   readCreditDays: { reader: always(list(creditDay)) },
+  readRefusals: { reader: always(list(refusal, MAX_REFUSALS)) },
   pruneOutcomes: { reader: ([, , most]) => integer(0, most as number), writes: true },
   readAudit: { reader: ([query]) => auditSlice((query as AuditQuery).limit) },
   drawCredits: { reader: drawResult, writes: true },

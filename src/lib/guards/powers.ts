@@ -4,7 +4,7 @@ import type { Power, Store, StorePowers } from "../../contracts/store.js";
 import { type Check, flag, oneOf, ownProperty } from "../check-options.js";
 
 /** Optional: a store without one needs no word about it. */
-const OPTIONAL = ["audit", "reservations", "analytics", "search", "alerts", "wallets", "rollover"] as const;
+const OPTIONAL = ["audit", "reservations", "analytics", "search", "alerts", "wallets", "rollover", "refusals"] as const;
 
 const CHECKS: Readonly<Record<Exclude<keyof StorePowers, (typeof OPTIONAL)[number]>, Check>> = {
   leases: flag,

@@ -5,7 +5,7 @@
 import type { AuditCredits, AuditSlice } from "../../contracts/audit.js";
 import type { AlertRow } from "../../contracts/alerts.js";
 import { type FieldsThat, fieldsThat, KEY_FIELDS, type KeyField, type Shape } from "../../contracts/key-fields.js";
-import { type CreditDay, type FlushResult, OUTCOMES, type OutcomeRow } from "../../contracts/outcomes.js";
+import { type CreditDay, type FlushResult, OUTCOMES, type OutcomeRow, type Refusal } from "../../contracts/outcomes.js";
 import type {
   ApiRow,
   CountedBalance,
@@ -273,6 +273,19 @@ export const creditDay = object<CreditDay>({
   ...{ account: name, externalId: optional(anyText), day: time, balance: count },
   ...{ keyId: optional(name), identityId: optional(name), grantId: optional(name), expires: optional(time) },
 } satisfies Fields<CreditDay>);
+
+const refusedCode = oneOf(...OUTCOMES.filter((code) => code !== "VALID" && code !== "NOT_FOUND"));
+/** A part of the result of `readRefusals`. */
+export const refusal = object<Refusal>({
+  ...{ time, code: refusedCode, kind: optional(oneOf("spend")), cost: count, remaining: optional(count) },
+  ...{ decidedBy: optional(oneOf("identity", "api")), permissions: optional(anyText), address: optional(anyText) },
+  ratelimit: optional(
+    object<NonNullable<Refusal["ratelimit"]>>({
+      ...{ name: anyText, limit: count, duration: count, remaining: count, reset: count },
+    }),
+  ),
+  tags: optional(list(anyText)),
+} satisfies Fields<Refusal>);
 
 /** A result of `listAlerts` and `takeAlerts`. */
 export const alertRow = object<AlertRow>({

@@ -4,6 +4,7 @@
  * Why NULL for 0: a row of a key has one or two counts that are not, and takes 93 bytes instead of 150.
  */
 import { countRows, forgetCounts } from "./counted-sql.js";
+import { MAX_REFUSALS } from "../../contracts/outcomes.js";
 import { COUNT_COLUMNS, DAY, NO_TAGS, OTHER_TAGS, TOTALS } from "../outcome-entries.js";
 
 /** A minute is not kept: each level is one more write for every count. */
@@ -238,5 +239,44 @@ ALTER TABLE ${s}.subjects DROP COLUMN day;
 ALTER TABLE ${s}.tag_sets DROP COLUMN day;
 ALTER TABLE ${s}.credit_days DROP COLUMN until;
 CREATE INDEX credit_days_by_age ON ${s}.credit_days (day);`,
+  refuses: {},
+} as const;
+
+/** The last refusals of keys, a row a key: a JSON list, newest first. They are added in the step that counts them. */
+export const KEEP_REFUSALS = {
+  up: (s: string): string => `
+CREATE TABLE ${s}.refusals (
+  key_id text COLLATE "C" PRIMARY KEY,
+  workspace_id text COLLATE "C" NOT NULL,
+  time bigint NOT NULL,
+  refusals jsonb NOT NULL
+);
+CREATE INDEX refusals_by_age ON ${s}.refusals (time);
+CREATE FUNCTION ${s}.count_outcomes_v3(given text, most bigint, fewer bigint) RETURNS text LANGUAGE plpgsql VOLATILE AS $fn$
+DECLARE result text := ${s}.count_outcomes_v2(given);
+BEGIN
+  IF strpos(given, '"refused":[{') = 0 OR result::jsonb ->> 'outcome' <> 'counted' THEN RETURN result; END IF;
+  INSERT INTO ${s}.refusals AS x (key_id, workspace_id, time, refusals)
+    SELECT e."keyId", e."workspaceId", e.time, e.refusals
+    FROM jsonb_to_recordset(given::jsonb -> 'refused') AS e("keyId" text, "workspaceId" text, time bigint, refusals jsonb)
+  ON CONFLICT (key_id) DO UPDATE SET time = greatest(x.time, excluded.time), refusals = (
+    SELECT jsonb_agg(r.one ORDER BY r.at DESC, r.i) FROM (
+      SELECT one, i, (one ->> 'time')::bigint AS at
+      FROM jsonb_array_elements(excluded.refusals || x.refusals) WITH ORDINALITY a(one, i)
+      ORDER BY 3 DESC, 2 LIMIT ${MAX_REFUSALS}) r);
+  -- The keys of one workspace get numbers from its newest on: the highest are of those that have most.
+  IF (SELECT count(*) FROM ${s}.refusals) > most AND pg_try_advisory_xact_lock(hashtextextended('${s}', 7235929)) THEN
+    DELETE FROM ${s}.refusals WHERE key_id = ANY (ARRAY(
+      SELECT key_id FROM ${s}.refusals WHERE key_id IN (
+        SELECT p.key_id FROM (
+          SELECT key_id, row_number() OVER (PARTITION BY workspace_id ORDER BY time DESC) AS place FROM ${s}.refusals
+        ) p ORDER BY p.place DESC LIMIT fewer)
+      FOR UPDATE SKIP LOCKED));
+  END IF;
+  RETURN result;
+END $fn$;
+`,
+  down: (s: string): string => `
+DROP FUNCTION ${s}.count_outcomes_v3(text, bigint, bigint); DROP TABLE ${s}.refusals;`,
   refuses: {},
 } as const;

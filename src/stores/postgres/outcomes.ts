@@ -7,8 +7,11 @@ import {
   DAY,
   type Dialect,
   entriesOf,
+  FORGOTTEN_KEYS,
   lastDayOf,
   type OutcomeEntry,
+  REFUSED_KEYS,
+  refusedIn,
   selectOutcomes,
   tagTexts,
   toCreditDay,
@@ -17,11 +20,13 @@ import {
 } from "../outcome-entries.js";
 import { type Session, type Statement, writing } from "./client.js";
 import { KEPT_LEVELS } from "./outcomes-sql.js";
-import { fieldOf, jsonForPeople } from "./texts.js";
+import { fieldOf, isStorable, jsonForPeople } from "./texts.js";
 import { ENDED } from "./entities.js";
 
-type OutcomeMethods = Pick<Store, "countOutcomes" | "readOutcomes" | "readCreditDays" | "pruneOutcomes">;
-type Promised = { readonly [M in keyof OutcomeMethods]: (...given: Parameters<Store[M]>) => Promise<never> };
+type OutcomeMethods = Required<
+  Pick<Store, "countOutcomes" | "readOutcomes" | "readCreditDays" | "readRefusals" | "pruneOutcomes">
+>;
+type Promised = { readonly [M in keyof OutcomeMethods]: (...given: Parameters<OutcomeMethods[M]>) => Promise<never> };
 
 const dialect = (s: string): Dialect => ({
   table: (name) => `${s}.${name}`,
@@ -39,7 +44,7 @@ const dialect = (s: string): Dialect => ({
 
 /** @param s the schema, quoted @param lockMs milliseconds to wait for a lock */
 export function createOutcomes(session: Session, s: string, lockMs: number): Promised {
-  const count = writing(`${s}.count_outcomes_v2($1)`, lockMs);
+  const count = writing(`${s}.count_outcomes_v3($1, ${REFUSED_KEYS}, ${FORGOTTEN_KEYS})`, lockMs);
   // Of the first of the keys, which may be gone.
   const keyOf = (account: string): string =>
     `coalesce((SELECT k.id FROM ${s}.keys k WHERE k.number = ${account}),
@@ -69,6 +74,15 @@ export function createOutcomes(session: Session, s: string, lockMs: number): Pro
   };
   const removing = (table: string, condition: string): string => `${s}.${table} d WHERE d.ctid = ANY (ARRAY(
     SELECT d.ctid FROM ${s}.${table} d WHERE ${condition} LIMIT $2::text::bigint FOR UPDATE SKIP LOCKED))`;
+  const refusals: Statement = {
+    isRead: true,
+    text: `SELECT refusals::text FROM ${s}.refusals WHERE key_id = $1::text AND workspace_id = $2::text`,
+  };
+  const removeRefusals: Statement = {
+    isRead: false,
+    text: `WITH gone AS (DELETE FROM ${removing("refusals", "d.time < $1::text::bigint")} RETURNING 1)
+      SELECT pg_catalog.count(*)::text AS removed FROM gone`,
+  };
   const remove = (level: OutcomeLevel): Statement => ({
     isRead: false,
     text: `WITH gone AS (DELETE FROM ${removing(`outcomes_${level}`, "d.bucket < $1::text::bigint")} RETURNING 1)
@@ -104,7 +118,17 @@ export function createOutcomes(session: Session, s: string, lockMs: number): Pro
       const texts = tagTexts(cells);
       const entries = KEPT_LEVELS.map((level) => [level, entriesOf(cells, texts, level).map(toFields)] as const);
       const accounts = accountsOf(cells).map(String);
-      const given = { source, seq, at, maxTagSets, today: lastDayOf(flush), accounts, ...Object.fromEntries(entries) };
+      const refused = refusedIn(cells);
+      const given = {
+        source,
+        seq,
+        at,
+        maxTagSets,
+        refused,
+        today: lastDayOf(flush),
+        accounts,
+        ...Object.fromEntries(entries),
+      };
       const [row] = await session.run(count, jsonForPeople(given));
       return JSON.parse(row?.["result"] as string) as FlushResult as never;
     },
@@ -118,12 +142,18 @@ export function createOutcomes(session: Session, s: string, lockMs: number): Pro
       const rows = await session.run(creditDays, workspaceId, keyId, externalId, ...days);
       return rows.map(toCreditDay) as never;
     },
+    async readRefusals({ keyId, workspaceId }) {
+      if (!isStorable(keyId + workspaceId)) return [] as never;
+      const [row] = await session.run(refusals, keyId, workspaceId);
+      return JSON.parse((row?.["refusals"] as string | undefined) ?? "[]") as never;
+    },
     async pruneOutcomes(level, before, most) {
       if (level === "minute") return 0 as never;
       const run = async (statement: Statement, length: number): Promise<number> =>
         Number((await session.run(statement, String(Math.floor(before / length)), String(most)))[0]?.["removed"]);
       const removed = await run(remove(level), LEVELS[level]);
-      return (level === "day" ? Math.max(removed, await run(removeUnnamed, DAY)) : removed) as never;
+      const more = level === "day" ? await run(removeUnnamed, DAY) : await run(removeRefusals, 1);
+      return Math.max(removed, more) as never;
     },
   };
 }

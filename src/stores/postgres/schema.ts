@@ -3,7 +3,7 @@ import { ABANDONED, MAX_BALANCE } from "../../credits/account.js";
 import { creditFunctions } from "./credits-sql.js";
 import { rowFunctions, WRITE_ONCE, writtenBalances } from "./rows-sql.js";
 import { groupFunctions } from "./groups-sql.js";
-import { outcomeTables, REMOVE_UNNAMED } from "./outcomes-sql.js";
+import { KEEP_REFUSALS, outcomeTables, REMOVE_UNNAMED } from "./outcomes-sql.js";
 import { alertTables } from "./alerts.js";
 import { refills } from "./refills-sql.js";
 import { LIST_DELETED, OWNER_STATES } from "./search.js";
@@ -270,6 +270,7 @@ export const STEPS: readonly (((s: string) => string) | Step)[] = [
   },
   GRANT_DAYS,
   CAPS,
+  KEEP_REFUSALS,
 ];
 
 /** What {@link setUpScript} makes. A store works with this version alone. */

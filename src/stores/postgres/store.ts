@@ -207,6 +207,7 @@ export function postgresStore(client: PostgresClient, options: PostgresStoreOpti
     }),
     countOutcomes: asking(outcomes.countOutcomes),
     readOutcomes: asking(outcomes.readOutcomes),
+    readRefusals: asking(outcomes.readRefusals),
     readCreditDays: asking(outcomes.readCreditDays),
     pruneOutcomes: asking(outcomes.pruneOutcomes),
     readAudit: auditRows > 0 ? asking(createAuditReader(session, schema)) : withoutAudit.readAudit,
@@ -312,6 +313,7 @@ function powersOf({ durability, auditRows }: { durability: string; auditRows: nu
     alerts: true,
     wallets: true,
     rollover: true,
+    refusals: true,
     changes: "polled",
     durability: durability === "process" ? "process" : "power",
   });

@@ -248,6 +248,7 @@ function wire(connection: Connection, settings: SqliteSettings): WriterStore {
       return group.add(() => outcomes.count(flush));
     },
     readOutcomes: reading(outcomes.read),
+    readRefusals: reading(outcomes.readRefusals),
     readCreditDays: reading(creditDays.read),
     pruneOutcomes(level, before, most) {
       assertOpen();
@@ -386,6 +387,7 @@ function powersOf({ handle }: Connection, { durability, audit }: SqliteSettings)
     alerts: true,
     wallets: true,
     rollover: true,
+    refusals: true,
     changes: isFile ? "polled" : "own",
     durability: isFile ? durability : "none",
   });

@@ -1,5 +1,12 @@
 /** Counts of verifications: clause 28. */
-import { OTHER, type OutcomeCell, type OutcomeFlush, type OutcomeQuery, OUTCOMES } from "../../contracts/outcomes.js";
+import {
+  OTHER,
+  type OutcomeCell,
+  type OutcomeFlush,
+  type OutcomeQuery,
+  OUTCOMES,
+  type Refusal,
+} from "../../contracts/outcomes.js";
 import type { AuditEntry } from "../../contracts/audit.js";
 import type { GrantRow, KeyRow, Store } from "../../contracts/store.js";
 import { isKeystileError } from "../../contracts/errors.js";
@@ -54,8 +61,41 @@ const entryAt = (time: number): AuditEntry => ({
 });
 const validOf = async (store: Store) => (await read(store)).map((row) => row.counts[0]);
 
+const refusal = (time: number): Refusal => ({
+  time,
+  code: "USAGE_EXCEEDED",
+  cost: 5,
+  remaining: 3,
+  tags: ["日本 \\u"],
+});
+const times = async (store: Store, keyId: string, workspaceId = WS) =>
+  (await store.readRefusals!({ workspaceId, keyId })).map(({ time }) => time - NOON);
+
 export function outcomesClauses(all: Clause): void {
   const clause = withPower(all, "analytics", (store: Store) => store);
+  const keeping = withPower(all, "refusals", (store: Store) => store);
+
+  keeping("clause 34: the last ten refusals of a key are kept, each once, newest first", async (open) => {
+    const store = await open();
+    const [{ id: one }, { id: other }] = [keyRow(1), keyRow(2)];
+    const some = (...given: readonly number[]) => ({ refusals: given.map((time) => refusal(NOON + time)) });
+    const first = flush(1, [cell(some(6, 5)), cell({ keyId: other, ...some(1) }), cell({ tags: ["a"], ...some(7) })]);
+    for (const outcome of ["counted", "repeated"]) expect(await outcomeOf(store, first)).toBe(outcome);
+    expect(await times(store, one)).toEqual([7, 6, 5]);
+    expect(await store.readRefusals!({ workspaceId: WS, keyId: other })).toEqual([refusal(NOON + 1)]);
+    await store.countOutcomes(flush(1, [cell(some(4, 9, 8))], { source: "source-2" }));
+    await store.countOutcomes(flush(2, [cell(some(20, 21, 22, 23, 24, 25))]));
+    expect(await times(store, one)).toEqual([25, 24, 23, 22, 21, 20, 9, 8, 7, 6]);
+    expect(await outcomeOf(store, flush(4, [cell(some(30))])), "a gap").toBe("gap");
+    expect(await times(store, one)).toHaveLength(10);
+    for (const [keyId, ws] of [["key_unknown"], ["\0"], [one, "ws_2"]] as const)
+      expect(await times(store, keyId, ws)).toEqual([]);
+    await store.pruneOutcomes("day", NOON + 9 * DAY, 10);
+    await store.pruneOutcomes("hour", NOON + 10, 10);
+    expect([await times(store, one), await times(store, other)].map(({ length }) => length)).toEqual([10, 0]);
+    await store.pruneOutcomes("hour", NOON + 26, 10);
+    expect(await times(store, one)).toEqual([]);
+  });
 
   clause("clause 28: a flush is counted once, and one after a gap is not", async (open) => {
     const store = await open();

@@ -15,7 +15,7 @@ export function powersClauses(clause: Clause): void {
     expect(typeof powers.reserves).toBe("boolean");
     expect(typeof powers.idempotency).toBe("boolean");
     expect(typeof powers.usage).toBe("boolean");
-    for (const name of ["audit", "reservations", "analytics", "search", "alerts", "wallets"] as const)
+    for (const name of ["audit", "reservations", "analytics", "search", "alerts", "wallets", "refusals"] as const)
       expect(typeof (powers[name] ?? false)).toBe("boolean");
     expect(powers.reserves && !powers.leases, "reserves without leases").toBe(false);
     expect(["own", "polled", "pushed"].includes(powers.changes), "changes").toBe(true);

@@ -49,3 +49,36 @@ describe("analytics", () => {
     expect(stderr).toContain("query.by");
   });
 });
+
+describe("refusals", () => {
+  const keys = join(folder(), "refused.db");
+  let keyId: string;
+  beforeAll(async () => {
+    const store = sqliteStore(keys);
+    const keyring = createKeyring(store);
+    const { apiId } = await keyring.createApi({ name: "documents" });
+    const made = await keyring.createKey({ apiId, externalId: "acme" });
+    keyId = made.keyId;
+    const verifier = createVerifier(store, { analytics: true });
+    for (let i = 0; i < 2; i++) await verifier.verify({ key: made.key, permissions: "a.read" });
+    await verifier.close();
+    await store.close();
+  });
+  const refusals = (...argv: string[]) => run(["refusals", "--db", keys, ...argv]);
+
+  it("shows hours and codes, and of a key what decided", async () => {
+    const hour = new RegExp(`^${today.slice(0, 5)}.*:00 {2}INSUFFICIENT_PERMISSIONS {2}2\n`);
+    const { stdout } = await refusals("--key-id", keyId);
+    expect(stdout).toMatch(hour);
+    expect(stdout).toMatch(/The last ones:\n.*INSUFFICIENT_PERMISSIONS {2}cost=1 permissions="a.read"\n/);
+    const owner = await refusals("--external-id", "acme", "--output", "json");
+    expect(JSON.parse(owner.stdout)).toMatchObject({ hours: [{ count: 2 }], last: [] });
+    expect((await refusals("--external-id", "acme")).stdout).not.toContain("The last");
+    expect((await refusals("--api-id", "api_none", "--workspace", "ws_1")).stderr).toContain("nothing was refused");
+  });
+
+  it("asks for one of key, owner and API", async () => {
+    expect(await refusals()).toMatchObject({ code: 2 });
+    expect(await refusals("--key-id", keyId, "--api-id", "api_1")).toMatchObject({ code: 2 });
+  });
+});

@@ -38,6 +38,7 @@ const TABLE: Readonly<Record<string, readonly [permissions: readonly string[], b
     ofApi("read_analytics"),
     ({ apiId }) => ({ query: { from: 0, to: 1_793_491_200_000, where: { apiId: [apiId] } } }),
   ],
+  "analytics.getRefusals": [ofApi("read_analytics"), ({ apiId }) => ({ apiId })],
   "apis.createApi": [["api.*.create_api"], () => ({ name: "abc" })],
   "apis.deleteApi": [ofApi("delete_api"), named],
   "apis.getApi": [ofApi("read_api"), named],
@@ -278,6 +279,7 @@ const alwaysBesides = (name: string) =>
 
 /** What the document does not have. */
 const OURS = [
+  "analytics.getRefusals",
   "apis.listApis",
   "apis.updateApi",
   "audit.listAudit",

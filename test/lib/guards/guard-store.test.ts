@@ -492,7 +492,7 @@ describe("guardStore: a foreign store that does not answer", () => {
     );
     const others = [
       ...["returnCredits", "reserveCredits", "settleCredits", "recordUses", "pollChanges", "settleAlert"],
-      ...["findWallet", "spendWallets", "settleWallets"],
+      ...["findWallet", "spendWallets", "settleWallets", "readRefusals"],
     ];
     const methods = [...Object.keys(given), ...others];
     const writes = [

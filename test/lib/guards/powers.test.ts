@@ -82,6 +82,7 @@ describe("powers of the stores of this package", () => {
     alerts: true,
     wallets: true,
     rollover: true,
+    refusals: true,
   } as const;
   const inMemory = { leases: true, reserves: true, ...counting, changes: "own", durability: "none" };
 
@@ -107,6 +108,7 @@ describe("powers of the stores of this package", () => {
           alerts: true,
           wallets: true,
           rollover: true,
+          refusals: true,
           durability,
         });
         expect(cachedStore(store).powers).toBe(store.powers);

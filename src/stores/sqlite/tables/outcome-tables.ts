@@ -11,6 +11,8 @@ import {
   type OutcomeLevel,
   type OutcomeQuery,
   type OutcomeRow,
+  type Refusal,
+  type RefusalsQuery,
 } from "../../../contracts/outcomes.js";
 import {
   accountsOf,
@@ -18,9 +20,14 @@ import {
   type Dialect,
   entriesOf,
   type EntrySubject,
+  FORGOTTEN_KEYS,
   lastDayOf,
+  lastRefusals,
   NO_TAGS,
   OTHER_TAGS,
+  REFUSED_KEYS,
+  type RefusedKey,
+  refusedIn,
   selectOutcomes,
   tagTexts,
   toOutcomeRows,
@@ -123,6 +130,21 @@ export const REMOVE_UNNAMED = {
   refuses: {},
 } as const;
 
+/** The last refusals of keys, a row a key: a JSON list, newest first. */
+export const KEEP_REFUSALS = {
+  up: `
+  CREATE TABLE keystile_refusals (
+    key_id TEXT NOT NULL PRIMARY KEY,
+    workspace_id TEXT NOT NULL,
+    time INTEGER NOT NULL,
+    refusals TEXT NOT NULL
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX keystile_refusals_of ON keystile_refusals (workspace_id, time);
+  CREATE INDEX keystile_refusals_by_age ON keystile_refusals (time);`,
+  down: "DROP TABLE keystile_refusals;",
+  refuses: {},
+} as const;
+
 const DIALECT: Dialect = {
   table: (name) => `keystile_${name}`,
   number: (place) => one(`v${place}`),
@@ -142,6 +164,7 @@ const DIALECT: Dialect = {
 export interface OutcomeTables {
   count(flush: OutcomeFlush): FlushResult;
   read(query: OutcomeQuery): OutcomeRow[];
+  readRefusals(query: RefusalsQuery): readonly Refusal[];
   prune(level: OutcomeLevel, before: number, most: number): number;
 }
 
@@ -207,6 +230,35 @@ export function createOutcomeTables(handle: Handle, creditDays: CreditDays): Out
        (SELECT number FROM keystile_subjects WHERE account = 0 AND day < ? ORDER BY day LIMIT ?)`,
   ].map((sql) => handle.prepare(sql));
 
+  const findRefusals = select<{ refusals: string }>(
+    handle,
+    "SELECT refusals FROM keystile_refusals WHERE key_id = ? AND workspace_id = ?",
+  );
+  const putRefusals = handle.prepare(
+    `INSERT INTO keystile_refusals VALUES (?, ?, ?, ?)
+     ON CONFLICT DO UPDATE SET time = excluded.time, refusals = excluded.refusals`,
+  );
+  const refusedKeys = select<{ n: number | bigint }>(handle, "SELECT count(*) AS n FROM keystile_refusals");
+  /** The keys of one workspace get numbers from its newest on: the highest are of those that have most. */
+  const forgetRefusals = handle.prepare(
+    `DELETE FROM keystile_refusals WHERE key_id IN (SELECT key_id FROM (
+       SELECT key_id, row_number() OVER (PARTITION BY workspace_id ORDER BY time DESC) AS place FROM keystile_refusals
+     ) ORDER BY place DESC LIMIT ?)`,
+  );
+  const removeRefusals = handle.prepare(
+    `DELETE FROM keystile_refusals WHERE key_id IN
+       (SELECT key_id FROM keystile_refusals WHERE time < ? ORDER BY time LIMIT ?)`,
+  );
+  const readRefusals: OutcomeTables["readRefusals"] = ({ keyId, workspaceId }) =>
+    JSON.parse(findRefusals.get(keyId, workspaceId)?.refusals ?? "[]") as Refusal[];
+  const keepRefusals = (keys: readonly RefusedKey[]): void => {
+    for (const { keyId, workspaceId, refusals } of keys) {
+      const all = lastRefusals(refusals, readRefusals({ keyId, workspaceId }));
+      putRefusals.run(keyId, workspaceId, all[0]!.time, JSON.stringify(all));
+    }
+    if (keys.length > 0 && Number(refusedKeys.get()?.n) > REFUSED_KEYS) forgetRefusals.run(FORGOTTEN_KEYS);
+  };
+
   /** @returns the number of what was found, which is then there until this day at least */
   const kept = (found: Named | undefined, touch: Statement, day: number): number | undefined => {
     if (found === undefined) return undefined;
@@ -247,6 +299,7 @@ export function createOutcomeTables(handle: Handle, creditDays: CreditDays): Out
         if (isOther && level === "day" && place !== undefined && tags !== OTHER_TAGS) folded.push(place);
       }
     creditDays.keep(accountsOf(cells).map(Number), at);
+    keepRefusals(refusedIn(cells));
     return folded;
   };
   return {
@@ -262,9 +315,11 @@ export function createOutcomeTables(handle: Handle, creditDays: CreditDays): Out
       const names = given(...values.map((_, i) => `v${i + 1}`));
       return toOutcomeRows(select<Record<string, unknown>>(handle, `${names} ${text}`).all(...values), query);
     },
+    readRefusals,
     prune(level, before, most) {
       const bucket = Math.floor(before / LEVELS[level]);
       const removed = changed((removals[level] as (typeof upserts)[0][1]).run(bucket, most));
+      if (level === "hour") return Math.max(removed, changed(removeRefusals.run(before, most)));
       if (level !== "day") return removed;
       const since = Number(oldest.get(bucket)?.day);
       const rest = [

@@ -140,6 +140,7 @@ export function withWriter<S extends Store>(
     recordUses: (uses) => callWriter("recordUses", uses),
     countOutcomes: (flush) => callWriter("countOutcomes", flush),
     readOutcomes: reader.readOutcomes,
+    readRefusals: reader.readRefusals!,
     readCreditDays: reader.readCreditDays,
     readAudit: reader.readAudit,
     pruneOutcomes: (...given) => callWriter("pruneOutcomes", ...given),
