@@ -31,8 +31,8 @@ export interface Refusals {
   /** By time and then by code; hours without refusals are left out. Kept for 14 days unless the verifiers say other. */
   readonly hours: readonly RefusedHour[];
   /**
-   * Of a key: its last refusals in these hours, at most 10, newest first. Counts are exact, these are samples: with very
-   * many keys refused at once some are left out. Empty where none is kept, and of an owner or an API.
+   * Of a key: its last refusals in these hours, at most 10, newest first. Counts are exact, these are samples: with
+   * very many keys refused at once some are left out. Empty where none is kept, and of an owner or an API.
    */
   readonly last: readonly Refusal[];
 }
