@@ -12,7 +12,17 @@ import {
 const TABLES = [
   ...["keys", "entities", "accounts", "changes", "audit", "idempotency", "idempotency_counts"],
   ...["reservations_ended"],
-  ...["flushes", "subjects", "tag_sets", "tag_sets_counts", "outcomes_hour", "outcomes_day", "credit_days", "alerts", "refusals"],
+  ...[
+    "flushes",
+    "subjects",
+    "tag_sets",
+    "tag_sets_counts",
+    "outcomes_hour",
+    "outcomes_day",
+    "credit_days",
+    "alerts",
+    "refusals",
+  ],
 ];
 
 /** Stores of a test file. Each new one gets a schema that no other one has at the time. */
