@@ -181,7 +181,7 @@ export function createAnalytics(given: Store, options: AnalyticsReaderOptions = 
       );
       const granted = [...grants.values()].flatMap(({ accountId }) => accountId ?? []);
       const keys = await rowsOf(store, "keys", [...named, ...granted, ...changes.flatMap((entry) => entry.ids)]);
-      return toStatement(month, of, { days, counts, changes, keys, grants, identity, now: clock() });
+      return toStatement(month, of, { days, counts, changes, keys, grants, now: clock() });
     },
     async forecast(keyId) {
       assertStatementOf({ keyId });

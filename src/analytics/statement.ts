@@ -5,7 +5,7 @@
 import type { AuditEntry } from "../contracts/audit.js";
 import { badRequest, type ValidationProblem } from "../contracts/errors.js";
 import { type CreditDay, LEVELS, type OutcomeRow, OUTCOMES } from "../contracts/outcomes.js";
-import type { CreditTotals, GrantRow, IdentityRow, KeyRow } from "../contracts/store.js";
+import type { CreditTotals, GrantRow, KeyRow } from "../contracts/store.js";
 import type { VerificationCode } from "../contracts/types.js";
 
 /** Whose statement: all accounts that an owner's keys or identity had, or those that one key drew on. */
@@ -135,8 +135,6 @@ export interface StatementSources {
   readonly keys: ReadonlyMap<string, KeyRow>;
   /** Grants that days name, by the id of their row. */
   readonly grants: ReadonlyMap<string, GrantRow>;
-  /** The owner, if there is one. */
-  readonly identity: IdentityRow | undefined;
   /** Unix time, milliseconds. */
   readonly now: number;
 }
@@ -157,10 +155,15 @@ export function toStatement(month: string, { externalId }: StatementOf, sources:
   let unexplained = 0;
   let countedFrom = Infinity;
   for (const rows of byAccount(sources.days)) {
-    const one = ofAccount(month, externalId, rows, sources);
-    const isCap = externalId !== undefined && isCapOf(rows[0], sources);
-    accounts.push(isCap ? { ...one.account, isCap } : one.account);
-    if (isCap) continue;
+    // It may have been a cap for a part of the month.
+    const asCap = (row: CreditDay) => externalId !== undefined && row.isCap === true;
+    if (rows.some(asCap)) {
+      const { account } = ofAccount(month, externalId, rows, sources, asCap);
+      accounts.push({ ...account, isCap: true });
+    }
+    if (rows.every(asCap)) continue;
+    const one = ofAccount(month, externalId, rows, sources, (row) => !asCap(row));
+    accounts.push(one.account);
     for (const name of SUM_NAMES) sums[name] += one.account[name];
     lines.push(...one.lines);
     for (const [day, spent] of one.spentOn) spentOn.set(day, (spentOn.get(day) ?? 0) + spent);
@@ -199,27 +202,21 @@ function byAccount(days: readonly CreditDay[]): Rows[] {
 }
 
 /**
- * Whether an account is of a key, or a grant beside it, whose calls take from the owner's credits too. Of a key that is
- * gone it is taken to be: that they did not is the exception.
+ * What one account adds to a statement. Each row's difference to the one before it is of the row's day and owner.
+ * @param isMeant which rows
  */
-function isCapOf({ keyId, identityId, grantId }: CreditDay, { keys, grants, identity }: StatementSources): boolean {
-  const grant = grants.get(grantId ?? "");
-  if (identity?.hasCredits !== true || identityId !== undefined || grant?.identityId !== undefined) return false;
-  return keys.get(grant?.accountId ?? keyId ?? "")?.creditsFrom === undefined;
-}
-
-/** What one account adds to a statement. Each row's difference to the one before it is of the row's day and owner. */
 function ofAccount(
   month: string,
   externalId: string | undefined,
   kept: Rows,
   { changes, keys, grants, now }: StatementSources,
+  isMeant: (row: CreditDay) => boolean,
 ) {
   const [from, to] = boundsOf(month);
   const [first] = kept;
   const grant = grants.get(first.grantId ?? "");
   const isOurs = (day: CreditDay | undefined): day is CreditDay =>
-    day?.externalId !== undefined && (externalId ?? day.externalId) === day.externalId;
+    day?.externalId !== undefined && (externalId ?? day.externalId) === day.externalId && isMeant(day);
   const sums: Mutable<StatementSums> = { ...NOTHING };
   const lines: StatementLine[] = [];
   const spentOn = new Map<number, number>();

@@ -171,6 +171,8 @@ export interface CreditDay {
   readonly account: string;
   /** Whose it was up to then; empty: of a key without an owner. Absent: the account is nobody's from then on. */
   readonly externalId?: string;
+  /** The account was a cap: calls of its keys took from their owner's credits too. */
+  readonly isCap?: boolean;
   /** As in {@link CreditTotals} of the store, like the next five. */
   readonly credited: number;
   readonly refilled: number;

@@ -8,8 +8,10 @@ import { DAY } from "./outcome-entries.js";
 export interface Owner {
   readonly workspaceId: string;
   readonly externalId: string;
+  /** {@link CreditDay.isCap}. */
+  readonly isCap?: boolean;
 }
-type Kept = CreditDay & Partial<Owner>;
+type Kept = CreditDay & Partial<Pick<Owner, "workspaceId">>;
 
 /** What an account is, as long as it is there. */
 export type AccountRow = Pick<CreditDay, "keyId" | "identityId" | "grantId" | "expires">;
@@ -45,7 +47,8 @@ export function createMemoryCreditDays(accounts: AccountsOfStore): MemoryCreditD
   /** Its names alone: of an identity's row the days would keep the rest. */
   const ownerOf = (ref: KeyRef): Owner | undefined => {
     const found = accounts.ownerOf(ref);
-    return found && { workspaceId: found.workspaceId, externalId: found.externalId };
+    const isCap = found?.isCap && { isCap: true };
+    return found && { workspaceId: found.workspaceId, externalId: found.externalId, ...isCap };
   };
   const keepOne = (ref: KeyRef, at: number): void => {
     const rows = all.get(ref) ?? [];
@@ -60,7 +63,7 @@ export function createMemoryCreditDays(accounts: AccountsOfStore): MemoryCreditD
     const place = placeOf(rows, owner, day);
     if (place === undefined) {
       // The time of an owner ends no earlier than what was told of it.
-      const isNew = last !== undefined && last.externalId !== owner?.externalId;
+      const isNew = last !== undefined && !isOf(last, owner);
       rows.push({ account: String(ref), day: isNew ? Math.max(day, last.day) : day, ...sums, ...owner });
     } else {
       const before = toSums(last as Kept);
@@ -107,10 +110,12 @@ export function createMemoryCreditDays(accounts: AccountsOfStore): MemoryCreditD
 
 /** The place of the row of a day in the time of an owner; undefined: there is none. */
 function placeOf(rows: readonly Kept[], owner: Owner | undefined, day: number): number | undefined {
-  for (let i = rows.length - 1; rows[i]?.externalId === owner?.externalId && i >= 0; i--)
-    if (rows[i]?.day === day) return i;
+  for (let i = rows.length - 1; i >= 0 && isOf(rows[i] as Kept, owner); i--) if (rows[i]?.day === day) return i;
   return undefined;
 }
+
+const isOf = (row: Kept, owner: Owner | undefined): boolean =>
+  row.externalId === owner?.externalId && row.isCap === owner?.isCap;
 
 function toSums({ credited, refilled, adjusted, spent, forfeited, expired = 0, balance }: CreditDay): Sums {
   return { credited, refilled, adjusted, spent, forfeited, expired, balance };

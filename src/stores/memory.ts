@@ -407,16 +407,18 @@ function besides(state: State, ref: KeyRef): KeyRef[] {
   return [ref, ...(identity !== undefined && accounts.has(identity) ? [identity] : []), ...granted];
 }
 
-/** Whose an account is: its identity's, or that of the newest key that has it. */
+/** Whose an account is: its identity's, or that of the newest key that has it; and whether it is a cap. */
 function ownerOf(state: State, ref: KeyRef): Owner | undefined {
   const { rows, identityIds } = state;
   if (typeof ref === "number") return rows.identities.get(identityIds.get(ref) ?? "");
   const grant = rows.grants.get(ref);
   if (grant !== undefined) return ownerOf(state, mainOf(state, grant));
   const newest = newestKeyOf(state, ref);
-  return (
-    newest && (rows.identities.get(newest.identityId ?? "") ?? { workspaceId: newest.workspaceId, externalId: "" })
-  );
+  if (newest === undefined) return undefined;
+  const identity = rows.identities.get(newest.identityId ?? "");
+  const { workspaceId, externalId } = identity ?? { workspaceId: newest.workspaceId, externalId: "" };
+  const isCap = identity?.hasCredits === true && newest.creditsFrom === undefined;
+  return { workspaceId, externalId, ...(isCap && { isCap }) };
 }
 
 /** The account beside which a grant is. */

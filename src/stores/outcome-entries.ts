@@ -228,13 +228,20 @@ export function toOutcomeRows(
 
 /** A row of {@link TOTALS_KEPT} as drivers return it: numbers, bigints or texts. */
 export function toCreditDay(row: Readonly<Record<string, unknown>>): CreditDay {
-  const { account, externalId, keyId, identityId, grantId, ...rest } = row;
+  const { account, externalId, isCap, keyId, identityId, grantId, ...rest } = row;
   const known = (fields: object) =>
     Object.entries(fields).filter(([, value]) => typeof value !== "undefined" && value !== null);
   const numbers = Object.fromEntries(known(rest).map(([name, value]) => [name, Number(value)]));
   const owner = Object.fromEntries(known({ externalId, keyId, identityId, grantId }));
   const { forfeited, expired = 0, ...others } = numbers as unknown as Omit<CreditDay, "account" | "externalId">;
-  return { ...others, forfeited: forfeited - expired, expired, account: String(account), ...owner };
+  return {
+    ...others,
+    forfeited: forfeited - expired,
+    expired,
+    account: String(account),
+    ...owner,
+    ...(Number(isCap) === 1 && { isCap: true }),
+  };
 }
 
 export function tooLarge(maxRows: number): KeystileError {

@@ -93,6 +93,7 @@ export async function spendById(
   try {
     for (let runs = 0; runs <= MAX_RESTARTS; runs++) {
       const payer = await findPayer(sources, owner);
+      if (payer === "changed") continue;
       if (payer === undefined) {
         counter?.countUnknown(sources.workspaceId ?? DEFAULT_WORKSPACE, now, tags, "");
         onOutcome?.({ ...told(began), time: now, code: "NOT_FOUND", tags, spent: 0 });
@@ -142,11 +143,11 @@ function readSpend(deps: VerifyDeps, request: SpendRequest): Pick<VerificationRe
   return { ...planRequest(deps, rest).request, cost };
 }
 
-/** Who pays, read from the store. @returns undefined: there is nobody */
+/** Who pays, read from the store. @returns undefined: nobody; `changed`: it changed between two reads */
 async function findPayer(
   sources: KeySources,
   { keyId, identity }: ReturnType<typeof ownerOf>,
-): Promise<Payer | undefined> {
+): Promise<Payer | "changed" | undefined> {
   if (keyId !== undefined) {
     const key = await findKeyById(sources, keyId, EVERYBODY);
     return key && { of: key, target: key.policy.hasCredits ? key : undefined, key };
@@ -158,7 +159,8 @@ async function findPayer(
   if (row === undefined) return undefined;
   const wallet = await store.findWallet!(row.id);
   const of = { workspaceId, apiId: "", keyId: "", identity: row };
-  if (wallet === undefined) return { of, target: undefined };
+  // It is gone, or has no balance any more: nothing that was read is a reason to let it spend without end.
+  if (wallet === undefined) return row.hasCredits === true ? "changed" : { of, target: undefined };
   const { accounts, generation } = wallet;
   const { ref, refill } = accounts[0]!;
   const several = accounts.length > 1 ? { wallets: [wallet] } : {};

@@ -1,17 +1,10 @@
 /** Statements beside a scan of every acknowledged call, whatever was done to the keys in between. */
 import { expect, it } from "vitest";
-import {
-  createAnalytics,
-  createKeyring,
-  createVerifier,
-  memoryStore,
-  type Statement,
-  type StatementSums,
-  type Store,
-} from "../../src/index.js";
+import { createAnalytics, createKeyring, createVerifier, memoryStore, type Store } from "../../src/index.js";
 import { sqliteStore } from "../../src/stores/sqlite/index.js";
 import { dice } from "../model/dice.js";
 import { pglite } from "../stores/postgres/support.js";
+import { expectBalanced } from "./statement-sums.js";
 
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
@@ -115,6 +108,40 @@ it.each(STORES)(
     now += 2 * DAY;
     await spend(4);
     expect(await see()).toEqual([7, 0, 0, 93]);
+    await store.close();
+  },
+);
+
+it.each(STORES)(
+  "what a key took as a cap stays so, once it has a balance alone, or its owner is gone: %s",
+  async (_, __, open) => {
+    const store = await open();
+    let now = START;
+    const clock = () => now;
+    const keyring = createKeyring(store, { clock });
+    const { apiId } = await keyring.createApi({ name: "api" });
+    await keyring.createIdentity({ externalId: "acme", credits: { remaining: 100 } });
+    const create = () => keyring.createKey({ apiId, externalId: "acme", credits: { remaining: 10 } });
+    const [own, cap] = [await create(), await create()];
+    const spend = async (...keys: string[]) => {
+      now += HOUR;
+      const verifier = createVerifier(store, { clock, analytics: true });
+      for (const key of keys) expect((await verifier.verify({ key, credits: { cost: 2 } })).code).toBe("VALID");
+      await verifier.close();
+    };
+    const see = async () => {
+      const found = await createAnalytics(store, { clock }).statement({ externalId: "acme" }, "2026-10");
+      expectBalanced(found);
+      return [found.spent, found.unattributed];
+    };
+    await spend(own.key, cap.key);
+    await spend(own.key, cap.key);
+    expect(await see()).toEqual([8, 0]);
+    await keyring.updateKey({ keyId: own.keyId, creditsFrom: "key" });
+    await spend(own.key, cap.key);
+    expect(await see()).toEqual([12, 0]);
+    await keyring.deleteIdentity({ identity: "acme", keys: "disable" });
+    expect(await see()).toEqual([12, 0]);
     await store.close();
   },
 );
@@ -318,32 +345,6 @@ async function play(store: Store, steps: number, seed: number): Promise<void> {
   await verifier.close();
   await judge(store, { spent, twice }, now);
   await store.close();
-}
-
-const SUMS = ["opening", "refills", "granted", "adjustments", "spent", "forfeited", "expired", "closing"] as const;
-const balanceOf = (of: StatementSums) =>
-  of.opening + of.refills + of.granted + of.adjustments - of.spent - of.forfeited - of.expired;
-const sumOf = (all: Statement, ...kinds: Statement["lines"][number]["kind"][]) =>
-  all.lines.filter(({ kind }) => kinds.includes(kind)).reduce((sum, { credits }) => sum + credits, 0);
-
-/** Each account and all together balance, and the lines add up to the sums. */
-function expectBalanced(all: Statement): void {
-  expect(balanceOf(all)).toBe(all.closing);
-  for (const one of all.accounts) expect(balanceOf(one)).toBe(one.closing);
-  for (const name of SUMS)
-    expect(
-      all.accounts.reduce((sum, one) => sum + (one.isCap === true ? 0 : one[name]), 0),
-      name,
-    ).toBe(all[name]);
-  expect(all.days.reduce((sum, day) => sum + day.spent, 0)).toBe(all.spent);
-  expect(sumOf(all, "refill")).toBe(all.refills);
-  expect(sumOf(all, "grant")).toBe(all.granted);
-  expect(sumOf(all, "adjustment", "moved", "unexplained")).toBe(all.adjustments);
-  expect(sumOf(all, "unexplained")).toBe(all.unexplained);
-  expect(0 - sumOf(all, "forfeited")).toBe(all.forfeited);
-  expect(0 - sumOf(all, "expired")).toBe(all.expired);
-  const times = all.lines.map(({ time }) => time);
-  expect(times).toEqual([...times].sort((a, b) => a - b));
 }
 
 type Known = Readonly<Record<"spent" | "twice", ReadonlyMap<string, number>>>;

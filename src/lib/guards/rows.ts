@@ -270,7 +270,7 @@ export const outcomeRow = object<OutcomeRow>({
 /** A result of `readCreditDays`. */
 export const creditDay = object<CreditDay>({
   ...totals,
-  ...{ account: name, externalId: optional(anyText), day: time, balance: count },
+  ...{ account: name, externalId: optional(anyText), isCap: optional(flag), day: time, balance: count },
   ...{ keyId: optional(name), identityId: optional(name), grantId: optional(name), expires: optional(time) },
 } satisfies Fields<CreditDay>);
 

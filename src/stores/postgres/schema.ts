@@ -11,6 +11,7 @@ import { SHARES } from "./shares-sql.js";
 import { fieldOf } from "./texts.js";
 import { AUDIT_CREDITS } from "./audit-step.js";
 import { GRANT_DAYS } from "./grant-days-step.js";
+import { CAPPED_DAYS } from "./capped-days-step.js";
 import { CAPS } from "./caps-step.js";
 import { GRANTS } from "./grants-step.js";
 import { WALLETS } from "./wallets-sql.js";
@@ -271,6 +272,7 @@ export const STEPS: readonly (((s: string) => string) | Step)[] = [
   GRANT_DAYS,
   CAPS,
   KEEP_REFUSALS,
+  CAPPED_DAYS,
 ];
 
 /** What {@link setUpScript} makes. A store works with this version alone. */

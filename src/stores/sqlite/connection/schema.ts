@@ -17,6 +17,7 @@ import { CREATE_USES } from "../keys/key-uses.js";
 import { CREATE_KEY_SEARCH, LIST_DELETED, OWNER_STATES } from "../keys/search-keys.js";
 import { CREATE_ALERTS } from "../tables/alert-table.js";
 import { AUDIT_CREDITS, COUNT_AUDIT, CREATE_AUDIT } from "../tables/audit-table.js";
+import { CAPPED_DAYS } from "../tables/credit-days.js";
 import { CREATE_OUTCOMES, KEEP_REFUSALS, REMOVE_UNNAMED } from "../tables/outcome-tables.js";
 import { resultName } from "./errors.js";
 import { grantsStep } from "./grants-step.js";
@@ -185,6 +186,7 @@ export const STEPS: readonly (string | Step)[] = [
   SHOW_OWNER_STATES,
   CAPS,
   KEEP_REFUSALS,
+  CAPPED_DAYS,
 ];
 
 /** The schema version that this code reads and writes. */

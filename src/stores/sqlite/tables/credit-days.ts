@@ -52,6 +52,13 @@ export const ENDED_TOTALS_DOWN = `
   ALTER TABLE keystile_credit_days DROP COLUMN until;
   CREATE INDEX keystile_credit_days_by_age ON keystile_credit_days (day);`;
 
+/** Whether the keys of the account took from their owner's credits too. */
+export const CAPPED_DAYS = {
+  up: "ALTER TABLE keystile_credit_days ADD COLUMN is_cap INTEGER NOT NULL DEFAULT 0",
+  down: "ALTER TABLE keystile_credit_days DROP COLUMN is_cap",
+  refuses: {},
+};
+
 /** Works on the table; what writes is to be called inside a transaction. */
 export interface CreditDays {
   /** Keeps the totals of accounts, and of those besides them, as they are. */
@@ -63,13 +70,14 @@ export interface CreditDays {
   prune(day: number, most: number): number;
 }
 
-/** Whose an account is: its identity's, or that of the newest key that has it. */
+const IS_CAP = "coalesce(json_extract(i.body, '$.hasCredits') AND json_extract(k.body, '$.creditsFrom') IS NULL, 0)";
+/** Whose an account is: its identity's, or that of the newest key that has it; and whether it is a cap. */
 const OWNER = `
-  SELECT k.number, i.workspace_id AS ws, coalesce(i.name, '') AS name FROM keystile_keys k
+  SELECT k.number, i.workspace_id AS ws, coalesce(i.name, '') AS name, ${IS_CAP} AS cap FROM keystile_keys k
     LEFT JOIN keystile_identities i ON i.number = k.identity WHERE k.number = ${one("main")} AND k.deleted = 0
-  UNION ALL SELECT k.number, i.workspace_id, coalesce(i.name, '') FROM keystile_keys k
+  UNION ALL SELECT k.number, i.workspace_id, coalesce(i.name, ''), ${IS_CAP} FROM keystile_keys k
     LEFT JOIN keystile_identities i ON i.number = k.identity WHERE k.account = ${one("main")} AND k.deleted = 0
-  UNION ALL SELECT 0, workspace_id, name FROM keystile_identities WHERE number = -${one("main")}
+  UNION ALL SELECT 0, workspace_id, name, 0 FROM keystile_identities WHERE number = -${one("main")}
   ORDER BY 1 DESC LIMIT 1`;
 
 /** The id of the first of the keys that have an account, which may be gone, and that of its identity. */
@@ -92,7 +100,10 @@ interface Kept {
 }
 /** A balance as it is, and its last totals: NULL where there is none. */
 type State = Readonly<
-  Record<"seq" | "day" | "remaining" | "reserved" | `now_${string}` | `last_${string}`, number | bigint | null>
+  Record<
+    "seq" | "day" | "cap" | "lastCap" | "remaining" | "reserved" | `now_${string}` | `last_${string}`,
+    number | bigint | null
+  >
 > & { readonly ws: string | null; readonly name: string | null; readonly lastName: string | null };
 
 export function createCreditDays(handle: Handle): CreditDays {
@@ -100,20 +111,21 @@ export function createCreditDays(handle: Handle): CreditDays {
     handle,
     `${given("account", "main")}, owner AS (${OWNER}),
        last AS (SELECT * FROM keystile_credit_days WHERE account = ${one("account")} ORDER BY seq DESC LIMIT 1)
-     SELECT o.ws, o.name, l.seq, l.day, l.external_id AS lastName, a.remaining, a.reserved,
+     SELECT o.ws, o.name, o.cap, l.seq, l.day, l.external_id AS lastName, l.is_cap AS lastCap, a.remaining, a.reserved,
        ${TOTALS_KEPT.map((name) => `a.${name} AS now_${name}`).join(", ")}, ${SUMS.map((name) => `l.${name} AS last_${name}`).join(", ")}
      FROM given g LEFT JOIN owner o LEFT JOIN last l LEFT JOIN keystile_accounts a ON a.number = g.account`,
   );
   /** The row of a day in the time of the last owner. */
   const place = select<{ seq: number | bigint }>(
     handle,
-    `${given("account", "day", "name")}
+    `${given("account", "day", "name", "cap")}
      SELECT seq FROM keystile_credit_days d WHERE account = ${one("account")} AND day = ${one("day")} AND NOT EXISTS
-       (SELECT 1 FROM keystile_credit_days e WHERE e.account = d.account AND e.seq >= d.seq AND e.external_id IS NOT ${one("name")})`,
+       (SELECT 1 FROM keystile_credit_days e WHERE e.account = d.account AND e.seq >= d.seq
+         AND (e.external_id IS NOT ${one("name")} OR e.is_cap <> ${one("cap")}))`,
   );
   const insert = handle.prepare(
-    `INSERT INTO keystile_credit_days (account, seq, day, workspace_id, external_id, ${each((name) => name)})
-     VALUES (?, ?, ?, ?, ?, ${each(() => "?")})`,
+    `INSERT INTO keystile_credit_days (account, seq, day, workspace_id, external_id, is_cap, ${each((name) => name)})
+     VALUES (?, ?, ?, ?, ?, ?, ${each(() => "?")})`,
   );
   const add = handle.prepare(
     `UPDATE keystile_credit_days SET ${each((name) => `${name} = ${name} + ?`)} WHERE account = ? AND seq >= ?`,
@@ -137,8 +149,13 @@ export function createCreditDays(handle: Handle): CreditDays {
     if (found.remaining === null && found.lastName === null) return;
     const [day, last] = [Math.min(today, Number(end ?? today)), Number(found.day ?? -Infinity)];
     const sums = sumsOf(found, end !== null && Number(end) < today);
-    const isSame = found.seq !== null && found.lastName === found.name;
-    const known = !isSame ? undefined : last === day ? found.seq : place.get(Number(account), day, found.name)?.seq;
+    const cap = Number(found.cap);
+    const isSame = found.seq !== null && found.lastName === found.name && Number(found.lastCap) === cap;
+    const known = !isSame
+      ? undefined
+      : last === day
+        ? found.seq
+        : place.get(Number(account), day, found.name, cap)?.seq;
     if (known !== undefined && known !== null)
       add.run(
         ...SUMS.map((name, i) => (sums[i] as number) - Number(found[`last_${name}`])),
@@ -148,7 +165,7 @@ export function createCreditDays(handle: Handle): CreditDays {
     else {
       // The time of an owner ends no earlier than what was told of it.
       const from = isSame ? day : Math.max(day, last);
-      insert.run(Number(account), Number(found.seq ?? 0) + 1, from, found.ws, found.name, ...sums);
+      insert.run(Number(account), Number(found.seq ?? 0) + 1, from, found.ws, found.name, cap, ...sums);
     }
   };
   const read = select<Record<string, unknown>>(
@@ -160,7 +177,7 @@ export function createCreditDays(handle: Handle): CreditDays {
          WHERE workspace_id = ${one("ws")} AND external_id = ${one("owner")} AND external_id <> ''),
      asked (account) AS (SELECT account FROM m
        UNION SELECT ${accountOfGrantSql("g.number")} FROM m CROSS JOIN ${grantsOf("m.account")} AND g.workspace_id = ${one("ws")})
-     SELECT d.account, d.external_id AS externalId, d.day * ${DAY} AS day, ${each((name) => `d.${name}`)},
+     SELECT d.account, d.external_id AS externalId, d.is_cap AS isCap, d.day * ${DAY} AS day, ${each((name) => `d.${name}`)},
        ${keyOf("d.account")} AS keyId, ${identityOf("d.account")} AS identityId, g.id AS grantId,
        json_extract(g.body, '$.expires') AS expires
      FROM asked a CROSS JOIN keystile_credit_days d ON d.account = a.account
