@@ -1,4 +1,4 @@
-/** Two customers of a portal attack each other with ids, forms, proofs, cookies, methods and bodies: nothing crosses. */
+/** Customers of a portal attack each other with ids, forms, proofs, cookies, methods and bodies: nothing crosses. */
 import { describe, expect, it } from "vitest";
 import { createAnalytics, createKeyring, createVerifier, forOwner, KeystileError } from "../../src/index.js";
 import { createPortal } from "../../src/portal/index.js";

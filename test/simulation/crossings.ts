@@ -1,6 +1,7 @@
 /**
  * Every pair of the operations of a plan, one in the midst of the other at each of its calls of the store, with and
- * without a crash of the first: an owner with a plan, a grant and a key that is capped. The judge is the owner's statement.
+ * without a crash of the first: an owner with a plan, a grant and a key that is capped. The judge is the owner's
+ * statement.
  */
 import { expect } from "vitest";
 import type { Store } from "../../src/contracts/store.js";

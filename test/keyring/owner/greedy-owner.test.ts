@@ -1,7 +1,7 @@
 /**
  * An owner that takes all it can: it makes, rotates and revokes keys and calls with several at once, while it is
- * granted credits, upgraded by events that come twice, and its keys are moved. What passes is at most what it was given,
- * and its statement says the same to the credit.
+ * granted credits, upgraded by events that come twice, and its keys are moved. What passes is at most what it was
+ * given, and its statement says the same to the credit.
  */
 import { expect, it } from "vitest";
 import {
