@@ -49,7 +49,7 @@ export interface ConsoleContext {
   readonly onFault: (error: unknown, requestId: string) => void;
 }
 
-const { page: toOutgoing, redirect, file } = createPageResponses();
+const { page: toOutgoing, redirect, file, download } = createPageResponses();
 const WRONG = "This root key does not sign in. It may be mistyped, disabled, expired or no root key.";
 const ENDED = "Your session has ended. What you typed is kept: sign in, look at it, and send it again.";
 const FLOOD = "Too many attempts. Wait a minute and try again.";
@@ -159,7 +159,8 @@ function pageFor({ here, may, isReadOnly }: View): { readonly page: Page; readon
 
 async function show(view: View, status: number): Promise<Outgoing> {
   const { page: found, id } = pageFor(view);
-  return toPage(view, await found.show(view, id), status);
+  const shown = await found.show(view, id);
+  return "file" in shown ? download(shown.type, shown.file, shown.text) : toPage(view, shown, status);
 }
 
 /** What a form does: a redirect, so that loading the page again sends nothing, or what is shown this once. */

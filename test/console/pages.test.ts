@@ -534,6 +534,11 @@ describe("console: usage", () => {
     expect([sum(own, "Spent"), own.includes("Mobile app")]).toEqual(["−3", true]);
     for (const page of ["/owners/acme", key("Mobile app")])
       expect((await browser.get(page)).text).toContain(`href="${page}/statement"`);
+    const [, csv = ""] = /href="([^"]*)">Download as CSV/.exec(text) ?? [];
+    const file = await browser.get(csv.replaceAll("&amp;", "&"));
+    expect(file.headers.get("content-disposition")).toBe('attachment; filename="statement-2026-11.csv"');
+    expect(file.text).toMatch(/^day,what,credits,balance\r\n2026-11-01,opening,,\d+\r\n/);
+    expect(file.text).toContain(`2026-11-24,closing,,${closing}\r\n`);
     expect((await browser.get("/owners/acme/statement?month=2026-13")).status).toBe(400);
     expect((await browser.get("/owners/nobody/statement")).status).toBe(404);
   });

@@ -1,4 +1,5 @@
 /** Statement of a month: what an owner or a key had, what came and went, and what was changed in between. */
+import { statementCsv } from "../../analytics/csv.js";
 import { boundsOf, type Statement, type StatementOf } from "../../analytics/statement.js";
 import { forbidden } from "../../keyring/rows.js";
 import { permissionsOf } from "../ask.js";
@@ -6,7 +7,7 @@ import { count, dayOf, number, signed } from "../../view/format.js";
 import { button } from "../../view/form.js";
 import { html, type Html, type Part } from "../../view/html.js";
 import { badge, facts, link, muted, name, section, table } from "../../view/parts.js";
-import type { Content, Page, View } from "../view/view.js";
+import type { Content, Download, Page, View } from "../view/view.js";
 import { changeTable } from "./audit.js";
 import { keyLink, readKey, toOwner } from "./key-parts.js";
 
@@ -19,17 +20,19 @@ const toTitle = (at: number): string =>
   new Date(at).toLocaleString("en-US", { month: "long", year: "numeric", timeZone: "UTC" });
 
 /** The month that the address names, or this one. @param apiId of a key; absent: of an owner */
-async function show(view: View, of: StatementOf, whose: Html, apiId?: string): Promise<Content> {
+async function show(view: View, of: StatementOf, whose: Html, apiId?: string): Promise<Content | Download> {
   const analytics = view.analyticsOf(apiId);
   if (analytics === undefined) throw forbidden(permissionsOf(NEEDS));
   const month = view.query.get("month") ?? toMonth(view.now);
   const [from, to] = boundsOf(month);
   const found = await analytics.statement(of, month);
+  if (view.query.get("as") === "csv")
+    return { file: `statement-${month}.csv`, type: "text/csv; charset=utf-8", text: statementCsv(found, view.now) };
   const way = (at: number, text: string): Html => button(view, `${view.here}?month=${toMonth(at)}`, text);
   return {
     title: `Statement of ${toTitle(from)}`,
     about: html`${whose} ${muted("Days are those of UTC.")}`,
-    actions: html`${way(from - 1, "Previous month")}${to <= view.now && way(to, "Next month")}`,
+    actions: html`${button(view, `${view.here}?month=${month}&as=csv`, "Download as CSV")}${way(from - 1, "Previous month")}${to <= view.now && way(to, "Next month")}`,
     body: html`<div class="ks-grid">${section("Credits", ledger(found, to > view.now))}${section("Refused", refusals(found))}</div>
       ${section("Line by line", changesOf(found, view.may("audit.listAudit")))}${balances(found)}
       ${section("Spent by day", spending(found))}
@@ -106,13 +109,13 @@ function spending({ days }: Statement): Html {
   return html`<details><summary>${count(days.length, "day")} with spent credits</summary>${list}</details>`;
 }
 
-async function ofOwner(view: View, externalId: string): Promise<Content> {
+async function ofOwner(view: View, externalId: string): Promise<Content | Download> {
   const owner = await view.ask("identities.getIdentity", { identity: externalId });
   const to = view.path(toOwner(owner.externalId));
   return show(view, { externalId: owner.externalId }, link(to, name(owner.externalId)));
 }
 
-async function ofKey(view: View, keyId: string): Promise<Content> {
+async function ofKey(view: View, keyId: string): Promise<Content | Download> {
   const key = await readKey(view, keyId);
   return show(view, { keyId }, keyLink(view, key), key.apiId);
 }

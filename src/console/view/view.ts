@@ -57,6 +57,14 @@ export interface Content {
   readonly body: Html;
 }
 
+/** A file that a page gives in place of itself. */
+export interface Download {
+  /** ASCII. */
+  readonly file: string;
+  readonly type: string;
+  readonly text: string;
+}
+
 /** What a form did: where to go on, with a notice, or what is shown this once. */
 export type Done = { readonly to: string; readonly notice?: NoticeName } | Content;
 
@@ -84,7 +92,7 @@ export interface Page {
   /** Whoever may not do this anywhere gets a 403. Absent: whoever is signed in may look. */
   readonly needs?: OperationName;
   /** The page; after a form that failed, with what was sent. */
-  show(view: View, id: string): Promise<Content>;
+  show(view: View, id: string): Promise<Content | Download>;
   /** Its form only asks for what may belong in no address, and may be sent again. */
   readonly isRead?: true;
   /** What its form does. Absent: it has none. */
