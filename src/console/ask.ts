@@ -1,4 +1,5 @@
 /** Calls operations of the service in process, as a caller: with the rights, the rules and the audit trail of HTTP. */
+import type { Refusals } from "../analytics/refusals.js";
 import type { Caller, Resource } from "../contracts/caller.js";
 import { badRequest, isKeystileError, KeystileError, type ValidationProblem } from "../contracts/errors.js";
 import type { MaybePromise } from "../contracts/types.js";
@@ -14,6 +15,7 @@ import type { Explanation } from "../verify/explain.js";
 /** What each operation that pages call returns: as the library has it, with what HTTP leaves out. */
 export interface Answers {
   "analytics.getVerifications": unknown;
+  "analytics.getRefusals": Refusals;
   "apis.createApi": A.V2ApisCreateApiResponseData;
   "apis.listApis": A.Page<A.V2ApisGetApiResponseData>;
   "audit.listAudit": A.Page<A.AuditData>;

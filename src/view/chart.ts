@@ -14,7 +14,7 @@ export function spark(values: readonly number[]): Html {
     return html`<rect class="ks-valid" x="${i * 5}" y="${(16 - height).toFixed(1)}" width="4" height="${height.toFixed(1)}" />`;
   });
   const sum = values.reduce((all, value) => all + value, 0);
-  return html`<svg class="ks-spark" viewBox="0 0 ${values.length * 5} 16" aria-hidden="true">${bars}</svg> ${number(sum)}`;
+  return html`<span class="ks-trend"><svg class="ks-spark" viewBox="0 0 ${values.length * 5} 16" aria-hidden="true">${bars}</svg> ${number(sum)}</span>`;
 }
 
 /**

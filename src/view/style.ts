@@ -39,7 +39,7 @@ export const STYLE = `:root{color-scheme:light dark;${LIGHT}}
 .ks-table th{font-size:12.5px;font-weight:500;color:var(--muted);text-align:left;padding:.35rem 1rem .35rem 0;border-bottom:1px solid var(--line);white-space:nowrap}
 .ks-table td{padding:.5rem 1rem .5rem 0;border-bottom:1px solid var(--line);vertical-align:top}.ks-table :is(th,td):last-child{padding-right:0}
 .ks-table .ks-number{text-align:right}.ks-table tbody tr:hover{background:var(--side)}.ks-table td>div{min-width:0;overflow-wrap:anywhere}
-.ks-table :is(.ks-name,code){display:inline-block;max-width:min(100%,17rem);overflow:hidden;text-overflow:ellipsis;white-space:nowrap;vertical-align:bottom}
+.ks-table :is(.ks-name,code){display:inline-block;max-width:min(13rem,18vw);overflow:hidden;text-overflow:ellipsis;white-space:nowrap;vertical-align:bottom}
 .ks-table .ks-button{padding:.1rem .6rem;font-size:13px}.ks-table time,.ks-table .ks-number{white-space:nowrap}
 .ks-empty{padding:1.25rem;border:1px dashed var(--line);border-radius:8px;color:var(--muted);text-align:center}
 .ks-empty::first-letter,.ks-alert::first-letter{text-transform:uppercase}.ks-facts{display:grid;gap:.45rem}.ks-facts>div{display:grid;grid-template-columns:8.5rem minmax(0,1fr);gap:1rem}.ks-facts dt{color:var(--muted)}.ks-facts dd{overflow-wrap:anywhere}.ks-sums{max-width:22rem}.ks-sums dd{text-align:right;font-variant-numeric:tabular-nums}
@@ -68,7 +68,7 @@ export const STYLE = `:root{color-scheme:light dark;${LIGHT}}
 .ks-copy{display:flex;gap:.5rem}.ks-copy input{flex:1}
 .ks-door{max-width:24rem;margin:12vh auto 2rem;padding:0 1.25rem;display:grid;gap:1rem}.ks-door .ks-brand{padding:0}
 .ks-chart{width:100%;height:8rem;display:block}.ks-ends{display:flex;justify-content:space-between;font-size:12.5px;color:var(--muted)}.ks-legend{margin:.6rem 0;display:flex;flex-wrap:wrap;gap:.25rem 1rem;font-size:13px;color:var(--muted)}
-.ks-spark{height:1rem;width:auto;vertical-align:text-bottom;border-bottom:1px solid var(--line)}.ks-plot{display:grid;grid-template-columns:auto minmax(0,1fr);gap:.5rem}.ks-axis{display:flex;flex-direction:column;gap:.4rem;font-size:11px;line-height:1;color:var(--muted);font-variant-numeric:tabular-nums;text-align:right}.ks-axis span{flex:1;display:flex;flex-direction:column;justify-content:space-between}.ks-axis i{font-style:normal}.ks-over{fill:transparent}.ks-over:hover{fill:var(--muted);fill-opacity:.15}
+.ks-facts+.ks-table{margin-top:.6rem}.ks-trend{white-space:nowrap}.ks-spark{height:1rem;width:auto;vertical-align:text-bottom;border-bottom:1px solid var(--line)}.ks-plot{display:grid;grid-template-columns:auto minmax(0,1fr);gap:.5rem}.ks-axis{display:flex;flex-direction:column;gap:.4rem;font-size:11px;line-height:1;color:var(--muted);font-variant-numeric:tabular-nums;text-align:right}.ks-axis span{flex:1;display:flex;flex-direction:column;justify-content:space-between}.ks-axis i{font-style:normal}.ks-over{fill:transparent}.ks-over:hover{fill:var(--muted);fill-opacity:.15}
 .ks-valid{fill:var(--accent)}.ks-refused{fill:var(--bad)}
 details{margin-top:.4rem}details>summary{cursor:pointer;color:var(--accent)}
 @media (max-width:60rem){.ks-frame{display:block;min-height:0}.ks-side{position:static;height:auto;border-right:0;border-bottom:1px solid var(--line);padding:.75rem 1rem;gap:.6rem;display:grid;grid-template-columns:minmax(0,1fr) auto;align-items:center}
@@ -76,7 +76,7 @@ details{margin-top:.4rem}details>summary{cursor:pointer;color:var(--accent)}
 .ks-account{margin:0;padding:0;display:flex;align-items:center;gap:.6rem}.ks-account .ks-form{margin:0}.ks-account>:not(form){display:none}.ks-main{padding:1.25rem 1rem 3rem}}
 @media (max-width:40rem){.ks-table,.ks-table :is(tbody,tr,td){display:block}.ks-table thead{position:absolute;clip-path:inset(50%);width:1px;height:1px;overflow:hidden}
 .ks-table tr{border:1px solid var(--line);border-radius:8px;padding:.5rem .75rem;margin-bottom:.6rem}.ks-table td{display:grid;grid-template-columns:6.5rem minmax(0,1fr);gap:.75rem;border:0;padding:.2rem 0}
-.ks-table td:has(>div:empty){display:none}.ks-table td::before{content:attr(data-title);color:var(--muted)}.ks-table .ks-number{text-align:left}.ks-facts>div{grid-template-columns:6.5rem minmax(0,1fr);gap:.75rem}
+.ks-table :is(.ks-name,code){max-width:100%}.ks-table td:has(>div:empty){display:none}.ks-table td::before{content:attr(data-title);color:var(--muted)}.ks-table .ks-number{text-align:left}.ks-facts>div{grid-template-columns:6.5rem minmax(0,1fr);gap:.75rem}
 .ks-badge{white-space:normal;overflow-wrap:anywhere}.ks-table .ks-badge{font-size:11px}.ks-inline .ks-field{flex:1 1 8rem;max-width:none}.ks-live .ks-field:first-of-type{flex-basis:100%}}
 @media (forced-colors:active){.ks-badge,.ks-button,.ks-alert{border:1px solid}.ks-track{fill:Canvas}.ks-fill,.ks-valid,.ks-refused{fill:CanvasText}}
 @media print{:root{color-scheme:light;${LIGHT}}.ks-side,.ks-actions,.ks-buttons{display:none}.ks-frame{display:block}}

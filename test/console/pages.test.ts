@@ -609,7 +609,7 @@ describe("console: usage", () => {
     const { text } = await browser.get(key("Mobile app"));
     expect(text.replace(/<[^>]*>/g, "")).toMatch(/1 a day in two weeks, used up in \d+ mo without a refill/);
     const list = (await browser.get("/keys?search=mobile")).text;
-    expect(list).toMatch(/data-title="14 days"><div><svg class="ks-spark"[^>]*>.*<\/svg> 3</);
+    expect(list).toMatch(/data-title="14 days"><div><span class="ks-trend"><svg class="ks-spark"[^>]*>.*<\/svg> 3</);
   });
 
   it("is not added up where that would take too long, and of no other workspace", async () => {

@@ -24,6 +24,7 @@ import {
   toKey,
 } from "./key-parts.js";
 import { type Holder, planPages, planWays, showAccounts } from "./plans.js";
+import { refusalsOf } from "./refusals.js";
 import { notShown } from "./rights.js";
 import { pace, usageOf } from "./usage.js";
 import { explainAsked, usedLimits, verdict } from "./verdict.js";
@@ -47,6 +48,7 @@ async function showKey(view: View, keyId: string): Promise<Content> {
     about: html`${code(key.keyId)} ${showState(key.state, key.rerolledTo)}`,
     actions: !isDeleted && actionsOf(view, key),
     body: html`${verdict(view, keyId, found)}
+      ${await refusalsOf(view, { keyId }, key.apiId)}
       <div class="ks-grid">${section("Key", aboutKey(view, key, apis))}${section("Credits", await credits(view, key))}</div>
       ${await usageOf(view, { keyId: [keyId] }, key.apiId)}${await rotations(view, key)}
       ${section("Rate limits", limits(key, usedLimits(view, found)))}${section("Permissions and roles", grants(key))}
@@ -109,7 +111,7 @@ async function rotations(view: View, key: KeyResponseData): Promise<Part> {
 async function credits(view: View, key: KeyResponseData): Promise<Html> {
   const { ownerCredits, identity } = key;
   const isDrawn = key.creditsFrom === "identity";
-  const owners = html`<p>${isDrawn ? "Those of its owner, " : "And those of its owner, "}${ownerLink(view, key)}.</p>
+  const owners = html`<p class="ks-below">${isDrawn ? "Those of its owner, " : "And those of its owner, "}${ownerLink(view, key)}.</p>
     ${ownerCredits && balance(ownerCredits, view.now)}`;
   const none = isDrawn && identity !== undefined ? owners : muted("Unlimited.");
   if (key.state === "deleted") return html`${key.credits === undefined ? none : balance(key.credits, view.now)}`;

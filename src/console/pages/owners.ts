@@ -29,6 +29,7 @@ import { creditChange, limitTable, metadata, showState, toOwner } from "./key-pa
 import { type Holder, planPages, planWays, showAccounts } from "./plans.js";
 import { keyTable } from "./keys.js";
 import { notShown } from "./rights.js";
+import { refusalsOf } from "./refusals.js";
 import { toStop } from "./stop.js";
 import { ownerUsage } from "./usage.js";
 import { explainAsked, usedLimits } from "./verdict.js";
@@ -80,7 +81,7 @@ async function show(view: View, externalId: string): Promise<Content> {
       ["State", state(view, owner)],
       ["Expires", time(owner.expires, view.now)],
     ])}${section("Shared credits", await showAccounts(view, toHolder(owner), muted("None that its keys draw on.")))}
-      ${await ownerUsage(view, owner.externalId)}${keys && section("Keys", keys)}
+      ${await ownerUsage(view, owner.externalId)}${await refusalsOf(view, { externalId: owner.externalId })}${keys && section("Keys", keys)}
       ${section("Shared limits", limits)}${metadata(owner)}${notShown(view, PARTS)}`,
   };
 }

@@ -81,8 +81,7 @@ async function show(view: View): Promise<Content> {
       view.may("keys.updateKey") &&
       section(
         "Disable",
-        html`<p class="ks-lead">Verifications are refused from then on. Each can be enabled again.
-        ${count(some, "is", "are")} enabled now.</p>${form(view, { ...way("disable", `Disable ${all}`), tone: "danger" })}`,
+        html`<p class="ks-lead">Verifications are refused from then on. Each can be enabled again. ${count(some, "is", "are")} enabled now.</p>${form(view, { ...way("disable", `Disable ${all}`), tone: "danger" })}`,
       )
     }${
       view.may("keys.deleteKey") &&

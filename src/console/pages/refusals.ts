@@ -1,0 +1,96 @@
+/** Why calls of a key, or of all keys of an owner, were refused: by hour and code, and the last ones of a key. */
+import { isKeystileError } from "../../contracts/errors.js";
+import type { RefusalsOf } from "../../analytics/refusals.js";
+import type { Refusal } from "../../contracts/outcomes.js";
+import { count, DAY, number, time, toDate, window } from "../../view/format.js";
+import { html, type Html, type Part } from "../../view/html.js";
+import { badge, chips, code, link, muted, name, section, table } from "../../view/parts.js";
+import { ifAble } from "../ask.js";
+import type { View } from "../view/view.js";
+import { toKey } from "./key-parts.js";
+
+const NEEDS = "analytics.getRefusals";
+/** Days that are shown, and how the address asks for more. */
+const DAYS = 1;
+const MORE_DAYS = 7;
+
+/**
+ * The refusals of a day, or of a week where the address asks for it.
+ * @param apiId of the key; absent: of keys of any API
+ * @returns undefined: nobody counts them, or the caller may not read them
+ */
+export async function refusalsOf(view: View, of: RefusalsOf, apiId?: string): Promise<Part> {
+  if (view.analyticsOf(apiId) === undefined) return undefined;
+  const isMore = view.query.get("refused") === String(MORE_DAYS);
+  const days = isMore ? MORE_DAYS : DAYS;
+  const found = await ifAble(view.ask(NEEDS, { ...of, from: view.now - days * DAY })).catch(asTooMany);
+  if (found === undefined) return undefined;
+  const here = view.path(view.here);
+  const other = isMore ? link(here, "Last 24 hours") : link(`${here}?refused=${MORE_DAYS}`, `Last ${MORE_DAYS} days`);
+  const { keyId } = of;
+  const last =
+    keyId !== undefined &&
+    found.last.length > 0 &&
+    html`<div class="ks-below">${lastTable(view, keyId, found.last)}</div>`;
+  return section(`Refused in ${isMore ? `${MORE_DAYS} days` : "24 hours"}`, html`${byHour(found.hours)}${last}`, other);
+}
+
+/** Too many to add up for a page. */
+function asTooMany(error: unknown): undefined {
+  if (isKeystileError(error) && error.code === "ANALYTICS_TOO_LARGE") return undefined;
+  throw error;
+}
+
+interface Hour {
+  readonly time: number;
+  readonly code: string;
+  readonly count: number;
+}
+
+/** Newest first, a row an hour; before it how many there were of each code. */
+function byHour(hours: readonly Hour[]): Html {
+  const [byCode, byTime] = [new Map<string, number>(), new Map<number, Part[]>()];
+  for (const { time: at, code: reason, count: times } of hours) {
+    byCode.set(reason, (byCode.get(reason) ?? 0) + times);
+    byTime.set(at, [...(byTime.get(at) ?? []), html`${badge("bad", reason)} ${number(times)}`]);
+  }
+  const sums = [...byCode].map(([reason, times]) => html`<span>${badge("bad", reason)} ${number(times)}</span>`);
+  const rows = [...byTime]
+    .reverse()
+    .map(([at, reasons]): Part[] => [toDate(at).replace(":00 UTC", ""), chips(reasons)]);
+  return html`${sums.length > 0 && html`<p class="ks-legend">${sums}</p>`}
+    ${table("Refused by hour", ["Hour (UTC)", "Refused"], rows, "No call was refused.")}`;
+}
+
+function lastTable(view: View, keyId: string, last: readonly Refusal[]): Html {
+  const rows = last.map((one): Part[] => [
+    time(one.time, view.now),
+    html`${badge("bad", one.code)}${one.kind === "spend" && html` ${muted("spend")}`}`,
+    decided(view, keyId, one),
+    number(one.cost),
+    chips((one.tags ?? []).map(code)),
+  ]);
+  const columns = ["When", "Refused", "What decided", { title: "Cost", isNumber: true }, "Tags"];
+  return table("The last refusals", columns, rows, "");
+}
+
+/** What a call was refused for, in words. */
+function decided(
+  view: View,
+  keyId: string,
+  { code: reason, permissions, ratelimit, address, decidedBy, ...left }: Refusal,
+): Part {
+  if (permissions !== undefined) {
+    const again = `${view.path(toKey(keyId))}?${new URLSearchParams({ query: permissions }).toString()}`;
+    return html`The query ${code(permissions)}. ${link(again, "Explain it now")}`;
+  }
+  if (ratelimit !== undefined) {
+    const { name: called, limit, duration, remaining } = ratelimit;
+    return html`The limit ${name(called)}: ${number(remaining)} of ${number(limit)} per ${window(duration)} left.`;
+  }
+  if (address !== undefined)
+    return address === "" ? "The call had no address." : html`The address ${code(address)}, which no allow-list has.`;
+  const whose = { identity: "Its owner", api: "Its API or workspace", key: "The key" }[decidedBy ?? "key"];
+  if (reason === "USAGE_EXCEEDED") return `${whose} had ${count(left.remaining ?? 0, "credit")} left.`;
+  return `${whose} ${reason === "EXPIRED" ? "had expired" : "was disabled"}.`;
+}
