@@ -21,6 +21,7 @@ export {
   createAnalytics,
 } from "./analytics/analytics.js";
 export type { AnalyticsDimension, AnalyticsPeriod, AnalyticsQuery } from "./analytics/query.js";
+export { changeAllKeys } from "./keyring/keys/change-keys.js";
 export type { RefusedHour, Refusals, RefusalsOf, RefusalsRange } from "./analytics/refusals.js";
 export type { AnalyticsRow } from "./analytics/rows.js";
 export type { Statement, StatementAccount, StatementLine, StatementOf, StatementSums } from "./analytics/statement.js";

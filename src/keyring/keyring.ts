@@ -19,6 +19,7 @@ import { updateIdentityCredits } from "./identity-credits.js";
 import { createMigration } from "./import/create-migration.js";
 import { migrateKeys } from "./import/migrate-keys.js";
 import { countKeys } from "./keys/count-keys.js";
+import { changeKeys } from "./keys/change-keys.js";
 import { createKey } from "./keys/create-key.js";
 import * as grants from "./keys/key-grants.js";
 import { getKey, getKeys, listKeys, whoami } from "./keys/read-keys.js";
@@ -138,6 +139,13 @@ export interface Keyring<Meta = JsonObject> {
    *   `body.expires` for a later end of a key that was rerolled · NOT_FOUND: no such key, or a role that does not exist
    */
   updateKey(body: WithMeta<R.V2KeysUpdateKeyRequestBody, Meta | null>): Promise<A.EmptyResponse>;
+  /**
+   * Disables, enables or deletes many keys: those that are named, or those that a filter of `searchKeys` finds, 100 a
+   * call in one step, with one entry in the audit trail. Called again with the cursor it goes on, also after an
+   * interruption; `changeAllKeys` does so. `dryRun` says what it would do.
+   * @throws KeystileError as `searchKeys` · BAD_REQUEST: nothing selects keys
+   */
+  changeKeys(body: R.ChangeKeysRequestBody): Promise<A.SearchPage<A.KeyChange>>;
   /**
    * Hides the key, which is NOT_FOUND from then on; `permanent` removes it, a hidden one too.
    * @throws KeystileError NOT_FOUND
@@ -391,6 +399,7 @@ function methodsOf(context: RootKeyContext): Keyring {
     searchKeys: method(searchKeys),
     countKeys: method(countKeys),
     updateKey: method(updateKey),
+    changeKeys: method(changeKeys),
     deleteKey: method(deleteKey),
     rerollKey: method(rerollKey),
     updateCredits: adjustmentMethod(context, updateCredits),

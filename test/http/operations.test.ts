@@ -128,6 +128,7 @@ const steps: readonly [name: string, body: (w: Made) => unknown, data: unknown][
   ["rootKeys.deleteRootKey", ({ rootKeyId }) => ({ rootKeyId }), {}],
   ["audit.listAudit", ({ rootKeyId }) => ({ id: rootKeyId, limit: 1 }), [{ operation: expect.any(String) }]],
   ["callers.whoami", () => ({}), { kind: "rootKey", permissions: expect.any(Array) }],
+  ["keys.changeKeys", ({ keyId }) => ({ keyIds: [keyId], action: "enable" }), [{ outcome: "unchanged" }]],
   ["keys.deleteKey", ({ keyId }) => ({ keyId }), {}],
   [
     "ratelimit.limit",

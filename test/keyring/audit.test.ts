@@ -97,6 +97,10 @@ const KEYRING: Cases<Keyring> = {
     }),
     ({ ids }) => ({ ...made(ids.keyId), fields: ["credits", "identityId", "meta", "name"] }),
   ],
+  changeKeys: [
+    ({ ids: { keyId } }) => ({ keyIds: [keyId], action: "disable" }),
+    ({ ids }) => ({ ...made(ids.keyId), fields: ["enabled"] }),
+  ],
   deleteKey: [({ ids: { keyId } }) => ({ keyId }), ({ ids }) => ({ ...made(ids.keyId), fields: ["deleted"] })],
   rerollKey: [
     ({ ids: { keyId } }) => ({ keyId, expiration: 0 }),

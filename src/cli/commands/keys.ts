@@ -1,13 +1,16 @@
-/** `keystile keys list|get|create|disable|revoke`, on a store. */
+/** `keystile keys list|get|create|disable|enable|revoke`, on a store. */
 import { type Command, Option } from "commander";
 import type { Refill } from "../../contracts/types.js";
+import { changeAllKeys } from "../../keyring/keys/change-keys.js";
+import type { ChangeKeysRequestBody } from "../../keyring/schemas/requests.js";
 import type { KeyResponseData } from "../../keyring/schemas/responses.js";
 import { refill as refillSchema } from "../../keyring/schemas/credits.js";
 import { toJsonSchema } from "../../keyring/schemas/json-schema.js";
 import { KEY_STATES, type KeyState } from "../../lib/key-state.js";
 import { shapeOf } from "../client/flags.js";
 import { addDatabaseFlags, type DatabaseFlags, withKeyringFor } from "../database/database.js";
-import { type FlagAliases, usage } from "../io/failures.js";
+import { startProgress } from "../import/progress.js";
+import { EXIT, failure, type FlagAliases, usage } from "../io/failures.js";
 import { wrapped } from "../io/help.js";
 import { readJson } from "../io/input.js";
 import type { Io } from "../io/io.js";
@@ -23,6 +26,8 @@ const FLAG_ALIASES: FlagAliases = new Map([
   ["roles", "--role"],
 ]);
 
+/** Ids that one call takes. */
+const MAX_IDS = 100;
 const REFILL = shapeOf(toJsonSchema(refillSchema));
 
 interface ListKeysFlags extends DatabaseFlags, ListFlags {
@@ -92,30 +97,70 @@ export function addKeysCommand(program: Command, io: Io): void {
       wrapped("\nExample:\n  $ keystile keys create --db keys.db --api-id api_… --name 'first key'"),
     )
     .action((flags: CreateFlags) => create(io, flags));
-  change(
-    io,
-    keys,
-    "disable",
-    "disabled",
-    "Disable a key: every verification of it is DISABLED.",
-    async (keyring, keyId) => keyring.updateKey({ keyId, enabled: false }),
-  );
-  change(io, keys, "revoke", "revoked", "Delete a key: it is NOT_FOUND from the next request on.", (keyring, keyId) =>
-    keyring.deleteKey({ keyId }),
-  );
+  for (const change of CHANGES) addChange(io, keys, change);
 }
 
-type Change = (keyring: Parameters<Parameters<typeof withKeyringFor>[2]>[0], keyId: string) => Promise<unknown>;
+interface Change {
+  readonly name: string;
+  readonly action: ChangeKeysRequestBody["action"];
+  readonly done: string;
+  readonly effect: string;
+}
+const CHANGES: readonly Change[] = [
+  { name: "disable", action: "disable", done: "disabled", effect: "every verification of them is DISABLED" },
+  { name: "enable", action: "enable", done: "enabled", effect: "they verify again" },
+  { name: "revoke", action: "delete", done: "revoked", effect: "they are NOT_FOUND from the next request on" },
+];
 
-function change(io: Io, keys: Command, name: string, done: string, description: string, act: Change): void {
+interface ChangeFlags extends DatabaseFlags, Omit<ChangeKeysRequestBody, "action" | "keyIds" | "limit"> {}
+
+function addChange(io: Io, keys: Command, change: Change): void {
+  const { name, effect } = change;
   addDatabaseFlags(keys.command(name))
-    .argument("<keyId>", "its id, as `list` shows it")
-    .description(description)
-    .addHelpText("after", wrapped(`\nExample:\n  $ keystile keys ${name} --db keys.db key_…`))
-    .action(async (keyId: string, flags: DatabaseFlags) => {
-      await withKeyringFor(flags, FLAG_ALIASES, (keyring) => act(keyring, keyId));
-      await io.stdout.write(flags.output === "json" ? "{}\n" : `${done} ${keyId}\n`);
-    });
+    .argument("[keyIds...]", "ids, as `list` shows them, in place of what selects keys")
+    .option("--api-id <id>", "the keys of this API")
+    .option("--external-id <id>", "the keys of this owner")
+    .option("--search <text>", "those that `list --search` shows")
+    .addOption(new Option("--state <state>", "those in this state").choices(KEY_STATES.filter((s) => s !== "deleted")))
+    .option("--expires-before <time>", "those that expire before: Unix milliseconds or an ISO 8601 date", toTime)
+    .option("--dry-run", "only say what would be changed")
+    .option("--cursor <cursor>", "go on after the batch that named it")
+    .description(`${name[0]?.toUpperCase()}${name.slice(1)} keys: ${effect}.`)
+    .addHelpText(
+      "after",
+      wrapped(
+        `\nExamples:\n  $ keystile keys ${name} --db keys.db key_…\n  $ keystile keys ${name} --db keys.db --external-id acme --dry-run`,
+      ),
+    )
+    .action((keyIds: readonly string[], flags: ChangeFlags) => changeMany(io, change, keyIds, flags));
+}
+
+/** By batches of 100 ids, or of what a filter finds; each batch is one step. */
+async function changeMany(io: Io, change: Change, keyIds: readonly string[], flags: ChangeFlags): Promise<void> {
+  const { db, store, schema, output, ...filter } = flags;
+  const { action, done } = change;
+  const batches: ChangeKeysRequestBody[] = keyIds.length === 0 ? [{ ...filter, action }] : [];
+  for (let start = 0; start < keyIds.length; start += MAX_IDS)
+    batches.push({ ...filter, action, keyIds: keyIds.slice(start, start + MAX_IDS) });
+  const counts = { changed: 0, unchanged: 0, notFound: 0 };
+  const progress = startProgress(io, change.name, 0);
+  await withKeyringFor(flags, FLAG_ALIASES, async (keyring) => {
+    for (const batch of batches)
+      for await (const { data, pagination } of changeAllKeys(keyring, batch)) {
+        for (const { keyId, outcome } of data) {
+          counts[outcome]++;
+          if (output === "json") await io.stdout.write(`${JSON.stringify({ keyId, outcome })}\n`);
+          else if (outcome === "changed") await io.stdout.write(`${flags.dryRun ? "would be " : ""}${done} ${keyId}\n`);
+        }
+        progress.update(counts.changed + counts.unchanged);
+        if (pagination.cursor !== undefined && output === "json")
+          await io.stdout.write(`${JSON.stringify({ cursor: pagination.cursor })}\n`);
+      }
+  }).finally(() => progress.stop());
+  const { changed, unchanged, notFound } = counts;
+  const tense = flags.dryRun ? "would be " : "";
+  await note(io, `${changed} ${tense}${done}, ${unchanged} so already, ${notFound} not found`);
+  if (notFound > 0) throw failure(EXIT.no, "not every key was found");
 }
 
 async function list(io: Io, flags: ListKeysFlags): Promise<void> {

@@ -18,6 +18,7 @@ interface Field {
 const FIELDS: Readonly<Record<string, Field>> = {
   accounts: { text: "Where several accounts pay: those, in the order in which they are spent." },
   "accounts.kind": { text: "`plan`: the main account; or a `grant`.", sample: "plan" },
+  action: { text: "What to do with the keys: `disable`, `enable` or `delete`, which hides them.", sample: "disable" },
   actor: {
     text: "Who changed it: the id of a root key, the subject of a token, or whom a program acted for.",
     sample: "rk_5Jd8sK2p",
@@ -31,6 +32,8 @@ const FIELDS: Readonly<Record<string, Field>> = {
   autoApply: { text: "Whether every verification checks the limit without being asked." },
   byteLength: { text: "Random bytes in the key." },
   at: { text: "Unix time, milliseconds.", sample: 1_798_848_000_000 },
+  "changeKeys.outcome": { text: "`changed`; `unchanged`: it was so already; or `notFound`.", sample: "changed" },
+  "changeKeys.keyIds": { text: "1 to 100 ids, in place of a filter.", sample: "key_9mKp2XwZ" },
   checks: { text: "Every check in order, those after the first failure too." },
   clientAddress: { text: "The address that the key would be used from.", sample: "203.0.113.7" },
   code: { text: "Why: VALID, or the first check that failed. Clients must tolerate unknown values." },
@@ -62,6 +65,7 @@ const FIELDS: Readonly<Record<string, Field>> = {
   deletedBy: { text: "Who deleted the key, as `actor` or else `actorKind` has it.", sample: "rk_5Jd8sK2p" },
   description: { text: "For people.", sample: "for the nightly export" },
   disabled: { text: "How many are disabled.", sample: 12 },
+  dryRun: { text: "Only say what would become of them. Default false.", sample: true },
   duration: { text: "Window, milliseconds.", sample: 60_000 },
   enabled: { text: "Whether it is enabled." },
   ended: { text: "Also those that have expired or were ended. Default false.", sample: true },

@@ -1,4 +1,5 @@
 /** Operations `keys.*` except verification, imports and grants (contract 4.3). */
+import { changeKeys } from "../../keyring/keys/change-keys.js";
 import { countKeys } from "../../keyring/keys/count-keys.js";
 import { createKey, createSpecifiedKey, specifiedKey } from "../../keyring/keys/create-key.js";
 import { changePlan } from "../../keyring/change-plan.js";
@@ -13,7 +14,7 @@ import type { GetKeysResponseData, V2KeysCreateKeyResponseData } from "../../key
 import { grantOf, grantsOf, owned, planOf } from "../../keyring/schemas/grants.js";
 import { onKey, onKeyspace, onKeyText } from "./access.js";
 import { naming, onReplacedKey, requireGivable } from "./delegation.js";
-import { countedKeys, foundKeys, keysOfApi } from "./list-keys.js";
+import { countedKeys, foundKeys, keysChanged, keysOfApi } from "./list-keys.js";
 import { byExternalIds, group } from "./operation.js";
 import { arrayOf, changedCredits, empty, grantList, ownerBalance, newGrant, object, text, texts } from "./responses.js";
 import { key, toWireCredits, toWireKey, wholeKey } from "./wire-key.js";
@@ -49,6 +50,7 @@ export const keyOperations = [
   define(listKeys, keysOfApi),
   define(searchKeys, foundKeys),
   define(countKeys, countedKeys),
+  define(changeKeys, keysChanged),
   define(
     { ...updateKey, reading: byExternalIds(specifiedChange) },
     {

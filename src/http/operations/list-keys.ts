@@ -3,14 +3,21 @@
  * addition of keystile.
  */
 import type {
+  ChangeKeysRequestBody,
   CountKeysRequestBody,
   SearchKeysRequestBody,
   V2KeysListKeysRequestBody,
 } from "../../keyring/schemas/requests.js";
-import type { CountKeysResponseData, KeyResponseData, Page, SearchPage } from "../../keyring/schemas/responses.js";
-import { type Access, both, onAny, onApi } from "./access.js";
+import type {
+  CountKeysResponseData,
+  KeyChange,
+  KeyResponseData,
+  Page,
+  SearchPage,
+} from "../../keyring/schemas/responses.js";
+import { type Access, both, onAny, onApi, onKey, requireAnyGrant } from "./access.js";
 import type { Definition } from "./operation.js";
-import { integer, object, time } from "./responses.js";
+import { integer, object, text, time } from "./responses.js";
 import { key, toWireKey, wholeKey } from "./wire-key.js";
 
 /** Requires `read_key` and `read_api`. */
@@ -39,6 +46,26 @@ export const foundKeys: Definition<SearchKeysRequestBody, SearchPage<KeyResponse
   answer: wholeKey,
   isList: true,
   access: onNamedOrAny,
+};
+
+const withReading = "the keys are selected by a filter";
+export const keysChanged: Definition<ChangeKeysRequestBody, SearchPage<KeyChange>> = {
+  summary: "Disables, enables or deletes many keys, by their ids or by a filter, up to 100 in one step.",
+  answer: object<KeyChange>({ keyId: text, outcome: text }),
+  isList: true,
+  access: {
+    ...onKey("update_key"),
+    also: [
+      { permission: "api.*.delete_key", where: "`action` is `delete`" },
+      ...["api.*.read_key", "api.*.read_api"].map((permission) => ({ permission, where: withReading })),
+    ],
+    async allow(context, caller, { keyIds, action, ...filter }) {
+      if (action === "delete") requireAnyGrant(onKey("delete_key"), caller);
+      if (keyIds !== undefined) return;
+      requireAnyGrant(onNamedOrAny, caller);
+      await onNamedOrAny.allow(context, caller, filter);
+    },
+  },
 };
 
 export const countedKeys: Definition<CountKeysRequestBody, CountKeysResponseData> = {

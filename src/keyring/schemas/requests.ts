@@ -139,6 +139,19 @@ export interface SearchKeysRequestBody extends ListRequestBody {
    */
   readonly order?: "made" | "expires" | "lastUsed" | "credits";
 }
+/**
+ * Body of `changeKeys`: by ids alone, or by a filter of `searchKeys`, then a page at a time; one of them must be there.
+ */
+export interface ChangeKeysRequestBody extends Omit<SearchKeysRequestBody, "order" | "state"> {
+  /** 1–100 ids, in place of a filter. */
+  readonly keyIds?: readonly string[];
+  /** Only keys in this state. Deleted ones cannot be changed. */
+  readonly state?: Exclude<KeyState, "deleted">;
+  /** `delete` hides keys, as `deleteKey` does. */
+  readonly action: "disable" | "enable" | "delete";
+  /** Only say what would become of them. Default false. */
+  readonly dryRun?: boolean;
+}
 /** Body of `countKeys`. */
 export interface CountKeysRequestBody {
   /** Absent: all APIs, for a caller those that it may read. Required where there are more than 1,000. */

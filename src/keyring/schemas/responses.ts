@@ -60,6 +60,12 @@ export interface SearchPagination extends Pagination {
   /** Keys that this page looked at. */
   readonly searched: number;
 }
+/** What became of one key of `changeKeys`, or with `dryRun` would. */
+export interface KeyChange {
+  readonly keyId: string;
+  /** `unchanged`: it was so already. `notFound`: it is not there, or not for this caller to change. */
+  readonly outcome: "changed" | "unchanged" | "notFound";
+}
 /** Response of `countKeys`. */
 export interface CountKeysResponseData {
   /** All that are not deleted. */

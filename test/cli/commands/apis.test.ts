@@ -137,6 +137,25 @@ describe("apis list, keys list, keys get", () => {
     expect([short.code, short.stderr]).toEqual([2, expect.stringContaining("<name>")]);
   });
 
+  it("stop all keys of an owner: a dry run says which, and then they are", async () => {
+    const { stdout: api } = await run(["apis", "create", "--db", db, "many", "--output", "json"]);
+    const { apiId } = JSON.parse(api) as { apiId: string };
+    for (let i = 0; i < 3; i++)
+      await run(["keys", "create", "--db", db, "--api-id", apiId, ...(i < 2 ? ["--external-id", "leaver"] : [])]);
+    const disable = (...argv: string[]) => run(["keys", "disable", "--db", db, ...argv]);
+    const dry = await disable("--external-id", "leaver", "--dry-run");
+    expect([dry.stdout.match(/would be disabled key_/g)?.length, dry.stderr]).toEqual([
+      2,
+      expect.stringContaining("2 would be disabled, 0 so already, 0 not found"),
+    ]);
+    const done = await disable("--external-id", "leaver", "--output", "json");
+    const lines = done.stdout.trim().split("\n");
+    expect(lines.map((line) => (JSON.parse(line) as { outcome: string }).outcome)).toEqual(["changed", "changed"]);
+    expect((await disable("--external-id", "leaver")).stderr).toContain("0 disabled, 2 so already, 0 not found");
+    expect((await run(["keys", "enable", "--db", db, "--api-id", apiId])).stderr).toContain("2 enabled, 1 so already");
+    expect(await disable()).toMatchObject({ code: 2, stderr: expect.stringContaining("must select keys") });
+  });
+
   it("make a key with a balance that is refilled, in all its fields", async () => {
     const made = await run(["apis", "create", "--db", db, "refilled", "--output", "json"]);
     const { apiId } = JSON.parse(made.stdout) as { apiId: string };

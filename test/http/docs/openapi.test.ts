@@ -147,6 +147,7 @@ describe("openapi: defaults", () => {
       "identities.listIdentities": page,
       "identities.updateIdentity": limits,
       "keys.createKey": { ".byteLength": 16, ".enabled": true, ".recoverable": false, ...limits },
+      "keys.changeKeys": { ".dryRun": false, ".limit": 100 },
       "keys.deleteKey": { ".permanent": false },
       "keys.getKey": noPlaintext,
       "keys.explainKey": { ".ratelimits[].cost": 1 },

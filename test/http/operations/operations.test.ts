@@ -32,6 +32,8 @@ const keyed =
 const limited: Body = ({ namespaceId }) => ({ namespace: namespaceId, identifier: "u", limit: 1, duration: 1_000 });
 const override: Body = ({ namespaceId }) => ({ namespace: namespaceId, identifier: "u" });
 
+const stopped: Body = ({ apiId }) => ({ apiId, action: "disable" });
+
 /** As the operations of the wider interface name them; for one row also by its id. */
 const TABLE: Readonly<Record<string, readonly [permissions: readonly string[], body: Body]>> = {
   "analytics.getVerifications": [
@@ -109,6 +111,7 @@ const TABLE: Readonly<Record<string, readonly [permissions: readonly string[], b
   "keys.getKeys": [ofKey("read_key"), ({ keyId }) => ({ keyIds: [keyId] })],
   "keys.explainKey": [ofKey("read_key"), keyed()],
   "keys.searchKeys": [ofApi("read_key"), named],
+  "keys.changeKeys": [ofKey("update_key"), ({ keyId }) => ({ keyIds: [keyId], action: "disable" })],
   "keys.countKeys": [ofApi("read_key"), named],
   "rootKeys.listRootKeys": [["workspace.*.read_root_key"], () => ({})],
   "rootKeys.deleteRootKey": [["workspace.*.delete_root_key"], ({ rootKeyId }) => ({ rootKeyId })],
@@ -116,7 +119,7 @@ const TABLE: Readonly<Record<string, readonly [permissions: readonly string[], b
   "callers.whoami": [[], () => ({})],
 };
 /** They leave out what the caller may not see. */
-const LEAVES_OUT = ["apis.listApis", "keys.getKeys"];
+const LEAVES_OUT = ["apis.listApis", "keys.getKeys", "keys.changeKeys"];
 
 const imported =
   (more: object): Body =>
@@ -159,6 +162,9 @@ const ALSO: readonly (readonly [name: string, permission: string, body: Body, la
   ["keys.listKeys", "api.*.read_api", named, "CALLER_FORBIDDEN"],
   ["keys.searchKeys", "api.*.read_api", named, "CALLER_FORBIDDEN"],
   ["keys.countKeys", "api.*.read_api", named, "CALLER_FORBIDDEN"],
+  ["keys.changeKeys", "api.*.delete_key", ({ keyId }) => ({ keyIds: [keyId], action: "delete" }), "CALLER_FORBIDDEN"],
+  ["keys.changeKeys", "api.*.read_key", stopped, "CALLER_FORBIDDEN"],
+  ["keys.changeKeys", "api.*.read_api", stopped, "CALLER_FORBIDDEN"],
   ...[named, keyed()].flatMap((body, i) => {
     const name = i === 0 ? "keys.createKey" : "keys.updateKey";
     const naming =
@@ -289,6 +295,7 @@ const OURS = [
   "identities.getBalance",
   "identities.listGrants",
   "identities.updateCredits",
+  "keys.changeKeys",
   "keys.changePlan",
   "keys.countKeys",
   "keys.explainKey",

@@ -1,0 +1,123 @@
+/**
+ * Changes many keys: the operation `keys.changeKeys`, a batch of at most 100 keys a call. A batch is one step, with one
+ * entry of the audit trail that names its keys; the cursor goes on with those after it, whatever became of the others.
+ */
+import { badRequest } from "../../contracts/errors.js";
+import type { KeyRow } from "../../contracts/store.js";
+import type { Mutable } from "../../lib/mutable.js";
+import { type Context, updateWithRetry } from "../context.js";
+import { operation } from "../operation.js";
+import { readRows } from "../rows.js";
+import { changedKeys } from "../schemas/search-keys.js";
+import type { ChangeKeysRequestBody } from "../schemas/requests.js";
+import type { KeyChange, SearchPage } from "../schemas/responses.js";
+import { writeRows } from "../write.js";
+import { searchKeys } from "./search-keys.js";
+import { hide } from "./update-key.js";
+
+const SELECTING = ["keyIds", "apiId", "externalId", "search", "state", "expiresBefore", "creditsBelow"] as const;
+
+type Action = ChangeKeysRequestBody["action"];
+
+/** What a caller needs for each action, on each key. */
+const ACTIONS: Readonly<Record<Action, string>> = {
+  disable: "update_key",
+  enable: "update_key",
+  delete: "delete_key",
+};
+
+/**
+ * Disables, enables or deletes the keys that are named, or a page of those that a search finds.
+ * @throws KeystileError BAD_REQUEST: nothing selects keys, or both ids and a filter do · NOT_FOUND: no such API ·
+ *   STORE_POWER_MISSING: the store cannot search
+ */
+export const changeKeys = operation("changeKeys", changedKeys, async (context, request) => {
+  requireSelection(request);
+  const { action, dryRun = false } = request;
+  const { ids, pagination } = await select(context, request);
+  const data = await updateWithRetry(context, `changeKeys ${action}`, async () => {
+    const rows = await readChangeable(context, action, ids);
+    const now = context.clock();
+    const changed = rows.flatMap((row) => (row === undefined ? [] : (edited(context, row, action, now) ?? [])));
+    if (!dryRun && changed.length > 0) {
+      const writes = changed.map((row) => ({ table: "keys", row }) as const);
+      if ((await writeRows(context, writes)) === undefined) return undefined;
+    }
+    const done = new Set(changed.map(({ id }) => id));
+    return ids.map((keyId, i): KeyChange => ({
+      keyId,
+      outcome: rows[i] === undefined ? "notFound" : done.has(keyId) ? "changed" : "unchanged",
+    }));
+  });
+  return { data, pagination };
+});
+
+function requireSelection(request: ChangeKeysRequestBody): void {
+  const given = SELECTING.filter((name) => request[name] !== undefined && request[name] !== "");
+  if (given.length > 0 && (request.keyIds === undefined || given.length === 1)) return;
+  const message = "must select keys: by keyIds alone, or by at least one of the filters of searchKeys";
+  throw badRequest([{ location: "body", message, fix: `give one of ${SELECTING.join(", ")}` }]);
+}
+
+async function select(
+  context: Context,
+  { keyIds, action: _, dryRun: __, ...filter }: ChangeKeysRequestBody,
+): Promise<{ readonly ids: readonly string[]; readonly pagination: SearchPage<KeyChange>["pagination"] }> {
+  if (keyIds !== undefined) {
+    const ids = [...new Set(keyIds)];
+    return { ids, pagination: { hasMore: false, searched: ids.length } };
+  }
+  const { data, pagination } = await searchKeys.act(context, { limit: 100, ...filter });
+  return { ids: data.map(({ keyId }) => keyId), pagination };
+}
+
+/** The key of each id; `undefined`: it is not there, or not for this caller. */
+async function readChangeable(
+  context: Context,
+  action: Action,
+  ids: readonly string[],
+): Promise<readonly (KeyRow | undefined)[]> {
+  const { workspaceId, caller } = context;
+  const keys = await readRows(context, "keys", ids);
+  const apis = await readRows(
+    context,
+    "apis",
+    [...keys.values()].map(({ apiId }) => apiId),
+  );
+  return ids.map((keyId) => {
+    const row = keys.get(keyId);
+    if (row === undefined || row.workspaceId !== workspaceId || row.deleted) return undefined;
+    const mayChange = caller?.may(ACTIONS[action], { type: "api", id: row.apiId, keyId }) ?? true;
+    return mayChange && apis.get(row.apiId)?.deleted === false ? row : undefined;
+  });
+}
+
+/** The row as it will be; `undefined`: it is so already. */
+function edited(context: Context, before: KeyRow, action: Action, now: number): KeyRow | undefined {
+  const row: Mutable<KeyRow> = { ...before, updatedAt: now };
+  if (action === "delete") hide(context, row, now);
+  else if (before.enabled === (action === "enable")) return undefined;
+  else row.enabled = action === "enable";
+  return row;
+}
+
+/**
+ * Changes all keys that a request of `changeKeys` selects, batch after batch. Each batch is made once it is asked for,
+ * and has the cursor with which a later call goes on.
+ * @throws (rejects) as `changeKeys`
+ * @example
+ * let done = 0;
+ * for await (const { data } of changeAllKeys(keyring, { externalId: "acme", action: "disable" })) done += data.length;
+ */
+export async function* changeAllKeys(
+  keyring: { changeKeys(body: ChangeKeysRequestBody): Promise<SearchPage<KeyChange>> },
+  body: ChangeKeysRequestBody,
+): AsyncGenerator<SearchPage<KeyChange>> {
+  for (let next: Pick<ChangeKeysRequestBody, "cursor"> = {}; ;) {
+    const page = await keyring.changeKeys({ ...body, ...next });
+    yield page;
+    const { cursor } = page.pagination;
+    if (cursor === undefined) return;
+    next = { cursor };
+  }
+}

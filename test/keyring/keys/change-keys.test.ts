@@ -1,0 +1,118 @@
+import { describe, expect, it } from "vitest";
+import type { Caller } from "../../../src/contracts/caller.js";
+import type { Store } from "../../../src/contracts/store.js";
+import { changeAllKeys, createKeyring, createVerifier, memoryStore } from "../../../src/index.js";
+import { runCall } from "../../../src/keyring/operation.js";
+import { contextOfKeyring } from "../../../src/keyring/keyring.js";
+import { changeKeys } from "../../../src/keyring/keys/change-keys.js";
+import { sqliteStore } from "../../../src/stores/sqlite/index.js";
+import { pglite } from "../../stores/postgres/support.js";
+
+const { open } = pglite();
+const stores: Readonly<Record<string, () => Promise<Store>>> = {
+  memory: () => Promise.resolve(memoryStore()),
+  SQLite: () => Promise.resolve(sqliteStore(":memory:")),
+  PostgreSQL: async () => (await open(1))[0]!,
+};
+
+async function world(store: Store, many = 5) {
+  const keyring = createKeyring(store, { actor: "admin" });
+  const { apiId } = await keyring.createApi({ name: "documents" });
+  const made = [];
+  for (let n = 0; n < many; n++) made.push(await keyring.createKey({ apiId, externalId: "acme", name: `key ${n}` }));
+  const other = await keyring.createKey({ apiId, externalId: "other" });
+  const ids = made.map(({ keyId }) => keyId);
+  return { store, keyring, apiId, keys: made.map(({ key }) => key), ids, other };
+}
+
+describe.each(Object.keys(stores))("changeKeys on %s", (name) => {
+  it("stops all keys of an owner, each batch in one step with one entry that names its keys, and goes on by cursor", async () => {
+    const { store, keyring, keys, ids, other } = await world(await stores[name]!());
+    const verifier = createVerifier(store);
+    const code = async (key: string) => (await verifier.verify({ key })).code;
+    const body = { externalId: "acme", action: "disable", limit: 2 } as const;
+    for await (const { data } of changeAllKeys(keyring, { ...body, dryRun: true }))
+      for (const { outcome } of data) expect(outcome).toBe("changed");
+    expect(await code(keys[0]!)).toBe("VALID");
+    const first = await keyring.changeKeys(body);
+    expect(first.data.map(({ outcome }) => outcome)).toEqual(["changed", "changed"]);
+    const { cursor } = first.pagination;
+    const rest = [];
+    for await (const { data } of changeAllKeys(keyring, { ...body, cursor: cursor! })) rest.push(...data);
+    const changed = [...first.data, ...rest].map(({ keyId }) => keyId);
+    expect([...changed].sort()).toEqual([...ids].sort());
+    for (const key of keys) expect(await code(key)).toBe("DISABLED");
+    expect(await code(other.key)).toBe("VALID");
+    const { data: entries } = await keyring.listAudit({ operation: "changeKeys" });
+    expect(entries.map((entry) => [entry.count, entry.fields, entry.actor])).toEqual([
+      [1, ["enabled"], "admin"],
+      [2, ["enabled"], "admin"],
+      [2, ["enabled"], "admin"],
+    ]);
+    expect(entries.flatMap((entry) => entry.ids).sort()).toEqual([...ids].sort());
+    await verifier.close();
+    await store.close();
+  });
+
+  it("by ids tells what is so already and what is not there, and enables and deletes", async () => {
+    const { store, keyring, ids, other } = await world(await stores[name]!(), 2);
+    await keyring.updateKey({ keyId: ids[0]!, enabled: false });
+    const asked = [ids[0]!, other.keyId, "key_none", ids[0]!];
+    const change = (action: "enable" | "disable" | "delete") => keyring.changeKeys({ keyIds: asked, action });
+    const outcomes = async (action: Parameters<typeof change>[0]) =>
+      (await change(action)).data.map(({ keyId, outcome }) => [asked.indexOf(keyId), outcome]);
+    expect(await outcomes("enable")).toEqual([
+      [0, "changed"],
+      [1, "unchanged"],
+      [2, "notFound"],
+    ]);
+    expect(await outcomes("delete")).toEqual([
+      [0, "changed"],
+      [1, "changed"],
+      [2, "notFound"],
+    ]);
+    expect(await outcomes("disable")).toEqual([0, 1, 2].map((n) => [n, "notFound"]));
+    const deleted = await keyring.getKey({ keyId: other.keyId, includeDeleted: true });
+    expect(deleted).toMatchObject({ state: "deleted", deletedBy: "admin" });
+    await store.close();
+  });
+});
+
+describe("changeKeys", () => {
+  it.each([
+    {},
+    { search: "" },
+    { keyIds: ["key_1"], externalId: "acme" },
+    { keyIds: [] },
+    { state: "deleted" },
+    { externalId: "acme", action: "rotate" },
+  ])("%j is refused: nothing selects keys, or not clearly", async (body) => {
+    const { keyring } = await world(memoryStore(), 0);
+    const changing = keyring.changeKeys({ action: "disable", ...(body as object) });
+    await expect(changing).rejects.toMatchObject({ code: "BAD_REQUEST" });
+  });
+
+  it("changes no key that the caller may not, whatever selects it", async () => {
+    const { keyring, ids, apiId } = await world(memoryStore(), 2);
+    const may: Caller["may"] = (action, { keyId }) =>
+      !action.includes("key") || action === "read_key" || keyId === ids[0];
+    const caller = { kind: "test", id: "t", workspaceId: "ws_default", may, mayAny: () => true } as unknown as Caller;
+    const context = contextOfKeyring(keyring)!;
+    for (const selected of [{ externalId: "acme" }, { keyIds: [...ids].reverse() }, { apiId, externalId: "acme" }]) {
+      const request = { ...selected, action: "delete", dryRun: true } as const;
+      const call = { context, operation: "changeKeys", caller };
+      const { data } = await runCall(call, (given) => changeKeys.act(given, request));
+      expect(data.map(({ outcome }) => outcome)).toEqual(["notFound", "changed"]);
+    }
+  });
+
+  it("is made again on the rows as they are, where another writer comes between", async () => {
+    const store = memoryStore();
+    const { keyring, ids } = await world(store, 2);
+    await Promise.all([
+      keyring.changeKeys({ externalId: "acme", action: "disable" }),
+      ...ids.map((keyId) => createKeyring(store).updateKey({ keyId, name: "renamed" })),
+    ]);
+    for (const keyId of ids) expect(await keyring.getKey({ keyId })).toMatchObject({ enabled: false, name: "renamed" });
+  });
+});
