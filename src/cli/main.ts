@@ -16,6 +16,7 @@ import { addNamespacesCommand } from "./commands/namespaces.js";
 import { addRefusalsCommand } from "./commands/refusals.js";
 import { addRootKeysCommand } from "./commands/root-keys.js";
 import { addSchemaCommand } from "./commands/schema.js";
+import { addStatementCommand } from "./commands/statement.js";
 import { addServeCommand } from "./commands/serve.js";
 import { type CommandResult, EXIT, type ExitCode, toFailure } from "./io/failures.js";
 import { wrapped } from "./io/help.js";
@@ -69,6 +70,7 @@ export async function main(argv: readonly string[], io: Io): Promise<ExitCode> {
   addKeysCommand(program, io);
   addAnalyticsCommand(program, io);
   addRefusalsCommand(program, io);
+  addStatementCommand(program, io);
   addBackupCommands(program, io, result);
   addDoctorCommand(program, io, result);
   addCopyCommand(program, io, result);

@@ -27,7 +27,7 @@ describe("help", () => {
       "root-keys",
       ...new Set(Object.keys(OPERATIONS).map((name) => `api ${toKebab(name.split(".")[0]!)}`)),
     ];
-    expect(all.length).toBe(groups.length + Object.keys(OPERATIONS).length + 23);
+    expect(all.length).toBe(groups.length + Object.keys(OPERATIONS).length + 26);
     for (const path of all) {
       const { code, stdout, stderr } = await run([...path, "--help"]);
       expect([path, code, stderr]).toEqual([path, 0, ""]);
