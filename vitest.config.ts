@@ -20,7 +20,7 @@ export const SERVED = [
   "test/rigs/**/*.test.ts",
   "test/middleware/saas.test.ts",
   "test/ratelimit/redis/{suite,cluster,remembered}.test.ts",
-  "test/service/{console,deploy,docs-page,docs,end-to-end,first-start,pictures,pipes,playground}.test.ts",
+  "test/service/{console,deploy,docs-page,docs,end-to-end,first-start,pictures,pipes,playground,portal}.test.ts",
   "test/cli/commands/{serve,migrate-keys}.test.ts",
   "test/cli/{serve-redis,postgres}.test.ts",
   "test/credits/locked-file.test.ts",

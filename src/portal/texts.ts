@@ -40,7 +40,7 @@ export const ENGLISH = {
   replaces: "Replaces",
 
   active: "active",
-  ending: "replaced, works until {date}",
+  worksUntil: "works until {date}",
   disabled: "disabled",
   rotated: "replaced",
   expired: "expired",
@@ -62,6 +62,7 @@ export const ENGLISH = {
   revokeTitle: "Revoke {name}",
   revokeLead: "Whatever uses this key stops working at once, and it cannot be brought back.",
 
+  creditsLeft: "Credits left",
   left: "Left",
   leftOf: "{left} of {whole}",
   plan: "Plan",
@@ -71,6 +72,7 @@ export const ENGLISH = {
 
   lastDays: "Last 30 days",
   byKey: "By key",
+  byDay: "By day",
   day: "Day",
   calls: "Calls",
   refused: "Refused",
@@ -163,6 +165,8 @@ export interface Language {
   day(at: number): string;
   month(at: number): string;
   time(at: number): Html;
+  /** The day, with its time as a title. */
+  date(at: number): Html;
 }
 
 export function createLanguage(lang = "en", texts: Partial<PortalTexts> = {}): Language {
@@ -174,6 +178,7 @@ export function createLanguage(lang = "en", texts: Partial<PortalTexts> = {}): L
     // Marks of direction, which templates would show as their numbers.
     return (at: number): string => format.format(at).replace(/\p{Cf}/gu, "");
   };
+  const day = dates({ dateStyle: "medium" });
   const time = dates({
     ...{ year: "numeric", month: "short", day: "numeric" },
     ...{ hour: "numeric", minute: "2-digit", timeZoneName: "short" },
@@ -186,8 +191,9 @@ export function createLanguage(lang = "en", texts: Partial<PortalTexts> = {}): L
     },
     number: (value) => numbers.format(value),
     signed: (value) => signs.format(value).replace(/\p{Cf}/gu, ""),
-    day: dates({ dateStyle: "medium" }),
+    day,
     month: dates({ month: "long", year: "numeric" }),
+    date: (at) => html`<time datetime="${new Date(at).toISOString()}" title="${time(at)}">${day(at)}</time>`,
     time: (at) => html`<time datetime="${new Date(at).toISOString()}">${time(at)}</time>`,
   };
 }

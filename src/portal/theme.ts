@@ -76,11 +76,10 @@ const THEME = {
 export const checkTheme: Check = (value, path) => void checkOptions(value, THEME, path);
 
 /** Besides the style of all pages: a bar at the top in place of a menu at the side. */
-const BAR = `.ks-top{display:flex;flex-wrap:wrap;align-items:center;gap:.5rem 1.5rem;padding:.75rem 2rem;background:var(--side);border-bottom:1px solid var(--line)}
+const BAR = `.ks-top{display:flex;flex-wrap:wrap;align-items:center;gap:.5rem 1.5rem;padding:.75rem max(2rem,calc((100% - 64rem)/2 + 2rem));background:var(--side);border-bottom:1px solid var(--line)}
 .ks-top img{height:24px;display:block}.ks-top ul{display:flex;flex-wrap:wrap;gap:.25rem}.ks-top .ks-menu{flex-direction:row}.ks-top+.ks-main{margin:0 auto;max-width:64rem}
-.ks-left{font-size:32px;font-weight:650;line-height:1.2;font-variant-numeric:tabular-nums}.ks-checks{border:0;margin:0;padding:0;display:grid;gap:.4rem;min-width:0}.ks-checks legend{font-weight:550;padding:0;margin-bottom:.3rem}
-.ks-checks label{font-weight:400;overflow-wrap:anywhere}
-@media (max-width:60rem){.ks-top{padding:.75rem 1rem}.ks-top .ks-menu{overflow:visible;padding:0}}@media print{.ks-top{display:none}}
+.ks-left{font-size:32px;font-weight:650;line-height:1.2;font-variant-numeric:tabular-nums;margin-bottom:.75rem}.ks-top .ks-brand{padding:0}.ks-body input{accent-color:var(--accent)}.ks-until{display:inline-block;font-size:13px}
+@media (max-width:60rem){.ks-top{padding:.75rem 1rem}.ks-table time{white-space:normal}.ks-table :is(.ks-name,code){max-width:9rem}.ks-top .ks-menu{overflow:visible;padding:0}}@media print{.ks-top{display:none}}
 `;
 
 /** @param theme as {@link checkTheme} passed it */

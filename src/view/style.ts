@@ -13,7 +13,7 @@ export const STYLE = `:root{color-scheme:light dark;${LIGHT}}
 *,::before,::after{box-sizing:border-box}
 .ks-body{margin:0;font:14px/1.5 system-ui,-apple-system,"Segoe UI",sans-serif;color:var(--text);background:var(--bg)}
 :where(.ks-body) :where(h1,h2,h3,p,dl,dd,ul,table){margin:0;padding:0}:where(.ks-body) :where(ul){list-style:none}
-.ks-body a{color:var(--accent);text-decoration:none}.ks-body a:hover{text-decoration:underline}
+.ks-body [hidden]{display:none}.ks-body a{color:var(--accent);text-decoration:none}.ks-body a:hover{text-decoration:underline}
 .ks-body :focus-visible{outline:2px solid var(--accent);outline-offset:2px;border-radius:4px}.ks-main:focus-visible{outline:none}
 .ks-body code,.ks-body pre,.ks-mono{font:12.5px/1.5 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}
 .ks-body code,.ks-name{overflow-wrap:anywhere}

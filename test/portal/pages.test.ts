@@ -37,7 +37,7 @@ describe("portal: keys", () => {
     const { shop, ann } = await openAs();
     const { status, text } = await ann.get("/");
     expect(status).toBe(200);
-    for (const what of ["Laptop of ann", "Server of ann", "active", "reports.read", "Nov 24, 2026, 12:00 PM UTC"])
+    for (const what of ["Laptop of ann", "Server of ann", "active", "reports.read", "Nov 24, 2026"])
       expect(said(text)).toContain(what);
     for (const keys of Object.values(shop.keys)) for (const { key } of keys) expect(text).not.toContain(key);
   });
@@ -122,7 +122,7 @@ describe("portal: keys", () => {
     expect([status, await codeOf(shop, secretIn(text)), await codeOf(shop, old)]).toEqual([200, "VALID", "VALID"]);
     expect(await codeOf(shop, old, NOW + 3_600_001)).toBe("EXPIRED");
     const page = (await ann.get(`/keys/${id}`)).text;
-    expect(said(page)).toContain("replaced, works until Nov 24, 2026, 1:00 PM UTC");
+    expect(said(page)).toContain("replaced works until Nov 24, 2026, 1:00 PM UTC");
     expect(page).not.toContain(`/keys/${id}/rotate`);
     const again = await ann.submit(`/keys/${id}/rotate`, { overlap: "0" });
     expect([again.status, said(again.text)]).toEqual([409, expect.stringContaining("it was replaced before")]);

@@ -64,11 +64,12 @@ async function showUsage(view: PortalView): Promise<Content> {
     html`${chart(valid, refused, { texts, write: number })}<p class="ks-ends"><span>${day(range.from)}</span><span>${day(today)}</span></p>`;
   const used = [...addUp(byKey, ({ keyId = "" }) => keyId)].sort(([, a], [, b]) => b.count - a.count);
   const keyRows = used.slice(0, MAX_KEYS).map(([keyId, sums]): Part[] => [ofKey(view, keyId, keys), ...cells(sums)]);
+  const usedBy = (title: TextName, by: TextName, rows: readonly (readonly Part[])[]): Html =>
+    section(say(title), table(say(title), [{ title: say(by) }, ...numbers], rows, say("noUsage")));
   return {
     title: say("usage"),
-    body: html`${section(say("lastDays"), html`${bars}${table(say("lastDays"), [{ title: say("day") }, ...numbers], dayRows.reverse(), say("noUsage"))}`)}
-      ${section(say("byKey"), table(say("byKey"), [{ title: say("key") }, ...numbers], keyRows, say("noUsage")))}
-      <p class="ks-hint ks-below">${say("utc")}</p>`,
+    body: html`${bars && section(say("lastDays"), bars)}${usedBy("byKey", "key", keyRows)}
+      ${usedBy("byDay", "day", dayRows.reverse())}<p class="ks-hint ks-below">${say("utc")}</p>`,
   };
 }
 

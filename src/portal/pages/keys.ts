@@ -1,6 +1,7 @@
 /** The first page: what is left, and the keys; and making a key. */
 import { badRequest } from "../../contracts/errors.js";
 import type { AccountData, KeyResponseData } from "../../keyring/schemas/responses.js";
+import type { KeyState } from "../../lib/key-state.js";
 import { copyField } from "../../view/copy.js";
 import { button, type Field, form } from "../../view/form.js";
 import { html, type Html, type Part } from "../../view/html.js";
@@ -10,7 +11,7 @@ import { type Content, type Done, nameOf, type PortalPage, type PortalView } fro
 
 /** Keys of a page. */
 const SHOWN = 50;
-const TONES: Partial<Record<TextName, Tone>> = { active: "good", ending: "warn", exhausted: "warn", rotated: "plain" };
+const TONES: Partial<Record<KeyState, Tone>> = { active: "good", exhausted: "warn", rotated: "plain" };
 
 export const toKey = (keyId: string): string => `/keys/${keyId}`;
 
@@ -18,13 +19,14 @@ export const toKey = (keyId: string): string => `/keys/${keyId}`;
 export function stateOf({ language, now }: PortalView, { state, rerolledTo, expires = now }: KeyResponseData): Html {
   const isEnding = state === "active" && rerolledTo !== undefined;
   // Keys that are deleted are not listed.
-  const named = isEnding ? "ending" : (state as TextName);
-  return badge(TONES[named] ?? "bad", language.say(named, { date: isEnding && language.time(expires) }));
+  if (!isEnding) return badge(TONES[state] ?? "bad", language.say(state as TextName));
+  const until = language.say("worksUntil", { date: language.time(expires) });
+  return html`${badge("warn", language.say("rotated"))} <span class="ks-muted ks-until">${until}</span>`;
 }
 
 async function show(view: PortalView): Promise<Content> {
   const { mine, query, language, permissions } = view;
-  const { say, number, time } = language;
+  const { say, number, date } = language;
   const cursor = query.get("cursor");
   const [{ data, pagination }, { remaining, accounts }] = await Promise.all([
     mine.list({ limit: SHOWN, ...(cursor !== null && { cursor }) }),
@@ -41,8 +43,8 @@ async function show(view: PortalView): Promise<Content> {
     stateOf(view, key),
     ...(permissions.length > 1 ? [chips((key.permissions ?? []).map(code), "–")] : []),
     ...(isCapped ? [key.credits?.remaining == null ? "" : number(key.credits.remaining)] : []),
-    key.lastUsedAt === undefined ? muted(say("never")) : time(key.lastUsedAt),
-    time(key.createdAt),
+    key.lastUsedAt === undefined ? muted(say("never")) : date(key.lastUsedAt),
+    date(key.createdAt),
   ]);
   const pages = [
     cursor !== null && button(view, "/", say("firstPage")),
@@ -53,13 +55,13 @@ async function show(view: PortalView): Promise<Content> {
   return {
     title: say("portal"),
     actions: button(view, "/new", say("newKey"), "primary"),
-    body: html`${remaining !== null && section(say("left"), balance(view, remaining, accounts))}${section(say("keys"), list)}`,
+    body: html`${remaining !== null && section(say("creditsLeft"), balance(view, remaining, accounts))}${section(say("keys"), list)}`,
   };
 }
 
 /** What is left in all, and account by account where there are several, with when more comes. */
 function balance({ language }: PortalView, remaining: number, accounts: readonly AccountData[]): Html {
-  const { say, number, day, time } = language;
+  const { say, number, day, date } = language;
   const left = ({ remaining, of }: AccountData): Part =>
     of === undefined || of < remaining
       ? number(remaining)
@@ -73,9 +75,9 @@ function balance({ language }: PortalView, remaining: number, accounts: readonly
         amount: language.signed(one.next.amount),
         date: day(one.next.at),
       }),
-    one.expires !== undefined && time(one.expires),
+    one.expires !== undefined && date(one.expires),
   ]);
-  return html`<p class="ks-left" id="ks-left">${number(remaining)}</p>${table(say("left"), columns, rows, "")}`;
+  return html`<p class="ks-left" id="ks-left">${number(remaining)}</p>${table(say("creditsLeft"), columns, rows, "")}`;
 }
 
 /** What the text of a new key is shown in: the answer to the form that made it, and nowhere else. */
