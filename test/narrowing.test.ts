@@ -162,7 +162,17 @@ const LISTED: Narrows<R.V2KeysListKeysRequestBody> = {
   ...{ externalId: true, cursor, limit, decrypt, revalidateKeysCache: false },
 };
 const SEARCHED: Narrows<R.SearchKeysRequestBody> = {
-  ...{ apiId: true, externalId: true, state: true, expiresBefore: true, creditsBelow: true, search: false },
+  ...{
+    apiId: true,
+    externalId: true,
+    state: true,
+    expiresBefore: true,
+    expiresFrom: true,
+    maxAge: false,
+    within: false,
+    creditsBelow: true,
+    search: false,
+  },
   ...{ order: false, cursor, limit },
 };
 const SET_CREDITS: Narrows<Extract<R.V2KeysUpdateCreditsRequestBody, { operation: "set" }>> = {

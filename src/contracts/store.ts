@@ -102,10 +102,12 @@
  *     cells. Power `analytics`.
  * 29. `searchKeys` looks at the next `among` keys of these APIs in the order asked for, without those that are deleted,
  *     or at those that are deleted alone: `newest` is by id downwards, `expires` by that and then by id, without those
- *     that never expire. It leaves out none that `mayMatch`, and may return others. `countKeys` counts each of the
- *     next `among` keys of an API once. `findKeyIds` finds the keys for which `insertKeys` would refuse one with this
- *     digest or hash, those that are deleted or of a deleted API among them; keystile passes at most 10,000. Power
- *     `search`.
+ *     that never expire; `any` is the order in which it finds keys with few credits, or used lately, at the least cost:
+ *     there `among` may count balances or uses in place of keys, and a key may come twice. It leaves out none that
+ *     `mayMatch`, and may return others. `countKeys` counts each of the next `among` keys of an API once, and may need
+ *     further slices for those of identities that have expired. `findKeyIds` finds the keys for which `insertKeys` would
+ *     refuse one with this digest or hash, those that are deleted or of a deleted API among them; keystile passes at
+ *     most 10,000. Power `search`.
  * 30. `changeAlerts` raises an alert of a subject unless one is raised, or one ended at `from` or later, and ends the
  *     one that was raised before `from`; it is raised, or has ended, as of `until`. All or nothing; of calls in flight
  *     at once, one raises it, and one ends it. It returns of each whether it changed anything. What was raised is due
@@ -783,13 +785,14 @@ export type Settlement =
   | { readonly settled: false; readonly reason: "settled" | "expired" | "voided" | "unknown" | "exceeds" };
 /** Where a search of keys stands: at this key. */
 export interface KeyPosition {
+  /** Id of the key; in the order `any` what the store likes. */
   readonly id: string;
   /** In the order `expires`: that of the key. */
   readonly expires?: number;
 }
 /** What a key that is searched for has, all of it. A store may leave out keys that lack some, or return them. */
 export interface KeyHints {
-  /** Somewhere in its id, its `start` or its name, ignoring case. */
+  /** Somewhere in its id, its `start`, its name or the `externalId` of its identity, ignoring case. */
   readonly text?: string;
   readonly enabled?: boolean;
   /** It expires before this, or its identity does. */
@@ -800,6 +803,8 @@ export interface KeyHints {
   readonly usedFrom?: number;
   /** Draws on a balance below this, whoever owns it. Balances as stored will do: refills only add to them. */
   readonly creditsBelow?: number;
+  /** Has a greater id than this, if it was last used at `usedFrom`, or all that it has is one below `creditsBelow`. */
+  readonly idAbove?: string;
 }
 /** A slice of a search of keys (clause 29). */
 export interface KeySearch {
@@ -808,8 +813,11 @@ export interface KeySearch {
   readonly apiIds: readonly string[];
   /** Only keys of this identity. */
   readonly identityId?: string;
-  /** With `deleted` always `newest`. */
-  readonly order: "newest" | "expires";
+  /**
+   * With `deleted` always `newest`, and so with `identityId`, or `expires`. `any` is asked for with `creditsBelow` or
+   * `usedFrom`.
+   */
+  readonly order: "newest" | "expires" | "any";
   /** Look at deleted keys, and at no others. Absent: at those that are not deleted. */
   readonly deleted?: true;
   /** Begin after this; absent: with the first. */
@@ -834,7 +842,7 @@ export type KeyDigests = Pick<KeyRow, "digest" | "foreignDigest">;
 export interface KeyCount {
   readonly workspaceId: string;
   readonly apiId: string;
-  /** Only keys with a greater id. */
+  /** Where the slice before ended; absent: this is the first. */
   readonly after?: string;
   /** Count no more keys than this, ≥ 1. */
   readonly among: number;
@@ -847,7 +855,7 @@ export interface KeyCounts {
   readonly disabled: number;
   /** Of those that are enabled. */
   readonly expired: number;
-  /** Id of the last that was counted; absent: there are no more after it. */
+  /** Where the next slice begins, mostly the id of the last that was counted; absent: there are no more. */
   readonly last?: string;
 }
 /**

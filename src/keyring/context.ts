@@ -10,6 +10,7 @@ import type { EventQueue } from "../lib/event-queue.js";
 import { guardStore, type StoreGuardOptions } from "../lib/guards/guard-store.js";
 import { hasIdForm, newId } from "../lib/hash.js";
 import { type Algorithms, createAlgorithms, type MigrationAlgorithms } from "../lib/migration-hashes.js";
+import { createKept, type Kept } from "./kept.js";
 import { nextTurn } from "../lib/after-input.js";
 import { setTimeout } from "../lib/timers.js";
 
@@ -34,6 +35,7 @@ export interface Context {
   readonly caller: Caller | undefined;
   readonly mutex: KeyedMutex;
   readonly turns: Turns;
+  readonly kept: Kept;
   /** Of this call. */
   readonly progress: Progress;
   /** Of this call, as it was given; absent: none. */
@@ -55,11 +57,12 @@ interface ContextOptions extends StoreGuardOptions {
 /** @param options that were checked */
 export function createContext(given: Store, options: ContextOptions, audit: Audit): Context {
   const store = guardStore(given, options.storeTimeout);
+  const clock = guardClock(options.clock ?? Date.now);
   return {
     store,
     unaudited: store,
     workspaceId: options.workspaceId ?? DEFAULT_WORKSPACE,
-    clock: guardClock(options.clock ?? Date.now),
+    clock,
     newId: guardNewId(options.newId),
     algorithms: createAlgorithms(options.migrationAlgorithms),
     audit,
@@ -67,6 +70,7 @@ export function createContext(given: Store, options: ContextOptions, audit: Audi
     caller: undefined,
     mutex: createKeyedMutex(),
     turns: createTurns(),
+    kept: createKept(clock),
     progress: { hasWritten: false },
   };
 }

@@ -24,6 +24,10 @@ export interface Search<T extends keyof Rows> {
   /** Whether a row holds the text in a field. */
   matches(row: Rows[T]): boolean;
 }
+/** A search for a text that may also be in what a row refers to. */
+export interface TextSearch<T extends keyof Rows> extends Search<T> {
+  isIn(text: string): boolean;
+}
 
 /**
  * The search for a text; `undefined`: it is blank, and every row matches.
@@ -31,9 +35,13 @@ export interface Search<T extends keyof Rows> {
  * Case is ignored by simple folding: each character folds to one other, so that `ß` is not `ss`. This is what the flags
  * `iu` of a regular expression do; the expression is the text alone, every character of it literal.
  */
-export function createSearch<T extends SearchedTable>(table: T, text = ""): Search<T> | undefined {
+export function createSearch<T extends SearchedTable>(table: T, text = ""): TextSearch<T> | undefined {
   if (text.trim() === "") return undefined;
   const literal = new RegExp(text.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&"), "iu");
   const fieldsOf = FIELDS[table] as (row: Rows[T]) => readonly (string | undefined)[];
-  return { text, matches: (row) => fieldsOf(row).some((field) => field !== undefined && literal.test(field)) };
+  return {
+    text,
+    matches: (row) => fieldsOf(row).some((field) => field !== undefined && literal.test(field)),
+    isIn: (other) => literal.test(other),
+  };
 }

@@ -10,7 +10,7 @@ export function searchKeys(ids: SortedIds, rows: ReadonlyMap<string, KeyRow>, se
   const isLooked = ({ apiId, deleted, ...row }: KeyRow): boolean =>
     deleted === wanted && apis.has(apiId) && (identityId === undefined || row.identityId === identityId);
   const most = Math.min(among, limit);
-  const walk = order === "newest" ? newest : expiring;
+  const walk = order === "expires" ? expiring : newest;
   // One more, to know whether there is one.
   const keys = walk(ids, rows, isLooked, search.after, most + 1);
   const shown = keys.slice(0, most);

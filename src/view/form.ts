@@ -104,10 +104,10 @@ export const button = (view: FormView, to: string, text: Part, tone: "quiet" | "
  * A form that searches this list. It is sent by POST, so that the text of a key is recognised before it could be part
  * of an address; anything else is searched for at an address all the same, for which the script asks as one types.
  */
-export function searchForm(view: FormView, label: string, fields: readonly Field[]): Html {
+export function searchForm(view: FormView, label: string, fields: readonly Field[], more?: Part): Html {
   const at = view.path(view.here);
   return html`<form method="post" action="${at}" role="search" aria-label="${label}" class="ks-form ks-inline ks-live">
-    <input type="hidden" name="${TOKEN}" value="${view.token}">${fields.map((one) => field(view, one))}
+    <input type="hidden" name="${TOKEN}" value="${view.token}">${fields.map((one) => field(view, one))}${more}
     <div class="ks-buttons"><button class="ks-button ks-quiet">Search</button></div></form>`;
 }
 

@@ -57,7 +57,12 @@ export function client(store: Store, options: ConsoleHandlerOptions = {}): Clien
 
 /** The hidden fields of the form that goes to a path. */
 export function hiddenOf(text: string, path: string): Record<string, string> {
-  const form = text.split("<form ").find((part) => part.startsWith(`method="post" action="${path}"`)) ?? "";
+  // As a browser with scripts has it.
+  const form =
+    text
+      .replace(/<noscript>.*?<\/noscript>/g, "")
+      .split("<form ")
+      .find((part) => part.startsWith(`method="post" action="${path}"`)) ?? "";
   const fields = [...form.matchAll(/<input type="hidden" name="([^"]*)" value="([^"]*)">/g)];
   return Object.fromEntries(fields.map(([, name = "", value = ""]) => [name, value]));
 }

@@ -109,6 +109,17 @@ export async function seed(store: Store = sqliteStore(":memory:"), now = NOW): P
   return { store, rootKey, apiId, keys, texts };
 }
 
+/** A store that looks at three keys at a time, and each time lets the page's time pass. */
+export function slowly(store: Store, spend: () => void): Store {
+  return {
+    ...store,
+    searchKeys(search) {
+      spend();
+      return store.searchKeys!({ ...search, among: Math.min(search.among, 3) });
+    },
+  };
+}
+
 export interface Served {
   readonly url: string;
   close(): Promise<void>;

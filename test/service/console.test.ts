@@ -5,7 +5,7 @@ import { type Browser, type BrowserContext, chromium, type Page } from "playwrig
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { findPage, PAGES } from "../../src/console/pages/find-page.js";
 import { createKeyring, createRatelimits, createVerifier } from "../../src/index.js";
-import { HOSTILE, NOW, seed, type Seeded, serve, type Served } from "../console/support.js";
+import { HOSTILE, NOW, seed, type Seeded, serve, type Served, slowly } from "../console/support.js";
 
 const CHROMIUM = process.env["CHROMIUM"] ?? "/usr/bin/chromium";
 const ALONE = "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking --disable-sync";
@@ -359,6 +359,26 @@ describe.skipIf(!existsSync(CHROMIUM))("console in a browser", { timeout: 240_00
     expect(await page.evaluate("document.activeElement.id")).toBe("ks-search");
     expect(faults).toEqual([]);
     await context.close();
+  });
+
+  it("a search that takes long goes on by itself until it has looked at every key", async () => {
+    const slow = await serve(
+      slowly(seeded.store, () => {
+        for (const until = performance.now() + 90; performance.now() < until;);
+      }),
+    );
+    const page = await (await browser.newContext()).newPage();
+    await page.goto(`${slow.url}/sign-in`);
+    await page.getByLabel("Root key").fill(seeded.rootKey);
+    await page.keyboard.press("Enter");
+    await page.waitForURL(`${slow.url}/`);
+    await page.goto(`${slow.url}/keys?search=lap`);
+    await page.locator("#ks-keys:not(.ks-going)").waitFor();
+    expect(await page.locator("#ks-keys tbody tr").allInnerTexts()).toEqual([expect.stringContaining("Old laptop")]);
+    await page.goto(`${slow.url}/keys?search=none-of-them`);
+    await page.getByText("No key is found.").waitFor();
+    await page.context().close();
+    await slow.close();
   });
 
   it("a key that is pasted into a search leads to its page, and is in no address", async () => {

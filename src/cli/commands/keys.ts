@@ -22,6 +22,8 @@ const FLAG_ALIASES: FlagAliases = new Map([
   ["apiId", "--api-id"],
   ["keyId", "<keyId>"],
   ["externalId", "--external-id"],
+  ["expiresFrom", "--expires-from"],
+  ["expiresBefore", "--expires-before"],
   ["permissions", "--permission"],
   ["roles", "--role"],
 ]);
@@ -35,6 +37,8 @@ interface ListKeysFlags extends DatabaseFlags, ListFlags {
   readonly externalId?: string;
   readonly search?: string;
   readonly state?: KeyState;
+  readonly expiresFrom?: number;
+  readonly expiresBefore?: number;
   readonly order: "made" | "expires" | "lastUsed" | "credits";
 }
 interface CreateFlags extends DatabaseFlags {
@@ -54,10 +58,12 @@ export function addKeysCommand(program: Command, io: Io): void {
   addLimit(addDatabaseFlags(keys.command("list")))
     .option("--api-id <id>", "only keys of this API")
     .option("--external-id <id>", "only keys of this owner")
-    .option("--search <text>", "part of the id, the first characters or the name, or a whole external id")
+    .option("--search <text>", "part of the id, the first characters, the name or the external id")
     .addOption(
       new Option("--state <state>", "only keys in this state; without it all that are not deleted").choices(KEY_STATES),
     )
+    .option("--expires-from <time>", "only keys that expire then or later", toTime)
+    .option("--expires-before <time>", "only keys that expire before then; with the above: between the two", toTime)
     .addOption(
       new Option("--order <order>", "newest first, or what ends, was used or runs out first")
         .choices(["made", "expires", "lastUsed", "credits"])
@@ -164,7 +170,12 @@ async function changeMany(io: Io, change: Change, keyIds: readonly string[], fla
 }
 
 async function list(io: Io, flags: ListKeysFlags): Promise<void> {
-  const { db, store, schema, output, limit, ...wanted } = flags;
+  const { db, store, schema, output, limit, ...given } = flags;
+  // What expires next, and not what has expired, unless that is asked for.
+  const isFromNow =
+    given.order === "expires" && (given.state ?? given.expiresFrom ?? given.expiresBefore) === undefined;
+  // Later pages are of the order that the first one was of.
+  const wanted = { ...given, ...(isFromNow && { expiresFrom: Date.now() }), maxAge: 60_000, within: 10_000 };
   const columns: Columns<KeyResponseData> = {
     KEY: ({ keyId }) => keyId,
     API: ({ apiId }) => apiId,

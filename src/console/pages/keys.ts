@@ -2,11 +2,11 @@
  * The list of keys: searched, ordered and filtered, over all APIs that the caller may read; finding a key by
  * its text, which is in no address; and making one.
  */
-import type { KeyResponseData } from "../../keyring/schemas/responses.js";
-import { time } from "../../view/format.js";
+import type { KeyResponseData, SearchPage } from "../../keyring/schemas/responses.js";
+import { count, DAY, time } from "../../view/format.js";
 import { button, type Field, form, type Options } from "../../view/form.js";
 import { html, type Html, type Part } from "../../view/html.js";
-import { asked, type List, listed, searched, searchField } from "../view/lists.js";
+import { asked, type List, listed, searched, searchField, toPage } from "../view/lists.js";
 import { code, link, name, section } from "../../view/parts.js";
 import type { Content, Done, Page, View } from "../view/view.js";
 import { selectBox, selection } from "./stop.js";
@@ -15,6 +15,7 @@ import { search } from "./search.js";
 import { changesOf, creditFields, creditsOf, fieldsOf } from "./key-fields.js";
 import { apiField, apiOptions, creditsLeft, keyLink, ownerLink, showState, STATES, toKey } from "./key-parts.js";
 import { secret } from "./key.js";
+import { asOf, going, latest, MINUTE, soon, whole } from "./latest.js";
 
 /** What an empty balance of a new key means. */
 const UNLIMITED = "Empty: unlimited, or those of the owner if it has some.";
@@ -27,10 +28,23 @@ const ORDERS: Options = [
   ["lastUsed", "Last used"],
   ["credits", "Fewest credits"],
 ];
+const ENDS: Options = [
+  ["", "Any time"],
+  ["1", "Within a day"],
+  ["7", "Within 7 days"],
+  ["30", "Within 30 days"],
+];
+/** Orders that no index has. */
+const COMPUTED: readonly (string | undefined)[] = ["lastUsed", "credits"];
+/** Milliseconds of one answer where no script goes on. */
+const LONG = 10_000;
+/** The part of a page that has the list. */
+const PART = "ks-keys";
+const ORDERING = "Being put in order for the first time. Load the page again in a moment.";
 const COLUMNS = ["Key", "State", "Owner", "API", { title: "Credits", isNumber: true }, "Expires", "Last used"];
 
 async function list(view: View): Promise<Content> {
-  const filters = asked(view, "search", "apiId", "state", "externalId", "order");
+  const filters = asked(view, "search", "apiId", "state", "externalId", "ends", "order", "below");
   const field = (at: string, label: string, options?: Options): Field => ({
     ...{ name: at, label, value: filters[at] },
     ...(options && { type: "select", options }),
@@ -40,6 +54,7 @@ async function list(view: View): Promise<Content> {
     field("apiId", "API", [["", "All"], ...(await apiOptions(view))]),
     field("state", "State", [["", "Any"], ...STATES]),
     field("externalId", "Owner"),
+    field("ends", "Expires", ENDS),
     field("order", "Order", ORDERS),
   ];
   const maySelect = filters["state"] !== "deleted" && (view.may("keys.updateKey") || view.may("keys.deleteKey"));
@@ -50,7 +65,7 @@ async function list(view: View): Promise<Content> {
     body: searched(
       view,
       fields,
-      await keyList(view, filters, maySelect ? { box: selectBox } : {}),
+      await keyTable(view, filters, maySelect ? selectBox : undefined),
       html`${maySelect && selection(view)}${await deletedKeys(view, filters)}`,
     ),
   };
@@ -59,32 +74,66 @@ async function list(view: View): Promise<Content> {
 /** A few deleted keys that hold a text, which is looked for in all that are not: somebody asks why theirs is gone. */
 async function deletedKeys(view: View, filters: Readonly<Record<string, string>>): Promise<Part> {
   if (filters["search"] === undefined || filters["state"] !== undefined || view.query.has("cursor")) return undefined;
-  const found = await keyList(view, { ...filters, state: "deleted" }, { limit: DELETED });
+  const found = await toList(view, await read(view, { ...filters, state: "deleted" }, DELETED));
   const all = new URLSearchParams({ ...filters, state: "deleted" });
   const note = found.pagination.hasMore && link(`${view.path("/keys")}?${all.toString()}`, "All that are deleted");
   return found.rows.length > 0 && section("Deleted keys", listed(view, { ...found, note, pagination: {} }));
 }
 
-/** A page of the keys that fit. */
-export const keyTable = async (view: View, filters: Readonly<Record<string, string>>): Promise<Html> =>
-  listed(view, await keyList(view, filters));
+type Filters = Readonly<Record<string, string>>;
+type Found = SearchPage<KeyResponseData>;
 
-/** How a list differs from one of 50 rows. */
-interface ListShape {
-  readonly limit?: number;
-  /** First in each row: what selects the key. */
-  readonly box?: (key: KeyResponseData) => Html;
+/** Asks for a page. What ends soon begins with now, and is in the order of an index. */
+function read(view: View, { ends, below, ...filters }: Filters, limit: number, maxAge?: number): Promise<Found> {
+  const order = filters["order"] ?? (ends === undefined ? undefined : "expires");
+  // What is kept is found again by its minute.
+  const now = maxAge === undefined ? view.now : Math.floor(view.now / MINUTE) * MINUTE;
+  const isFromNow = ends !== undefined || (order === "expires" && filters["state"] === undefined);
+  return view.ask("keys.searchKeys", {
+    ...{ ...filters, limit, ...asked(view, "cursor") },
+    ...(order !== undefined && { order }),
+    ...(isFromNow && { expiresFrom: now }),
+    ...(ends !== undefined && { expiresBefore: now + Number(ends) * DAY }),
+    ...(below !== undefined && { creditsBelow: Number(below) }),
+    ...(maxAge !== undefined && { maxAge }),
+    ...(view.query.has("long") && { within: LONG }),
+  });
 }
 
-async function keyList(
-  view: View,
-  filters: Readonly<Record<string, string>>,
-  { limit = PAGE, box }: ListShape = {},
-): Promise<List> {
+/** What selects a key, first in its row. */
+type Box = (key: KeyResponseData) => Html;
+
+/** A page of the keys that fit, which the script goes on with until it is full. */
+export async function keyTable(view: View, filters: Filters, box?: Box): Promise<Html> {
+  const shown = Math.min(Number(view.query.get("shown")) || 0, PAGE - 1);
+  const limit = PAGE - shown;
+  const isComputed = COMPUTED.includes(filters["order"]) || filters["state"] === "exhausted";
+  const found = isComputed
+    ? await latest((maxAge) => read(view, filters, limit, maxAge))
+    : await read(view, filters, limit);
+  if (found === undefined) return going(PART, html`<p class="ks-empty" role="status">${ORDERING}</p>`);
+  const { data, pagination } = found;
+  const list = await toList(view, found, box);
+  const at = pagination.asOf === undefined ? false : asOf(view, pagination.asOf);
+  if (!pagination.hasMore || data.length === limit || isComputed)
+    return whole(PART, listed(view, { ...list, ...(at && { note: at }) }));
+  const searched = (Number(view.query.get("searched")) || 0) + pagination.searched;
+  const note = html`<span role="status">${await progress(view, filters, searched)}</span>`;
+  const more = toPage(view, { cursor: pagination.cursor, searched, shown: shown + data.length });
+  const empty = "Nothing is found so far.";
+  return going(PART, listed(view, { ...list, empty, note, next: "Go on" }), view.path(more));
+}
+
+/** How much of all keys is searched, where that is known soon. */
+async function progress(view: View, { apiId }: Filters, searched: number): Promise<string> {
+  const request = { maxAge: MINUTE, ...(apiId !== undefined && { apiId }) };
+  const counted = view.may("keys.countKeys") ? await soon(view.ask("keys.countKeys", request), 10) : undefined;
+  if (counted === undefined) return `Searched ${count(searched, "key")}.`;
+  return `Searched ${Math.min(99, Math.floor((searched / Math.max(1, counted.total)) * 100))} %.`;
+}
+
+async function toList(view: View, { data, pagination }: Found, box?: Box): Promise<List> {
   const apis = new Map(await apiOptions(view));
-  const request = { ...filters, limit, ...asked(view, "cursor") };
-  const { data, pagination } = await view.ask("keys.searchKeys", request);
-  const isPart = pagination.hasMore && data.length < limit;
   const used = await sparks(
     view,
     data.map(({ keyId }) => keyId),
@@ -95,11 +144,7 @@ async function keyList(
     ...row(view, key, apis),
     ...(used ? [used.get(key.keyId)] : []),
   ]);
-  return {
-    ...{ title: "Keys", columns, rows, pagination },
-    empty: isPart ? "Nothing is found so far." : "No key is found.",
-    ...(isPart && { note: "Some keys are not searched yet; the next page goes on." }),
-  };
+  return { title: "Keys", columns, rows, pagination, empty: "No key is found." };
 }
 
 function row(view: View, key: KeyResponseData, apis: ReadonlyMap<string, string>): Part[] {

@@ -8,12 +8,14 @@ import type { Content, Page, View } from "../view/view.js";
 import { recent } from "./audit.js";
 import { firstRun } from "./first-run.js";
 import { creditsLeft, keyLink, ownerLink } from "./key-parts.js";
+import { asOf, going, latest, whole } from "./latest.js";
 import { notShown } from "./rights.js";
 import { topUsage, usageOf } from "./usage.js";
 
 const SOON = 30 * DAY;
 const LOW_CREDITS = 100;
 const ROWS = 8;
+const COUNTING = "Being counted for the first time. Load the page again in a moment.";
 
 /** What of the page needs which operation. */
 const PARTS = [
@@ -36,34 +38,46 @@ async function show(view: View): Promise<Content> {
 }
 
 async function counts(view: View): Promise<Html> {
-  const { total, disabled, expired } = await view.ask("keys.countKeys", {});
+  const counted = await latest((maxAge) => view.ask("keys.countKeys", { maxAge }));
+  if (counted === undefined) return going("ks-counts", html`<p class="ks-empty" role="status">${COUNTING}</p>`);
+  const { total, disabled, expired } = counted;
   const tile = (title: string, value: number, query: string): Html =>
     html`<div><dt>${title}</dt><dd>${link(`${view.path("/keys")}${query}`, number(value))}</dd></div>`;
-  return html`<dl class="ks-tiles">${tile("Keys", total, "")}${tile("Disabled", disabled, "?state=disabled")}
+  const tiles = html`<dl class="ks-tiles">${tile("Keys", total, "")}${tile("Disabled", disabled, "?state=disabled")}
     ${tile("Expired", expired, "?state=expired")}</dl>`;
+  return whole("ks-counts", html`${tiles}${asOf(view, counted.asOf)}`);
 }
 
 async function expiring(view: View): Promise<Html> {
   const request = { state: "active", order: "expires", expiresBefore: view.now + SOON, limit: ROWS };
-  return keysOf(view, "Expire within 30 days", request, "Expires", ({ expires }) => time(expires, view.now));
+  const { data, pagination } = await view.ask("keys.searchKeys", request);
+  const all = pagination.hasMore && link(view.path("/keys?state=active&ends=30"), "All");
+  return keysOf(view, "Expire within 30 days", data, "Expires", ({ expires }) => time(expires, view.now), all);
 }
 
 async function low(view: View): Promise<Html> {
+  const title = `Below ${LOW_CREDITS} credits`;
   const request = { creditsBelow: LOW_CREDITS, order: "credits", limit: ROWS };
-  return keysOf(view, `Below ${LOW_CREDITS} credits`, request, { title: "Credits", isNumber: true }, creditsLeft);
+  const found = await latest((maxAge) => view.ask("keys.searchKeys", { ...request, maxAge }));
+  if (found === undefined)
+    return going("ks-low", section(title, html`<p class="ks-empty" role="status">${COUNTING}</p>`));
+  const { data, pagination } = found;
+  const aside = html`${asOf(view, pagination.asOf ?? view.now)}
+    ${pagination.hasMore && link(view.path(`/keys?order=credits&below=${LOW_CREDITS}`), "All")}`;
+  return whole("ks-low", keysOf(view, title, data, { title: "Credits", isNumber: true }, creditsLeft, aside));
 }
 
 /** A few keys, each with what they are listed for. */
-async function keysOf(
+function keysOf(
   view: View,
   title: string,
-  request: object,
+  keys: readonly KeyResponseData[],
   column: string | Column,
   show: (key: KeyResponseData) => Part,
-): Promise<Html> {
-  const { data } = await view.ask("keys.searchKeys", request);
-  const rows = data.map((key) => [keyLink(view, key), ownerLink(view, key), show(key)]);
-  return section(title, table(title, ["Key", "Owner", column], rows, "None."));
+  aside: Part,
+): Html {
+  const rows = keys.map((key) => [keyLink(view, key), ownerLink(view, key), show(key)]);
+  return section(title, table(title, ["Key", "Owner", column], rows, "None."), aside);
 }
 
 /** The first page. */

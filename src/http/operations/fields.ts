@@ -28,7 +28,7 @@ const FIELDS: Readonly<Record<string, Field>> = {
   addressAllowed: { text: "Whether the allow-lists let the address pass." },
   amount: { text: "Credits added per refill.", sample: 100 },
   apiId: { text: "The id of the API.", sample: "api_4fY2rTqL" },
-  asOf: { text: "When it was counted: Unix time, milliseconds.", sample: 1_798_848_000_000 },
+  asOf: { text: "When counting began: Unix time, milliseconds.", sample: 1_798_848_000_000 },
   autoApply: { text: "Whether every verification checks the limit without being asked." },
   byteLength: { text: "Random bytes in the key." },
   at: { text: "Unix time, milliseconds.", sample: 1_798_848_000_000 },
@@ -75,6 +75,10 @@ const FIELDS: Readonly<Record<string, Field>> = {
   expired: { text: "How many of the others have expired.", sample: 34 },
   expires: { text: "Unix time, milliseconds; absent: never.", sample: 1_830_297_600_000 },
   expiresBefore: { text: "Only keys that expire before this: Unix time, milliseconds.", sample: 1_830_297_600_000 },
+  expiresFrom: {
+    text: "Only keys that expire at this or later, not those that never do: Unix time, milliseconds.",
+    sample: 1_830_211_200_000,
+  },
   externalId: { text: "Your own id of the entity that the key belongs to.", sample: "user_17" },
   failed: { text: "The hashes that did not go in.", sample: "9f86d081884c7d65…" },
   fields: { text: "Names of the fields that were changed.", sample: "name" },
@@ -139,6 +143,10 @@ const FIELDS: Readonly<Record<string, Field>> = {
   "listAudit.operation": { text: "An operation, such as `keys.updateKey`.", sample: "keys.updateKey" },
   limit: { text: "The maximum: rows on a page of a list, or tokens of a rate limit per window.", sample: 100 },
   limits: { text: "One result a check, in order." },
+  maxAge: {
+    text: "Milliseconds: how old the answer may be, at most. Default 0: it is worked out anew.",
+    sample: 60_000,
+  },
   meta: { text: "Free-form data, at most 64 KB as JSON and 32 levels deep.", sample: { plan: "pro" } },
   migrated: { text: "The keys that went in." },
   migrationId: { text: "The id of the migration, made beforehand.", sample: "mig_2019" },
@@ -227,6 +235,7 @@ const FIELDS: Readonly<Record<string, Field>> = {
   updatedAt: { text: "Unix time, milliseconds.", sample: 1_798_848_000_000 },
   valid: { text: "Whether the key may be used." },
   value: { text: "Credits; null, unlimited, goes only with `set`.", sample: 100 },
+  within: { text: "Milliseconds after which a page that is not full ends; absent: 80.", sample: 5_000 },
   workspaceId: { text: "The workspace of the credential.", sample: "ws_default" },
 };
 

@@ -3,25 +3,29 @@ import type { KeyCounts } from "../../contracts/store.js";
 import { lacking } from "../../lib/guards/powers.js";
 import type { Context } from "../context.js";
 import { operation } from "../operation.js";
-import { body, nameGiven, optional } from "../schemas/primitives.js";
-import type { CountKeysRequestBody } from "../schemas/requests.js";
+import { countedKeys } from "../schemas/search-keys.js";
 import type { CountKeysResponseData } from "../schemas/responses.js";
 import { readableApis } from "./readable-apis.js";
 import { createSlicing } from "./slicing.js";
 
 /**
- * Every key of one API, or of those that the caller may read, a slice at a time: about 1 µs a key in SQLite.
+ * Every key of one API, or of those that the caller may read, a slice at a time; in SQLite from indexes alone, about
+ * 0.2 µs a key.
  * @throws KeystileError NOT_FOUND: no such API · BAD_REQUEST: an API has to be named · STORE_POWER_MISSING
  */
 export const countKeys = operation(
   "countKeys",
-  body<CountKeysRequestBody>()({ apiId: optional(nameGiven) }),
-  (context, { apiId }): Promise<CountKeysResponseData> =>
+  countedKeys,
+  (context, { apiId, maxAge = 0 }): Promise<CountKeysResponseData> =>
     context.turns.run(async () => {
-      const now = context.clock();
-      const counts = { total: 0, disabled: 0, expired: 0 };
-      for (const { id } of await readableApis(context, apiId)) await countApi(context, id, now, counts);
-      return { ...counts, asOf: now };
+      const apis = (await readableApis(context, apiId)).map(({ id }) => id);
+      const { asOf, value } = await context.kept.read(JSON.stringify(["count", apis]), maxAge, async () => {
+        const now = context.clock();
+        const counts = { total: 0, disabled: 0, expired: 0 };
+        for (const id of apis) await countApi(context, id, now, counts);
+        return counts;
+      });
+      return { ...value, asOf };
     }),
 );
 

@@ -52,12 +52,17 @@ export function createMatcher(
   known: KnownRows,
   now: number,
 ): Matcher {
-  const { state, expiresBefore, creditsBelow } = request;
+  const { state, expiresBefore, expiresFrom, creditsBelow } = request;
   const ownBefore = expiresBefore ?? Infinity;
+  const looksAtEnd = expiresBefore !== undefined || expiresFrom !== undefined;
   const hints = hintsOf(request, now);
   /** As far as its row and its owner say: whether credits are left is looked at next. */
   const mayHave = (row: KeyRow, known: KnownRows): boolean => {
-    if (expiresBefore !== undefined && !(row.expires !== undefined && row.expires < expiresBefore)) return false;
+    if (looksAtEnd) {
+      const owner = known.identities.get(row.identityId ?? "");
+      const end = Math.min(row.expires ?? Infinity, owner?.expires ?? Infinity);
+      if (end === Infinity || end >= ownBefore || end < (expiresFrom ?? -Infinity)) return false;
+    }
     const found = stateOf(row, known, null, now);
     return state === undefined || isListedAs(state, found) || (found === "active" && state === "exhausted");
   };
@@ -68,9 +73,13 @@ export function createMatcher(
       const search = createSearch("keys", text);
       // Not kept: a search may meet every owner there is.
       const identities = new Map<string, IdentityRow>();
-      if (state !== undefined) await readOwners(context, rows, identities);
+      if (state !== undefined || looksAtEnd || search !== undefined) await readOwners(context, rows, identities);
       const related = { ...known, identities };
-      const found = rows.filter((row) => mayHave(row, related) && search?.matches(row) !== false);
+      const holds = (row: KeyRow): boolean =>
+        search === undefined ||
+        search.matches(row) ||
+        search.isIn(identities.get(row.identityId ?? "")?.externalId ?? "");
+      const found = rows.filter((row) => mayHave(row, related) && holds(row));
       if (!looksAtCredits || found.length === 0) return found;
       const balances = await balancesOf(context, found, now, identities);
       return found.filter((row, i) => {
@@ -95,17 +104,18 @@ export function createMatcher(
   };
 }
 
-function hintsOf({ state, expiresBefore = Infinity, creditsBelow = Infinity }: SearchKeysRequestBody, now: number) {
+function hintsOf(request: SearchKeysRequestBody, now: number): KeyHints {
+  const { state, expiresBefore = Infinity, expiresFrom = -Infinity, creditsBelow = Infinity } = request;
   const before = Math.min(expiresBefore, state === "expired" || state === "rotated" ? now : Infinity);
   const below = Math.min(creditsBelow, state === "exhausted" ? 1 : Infinity);
   const isCurrent = state === "active" || state === "exhausted" || state === "forbidden";
-  const hints: KeyHints = {
+  const from = Math.max(expiresFrom, isCurrent ? now : -Infinity);
+  return {
     ...(state !== undefined && state !== "deleted" && { enabled: state !== "disabled" }),
     ...(before < Infinity && { expiresBefore: before }),
-    ...(isCurrent && { expiresFrom: now }),
+    ...(from > -Infinity && { expiresFrom: from }),
     ...(below < Infinity && { creditsBelow: below }),
   };
-  return hints;
 }
 
 /** How an order ranks keys: lower values come first. */
@@ -145,8 +155,15 @@ function createRanking(
   const isAfter = ({ row, value }: Ranked): boolean =>
     after === undefined || value > after.value || (value === after.value && row.id < after.id);
   return {
-    hints: () => hintsOf(best.length < size ? Infinity : (best.at(-1) as Ranked).value + (isOneWalk ? 0 : 1)),
-    async add(rows) {
+    hints() {
+      if (best.length < size) return hintsOf(Infinity);
+      const { row, value } = best.at(-1) as Ranked;
+      return isOneWalk ? hintsOf(value) : { ...hintsOf(value + 1), idAbove: row.id };
+    },
+    async add(given) {
+      // A key may come twice: by its own balance, and by that of its owner.
+      const known = new Set(best.map(({ row }) => row.id));
+      const rows = [...new Map(given.map((row) => [row.id, row])).values()].filter(({ id }) => !known.has(id));
       if (rows.length === 0) return;
       const values = await valuesOf(rows);
       const ranked = rows.flatMap((row, i): Ranked[] => {

@@ -119,8 +119,8 @@ export interface SearchKeysRequestBody extends ListRequestBody {
   /** Only keys of this identity. */
   readonly externalId?: string;
   /**
-   * Part of the id, the `start` or the name, at most 256 code points, ignoring case; or the whole externalId of an
-   * owner, whose keys come first. Blank text finds all.
+   * Part of the id, the `start`, the name or the externalId of the owner, at most 256 code points, ignoring case. Keys
+   * of the owner with this very externalId come first: an index has these. Blank text finds all.
    */
   readonly search?: string;
   /**
@@ -128,21 +128,35 @@ export interface SearchKeysRequestBody extends ListRequestBody {
    * deleted API are in no list.
    */
   readonly state?: KeyState;
-  /** Only keys that expire before this, Unix time in milliseconds. */
+  /** Only keys that expire before this, by their own `expires` or that of their owner; Unix time in milliseconds. */
   readonly expiresBefore?: number;
+  /** Only keys that expire at this or later, by what comes first of the two; not those that never expire. */
+  readonly expiresFrom?: number;
   /** Only keys that draw on a balance below this, their own or that of their identity; at least 1. */
   readonly creditsBelow?: number;
   /**
-   * `made` (default): newest first. `expires`: the soonest first, without keys that never expire. `lastUsed`: the
-   * latest first, without unused ones. `credits`: the fewest first, without unlimited ones. The last two look at every
-   * key, for some seconds of a million, in small steps.
+   * `made` (default): newest first. `expires`: the soonest first, by the `expires` of the keys themselves, without keys
+   * that have none. `lastUsed`: the latest first, without unused ones. `credits`: the fewest first, without unlimited
+   * ones. The last two have no index, which each verification would write: they look at every balance, or last use,
+   * in small steps; see `maxAge`.
    */
   readonly order?: "made" | "expires" | "lastUsed" | "credits";
+  /**
+   * Of the orders `lastUsed` and `credits`: accept one that was worked out so many milliseconds ago, for anybody who
+   * asked for the same of these APIs; its first 200 keys are kept. 0 (default) to 86,400,000. The keys
+   * themselves are read anew, and those that were deleted are left out.
+   */
+  readonly maxAge?: number;
+  /** Of the other orders: end a page that is not full after so many milliseconds, 1,000 to 30,000. Absent: 80. */
+  readonly within?: number;
 }
 /**
  * Body of `changeKeys`: by ids alone, or by a filter of `searchKeys`, then a page at a time; one of them must be there.
  */
-export interface ChangeKeysRequestBody extends Omit<SearchKeysRequestBody, "order" | "state"> {
+export interface ChangeKeysRequestBody extends Omit<
+  SearchKeysRequestBody,
+  "order" | "state" | "expiresFrom" | "maxAge" | "within"
+> {
   /** 1–100 ids, in place of a filter. */
   readonly keyIds?: readonly string[];
   /** Only keys in this state. Deleted ones cannot be changed. */
@@ -154,6 +168,8 @@ export interface ChangeKeysRequestBody extends Omit<SearchKeysRequestBody, "orde
 }
 /** Body of `countKeys`. */
 export interface CountKeysRequestBody {
+  /** Accept a count that is so many milliseconds old; 0 (default) to 86,400,000. */
+  readonly maxAge?: number;
   /** Absent: all APIs, for a caller those that it may read. Required where there are more than 1,000. */
   readonly apiId?: string;
 }

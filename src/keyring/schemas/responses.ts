@@ -51,14 +51,16 @@ export interface GetOrCreateApiResponseData extends V2ApisCreateApiResponseData 
   readonly created: boolean;
 }
 
-/** One page of a search, which ends when it is full, or after 80 ms of looking. */
+/** One page of a search, which ends when it is full, or after `within` milliseconds of looking. */
 export interface SearchPage<T> extends Page<T> {
   readonly pagination: SearchPagination;
 }
 /** Where a search stands. */
 export interface SearchPagination extends Pagination {
-  /** Keys that this page looked at. */
+  /** Keys, balances or uses that this page looked at. */
   readonly searched: number;
+  /** When an order without an index was worked out, Unix time in milliseconds. Absent: the order has an index. */
+  readonly asOf?: number;
 }
 /** What became of one key of `changeKeys`, or with `dryRun` would. */
 export interface KeyChange {

@@ -4,13 +4,19 @@ import { KEY_STATES } from "../../lib/key-state.js";
 import { readKeyCursor } from "./cursor.js";
 import { described } from "./json-schema.js";
 import { cursorOf, limitUpTo } from "./page.js";
-import { body, boolean, id, integer, list, nameGiven, optional, optionalOr, text, time } from "./primitives.js";
-import type { ChangeKeysRequestBody, SearchKeysRequestBody } from "./requests.js";
+import { body, boolean, id, integer, length, list, nameGiven, optional, optionalOr, text, time } from "./primitives.js";
+import type { ChangeKeysRequestBody, CountKeysRequestBody, SearchKeysRequestBody } from "./requests.js";
 
 function oneOf<const T extends string>(...names: readonly T[]) {
   const schema = v.custom<T>((value) => names.includes(value as T), `must be one of: ${names.join(", ")}`);
   return described(schema, { type: "string", enum: names });
 }
+
+/** How old an answer may be: up to a day. */
+const age = optional(length(0, 86_400_000));
+
+/** The request of a count of keys. */
+export const countedKeys = body<CountKeysRequestBody>()({ apiId: optional(nameGiven), maxAge: age });
 
 const filter = {
   apiId: optional(nameGiven),
@@ -25,6 +31,9 @@ export const searchedKeys = body<SearchKeysRequestBody>()({
   ...filter,
   state: optional(oneOf(...KEY_STATES)),
   order: optionalOr(oneOf("made", "expires", "lastUsed", "credits"), "made"),
+  expiresFrom: optional(time),
+  maxAge: age,
+  within: optional(length(1_000, 30_000)),
   limit: limitUpTo(100, 50),
 });
 

@@ -1,5 +1,5 @@
 /** Searches and counts keys, a slice at a time. Store clause 29. */
-import type { KeyCount, KeyCounts, KeyRow, KeySearch, KeySlice } from "../../contracts/store.js";
+import type { KeyCount, KeyCounts, KeyHints, KeyRow, KeySearch, KeySlice } from "../../contracts/store.js";
 import { plainPartOf } from "../codec/search-part.js";
 import type { Session, Statement } from "./client.js";
 import { type KeyText, KEY_COLUMNS } from "./keys.js";
@@ -33,6 +33,8 @@ export interface Search {
   countKeys(count: KeyCount): Promise<KeyCounts>;
 }
 
+/** Greater than every number. */
+const AFTER_ALL_NUMBERS = "9223372036854775807";
 /** Greater than every id. */
 const AFTER_ALL = "\u{10FFFF}";
 /** A time of milliseconds as keys have it; of NULL the other. */
@@ -52,6 +54,18 @@ const ORDERS = {
 type Order = keyof typeof ORDERS;
 
 const APIS = "pg_catalog.jsonb_array_elements_text($2::text::jsonb)";
+
+/** What a key `k` with its identity `i` may have to match: $8 text, $9 enabled, $10 to $13 expiry, use and credits. */
+const matching = (schema: string): string => `($8::text IS NULL OR pg_catalog.strpos(
+    pg_catalog.lower((k.id || ' ' || k.start || ' ' || coalesce(k.name, '') || ' ' || coalesce(i.name, '')) COLLATE "C"), $8) > 0)
+  AND ($9::text IS NULL OR k.enabled = $9::text::boolean)
+  AND ($10::text IS NULL OR k.expires < ${timeOf("$10", "infinity")} OR ${OWNER_EXPIRES} < $10::text::bigint)
+  AND ($11::text IS NULL OR coalesce(k.expires, 'infinity'::timestamptz) >= ${timeOf("$11", "infinity")})
+  AND ($12::text IS NULL OR k.last_used_at >= $12::text::bigint)
+  AND ($13::text IS NULL OR EXISTS (
+    -- Which of the two it draws on is looked at next.
+    SELECT FROM ${schema}.accounts a WHERE a.number IN (coalesce(k.account, k.number), i.account)
+      AND NOT a.unlimited AND a.remaining < $13::text::bigint))`;
 
 /** $1 workspace, $2 APIs, $3 and $4 the position, $5 keys of each API, $6 of all, $7 those returned, $8 … hints. */
 function searching(schema: string, order: Order, deleted: string, ofIdentity: boolean): Statement {
@@ -79,16 +93,7 @@ function searching(schema: string, order: Order, deleted: string, ofIdentity: bo
       hits AS MATERIALIZED (
         SELECT s.place, ${KEY_COLUMNS} FROM places s JOIN ${schema}.keys k ON k.number = s.number
         LEFT JOIN ${schema}.entities i ON i.kind = 'identities' AND i.id = k.identity_id
-        WHERE ($8::text IS NULL OR pg_catalog.strpos(
-            pg_catalog.lower((k.id || ' ' || k.start || ' ' || coalesce(k.name, '')) COLLATE "C"), $8) > 0)
-          AND ($9::text IS NULL OR k.enabled = $9::text::boolean)
-          AND ($10::text IS NULL OR k.expires < ${timeOf("$10", "infinity")} OR ${OWNER_EXPIRES} < $10::text::bigint)
-          AND ($11::text IS NULL OR coalesce(k.expires, 'infinity'::timestamptz) >= ${timeOf("$11", "infinity")})
-          AND ($12::text IS NULL OR k.last_used_at >= $12::text::bigint)
-          AND ($13::text IS NULL OR EXISTS (
-            -- Which of the two it draws on is looked at next.
-            SELECT FROM ${schema}.accounts a WHERE a.number IN (coalesce(k.account, k.number), i.account)
-              AND NOT a.unlimited AND a.remaining < $13::text::bigint))
+        WHERE ${matching(schema)}
         ORDER BY s.place LIMIT $7::text::bigint
       ),
       -- What is returned last is looked at last.
@@ -104,6 +109,41 @@ function searching(schema: string, order: Order, deleted: string, ofIdentity: bo
   };
 }
 
+/** Keys of an account `a`: those that it is of, and those of the identity that it is of. */
+const drawing = (s: string): string => `(
+    SELECT k.number FROM ${s}.keys k WHERE k.number = a.number
+    UNION ALL SELECT k.number FROM ${s}.keys k WHERE k.account = a.number
+    UNION ALL SELECT k.number FROM ${s}.entities i JOIN ${s}.keys k ON k.identity_id = i.id
+      WHERE i.account = a.number AND i.kind = 'identities')`;
+
+/**
+ * Keys with few credits, or used lately, from the highest number of an account, or of a key, down. Parameters as of
+ * {@link searching}: $3 and $4 are numbers of the account and of the key, $5 how many to look at, $6 that of an id.
+ */
+const searchingAny = (s: string, by: "credits" | "uses"): Statement => ({
+  isRead: true,
+  text: `WITH slice AS MATERIALIZED (
+      ${
+        by === "credits"
+          ? `SELECT number, CASE WHEN unlimited THEN NULL ELSE remaining END AS value FROM ${s}.accounts`
+          : `SELECT number, last_used_at AS value FROM ${s}.keys`
+      } WHERE number <= $3::text::bigint ORDER BY number DESC LIMIT $5::text::bigint
+    ), hits AS MATERIALIZED (
+      SELECT a.number AS at, ${KEY_COLUMNS} FROM slice a
+      CROSS JOIN LATERAL ${by === "credits" ? drawing(s) : "(SELECT a.number)"} x
+      JOIN ${s}.keys k ON k.number = x.number
+      LEFT JOIN ${s}.entities i ON i.kind = 'identities' AND i.id = k.identity_id
+      WHERE ${by === "credits" ? "a.value < $13::text::bigint" : "a.value >= $12::text::bigint"}
+        AND (a.number, k.number) < ($3::text::bigint, $4::text::bigint)
+        AND (${by === "credits" ? "a.value < $13::text::bigint - 1" : "a.value > $12::text::bigint"} OR k.id > $6)
+        AND k.workspace_id = $1 AND NOT k.deleted AND k.api_id IN (SELECT ${APIS}) AND ${matching(s)}
+      ORDER BY a.number DESC, k.number DESC LIMIT $7::text::bigint
+    )
+    SELECT one.looked::text, one.least::text AS last, h.* FROM (
+      SELECT pg_catalog.count(*) AS looked, pg_catalog.min(number) AS least FROM slice
+    ) one LEFT JOIN hits h ON true ORDER BY h.at DESC, h.n::bigint DESC`,
+});
+
 /** @param rowsOf decodes keys */
 export function createSearch(
   session: Session,
@@ -116,6 +156,23 @@ export function createSearch(
     ...{ newest: statementsOf("newest"), expires: statementsOf("expires") },
     deleted: statementsOf("newest", "k.deleted"),
   };
+  const any = { credits: searchingAny(schema, "credits"), uses: searchingAny(schema, "uses") };
+  const searchAny = async ({ workspaceId, apiIds, after, among, limit, mayMatch }: KeySearch): Promise<KeySlice> => {
+    const [account = AFTER_ALL_NUMBERS, key = AFTER_ALL_NUMBERS] = after?.id.split(" ") ?? [];
+    const rows = (await session.run(
+      mayMatch.creditsBelow === undefined ? any.uses : any.credits,
+      ...[workspaceId, JSON.stringify(apiIds), account, key, String(among), mayMatch.idAbove ?? "", String(limit)],
+      ...hintsOf(mayMatch),
+    )) as readonly object[] as readonly (KeyText & Pick<Walked, "looked" | "last"> & { readonly at: string })[];
+    const found = rows.filter(({ n }) => n !== null);
+    const keys = await rowsOf(found);
+    const looked = Number(rows[0]?.looked);
+    const end = found.at(-1);
+    if (end !== undefined && found.length === limit) return { keys, looked: 0, last: { id: `${end.at} ${end.n}` } };
+    return looked === among
+      ? { keys, looked, last: { id: String(BigInt(rows[0]?.last ?? 0) - 1n) } }
+      : { keys, looked };
+  };
   const counting: Statement = {
     isRead: true,
     text: `SELECT pg_catalog.count(*)::text AS total, pg_catalog.count(*) FILTER (WHERE NOT k.enabled)::text AS disabled,
@@ -127,10 +184,11 @@ export function createSearch(
       LEFT JOIN ${schema}.entities i ON i.kind = 'identities' AND i.id = k.identity_id`,
   };
   return {
-    async searchKeys({ workspaceId, apiIds, identityId, order, deleted, after, among, limit, mayMatch }) {
+    async searchKeys(search) {
+      const { workspaceId, apiIds, identityId, order, deleted, after, among, limit, mayMatch } = search;
       const given = [workspaceId, after?.id ?? "", identityId ?? "", ...apiIds];
       if (!given.every(isStorable)) return { keys: [], looked: 0 };
-      const { text, enabled, expiresBefore, expiresFrom, usedFrom, creditsBelow } = mayMatch;
+      if (order === "any") return searchAny(search);
       const each = apiIds.length > 1 && identityId === undefined ? Math.ceil(among / apiIds.length) + 1 : among;
       const rows = (await session.run(
         searches[deleted ? "deleted" : order][identityId === undefined ? 0 : 1],
@@ -141,12 +199,7 @@ export function createSearch(
         String(each),
         String(among),
         String(limit),
-        text === undefined ? null : plainPartOf(text),
-        orNull(enabled),
-        orNull(expiresBefore),
-        orNull(expiresFrom),
-        orNull(usedFrom),
-        orNull(creditsBelow),
+        ...hintsOf(mayMatch),
         ...(identityId === undefined ? [] : [identityId]),
       )) as readonly object[] as readonly (KeyText & Walked)[];
       const [first] = rows;
@@ -177,6 +230,14 @@ interface Walked {
   readonly last: string | null;
   readonly expires: string | null;
   readonly more: string | null;
+}
+
+/** $8 to $13. */
+function hintsOf({ text, enabled, expiresBefore, expiresFrom, usedFrom, creditsBelow }: KeyHints): (string | null)[] {
+  return [
+    text === undefined ? null : plainPartOf(text),
+    ...[enabled, expiresBefore, expiresFrom, usedFrom, creditsBelow].map(orNull),
+  ];
 }
 
 function orNull(value: number | boolean | undefined): string | null {

@@ -73,6 +73,7 @@ const HINTS: readonly (readonly [KeyHints, (row: KeyRow, n: number) => boolean])
   [{ text: "KELVIN" }, ({ name }) => name?.startsWith("Kelvin") === true],
   [{ text: 'kelvin 5 "Ä' }, ({ id }) => id === keyRow(5).id],
   [{ text: keyRow(12).id.toUpperCase() }, ({ id }) => id === keyRow(12).id],
+  [{ text: "USER" }, ({ identityId }) => identityId !== undefined],
   [{ enabled: false }, ({ enabled }) => !enabled],
   [{ enabled: true, expiresFrom: NOW + 1_000 }, ({ enabled, expires = Infinity }) => enabled && expires >= NOW + 1_000],
   [{ expiresBefore: NOW + 1_000 }, ({ expires = Infinity }) => expires < NOW + 1_000],
@@ -100,6 +101,27 @@ export function searchingClauses(all: Clause): void {
     }
     const others = { order: "newest", among: 9, limit: 9 } as const;
     expect((await walk(store, { ...others, workspaceId: "ws_2" })).ids).toEqual([]);
+  });
+
+  clause("clause 29: any order finds all with few credits, or used lately, in slices of any size", async (open) => {
+    const store = await open();
+    await fill(store);
+    const row = identity("user", { version: 1, hasCredits: true, generation: 1 });
+    expect(await store.write([{ table: "identities", row, credits: { period: 0, remaining: 1 } }])).toHaveLength(1);
+    const ofOwner = listed().filter(({ identityId }) => identityId !== undefined);
+    const few = listed().filter(({ id, hasCredits }) => hasCredits && Number(id.slice(4)) < 20);
+    for (const [among, limit] of SIZES) {
+      const { ids } = await walk(store, { order: "any", among, limit, mayMatch: { creditsBelow: 20 } });
+      for (const id of idsOf([...ofOwner, ...few])) expect(ids.includes(id), `${id} of ${among}`).toBe(true);
+      const above = { creditsBelow: 2, idAbove: idsOf(ofOwner)[1] as string };
+      const tied = await walk(store, { order: "any", among, limit, mayMatch: above });
+      for (const id of idsOf(ofOwner).slice(2)) expect(tied.ids.includes(id), `${id} above`).toBe(true);
+      if (!store.powers.usage) continue;
+      const used = await walk(store, { order: "any", among, limit, mayMatch: { usedFrom: 6 * 60_000 } });
+      for (const n of [6, 7]) expect(used.ids.includes(keyRow(n).id), `${n} was used`).toBe(true);
+    }
+    const others = { order: "any", among: 9, limit: 9, mayMatch: { creditsBelow: 20 } } as const;
+    expect((await walk(store, { ...others, apiIds: ["api_gone"] })).ids).toEqual([]);
   });
 
   clause("clause 29: keys of one identity, in both orders", async (open) => {

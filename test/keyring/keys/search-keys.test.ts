@@ -97,9 +97,10 @@ async function pagesOf({ keyring }: Pick<World, "keyring">, request: SearchKeysR
 
 /** The same by a plain filter and a plain sort. */
 function naive(made: readonly Made[], request: SearchKeysRequestBody): string[] {
-  const { apiId, externalId, search = "", state, expiresBefore, creditsBelow, order = "made" } = request;
+  const { apiId, externalId, search = "", state, expiresBefore, expiresFrom, creditsBelow, order = "made" } = request;
   const isOwner = ({ externalId }: Made) => externalId !== undefined && externalId === search;
-  const holds = ({ name, keyId }: Made) => `${name} ${keyId}`.toLowerCase().includes(search.toLowerCase());
+  const holds = ({ name, keyId, externalId = "" }: Made) =>
+    [name, keyId, externalId].some((text) => text.toLowerCase().includes(search.toLowerCase()));
   const rank: Record<NonNullable<typeof order>, (key: Made) => number | undefined> = {
     made: ({ keyId }) => -made.findIndex((one) => one.keyId === keyId),
     expires: ({ expires }) => expires,
@@ -114,6 +115,7 @@ function naive(made: readonly Made[], request: SearchKeysRequestBody): string[] 
       (search === "" || holds(key) || (externalId === undefined && isOwner(key))) &&
       (state === undefined || key.state === state) &&
       (expiresBefore === undefined || (key.expires ?? Infinity) < expiresBefore) &&
+      (expiresFrom === undefined || (key.expires ?? -1) >= expiresFrom) &&
       (creditsBelow === undefined || (key.credits ?? Infinity) < creditsBelow) &&
       rank[order](key) !== undefined,
   );
@@ -132,9 +134,11 @@ describe.each(STORES)("searchKeys on %s", (_name, open) => {
       {
         apiId: fc.constantFrom(...w.apis),
         externalId: fc.constantFrom("acme", "rich"),
-        search: fc.constantFrom("server", "CLIENT 1", "acme", "rich", w.made[3]!.keyId, "none"),
+        search: fc.constantFrom("server", "CLIENT 1", "acme", "ric", "rich", w.made[3]!.keyId, "none"),
         state: fc.constantFrom("active", "disabled", "expired", "exhausted"),
         expiresBefore: fc.constantFrom(NOW, NOW + 2_000),
+        expiresFrom: fc.constantFrom(NOW - 1_000, NOW + 1_000),
+        maxAge: fc.constantFrom(0, 60_000),
         creditsBelow: fc.constantFrom(1, 2, 8),
         order: fc.constantFrom("made", "expires", "lastUsed", "credits"),
         limit: fc.constantFrom(1, 3, 50),
@@ -235,6 +239,9 @@ describe.each(STORES)("walks over many keys on %s", (_name, open) => {
     try {
       let searched = 0;
       let pages = 0;
+      const longer = (await keyring.searchKeys({ search: "none", within: 3_000 })).pagination;
+      const usual = (await keyring.searchKeys({ search: "none" })).pagination;
+      expect([usual.searched < longer.searched, longer.searched < 900]).toEqual([true, true]);
       for (let cursor: string | undefined; ;) {
         const page = await keyring.searchKeys({ search: "none", ...(cursor !== undefined && { cursor }) });
         expect(page.data).toEqual([]);
@@ -266,7 +273,7 @@ describe("searchKeys: bounds", () => {
       "search:made:2::key_1",
       "search:made:0::é",
     ]) {
-      const cursor = Buffer.from(text).toString("base64url");
+      const cursor = Buffer.from(text, "latin1").toString("base64url");
       await expect(keyring.searchKeys({ cursor }), text).rejects.toMatchObject({ errors });
     }
   });
@@ -318,7 +325,8 @@ describe("searchKeys: bounds", () => {
         return slice;
       },
     };
-    const keyring = createKeyring(counted, { clock: () => NOW });
+    let now = NOW;
+    const keyring = createKeyring(counted, { clock: () => (now += 10) });
     const { apiId } = await keyring.createApi({ name: "many" });
     const made = [];
     for (let n = 0; n < 900; n++) made.push((await keyring.createKey({ apiId, credits: { remaining: 100 } })).keyId);
@@ -331,8 +339,90 @@ describe("searchKeys: bounds", () => {
     ] as const) {
       returned = 0;
       const { data, pagination } = await keyring.searchKeys(body);
-      expect([data.length, pagination.searched, returned <= most]).toEqual([most && 5, 900, true]);
+      expect([data.length, pagination.searched <= 900, returned <= most]).toEqual([most && 5, true, true]);
     }
     await store.close();
+  });
+
+  it("an order that was worked out is served to all who accept its age, dated, with the keys as they are", async () => {
+    const store = sqliteStore(":memory:");
+    let slices = 0;
+    const counted: Store = {
+      ...store,
+      searchKeys: (search) => {
+        slices++;
+        return store.searchKeys!(search);
+      },
+      countKeys: (count) => {
+        slices++;
+        return store.countKeys!(count);
+      },
+    };
+    let now = NOW;
+    const keyring = createKeyring(counted, { clock: () => now });
+    const { apiId } = await keyring.createApi({ name: "many" });
+    const [poor, gone, rich] = await Promise.all(
+      [1, 2, 3].map((remaining) => keyring.createKey({ apiId, credits: { remaining } })),
+    );
+    const asked = { order: "credits", maxAge: 60_000, limit: 2 } as const;
+    const [first, same] = await Promise.all([keyring.searchKeys(asked), keyring.searchKeys(asked)]);
+    const took = slices;
+    expect(first.data.map(({ keyId }) => keyId)).toEqual([poor!.keyId, gone!.keyId]);
+    expect(same).toEqual(first);
+    expect(first.pagination.asOf).toBe(NOW);
+    now += 60_000;
+    await keyring.updateCredits({ keyId: poor!.keyId, operation: "set", value: 9 });
+    await keyring.deleteKey({ keyId: gone!.keyId });
+    const kept = await keyring.searchKeys(asked);
+    expect(kept.data.map(({ keyId, credits }) => [keyId, credits?.remaining])).toEqual([[poor!.keyId, 9]]);
+    expect(kept.pagination).toMatchObject({ asOf: NOW, hasMore: true });
+    const next = await keyring.searchKeys({ ...asked, cursor: kept.pagination.cursor });
+    expect(next.data.map(({ keyId }) => keyId)).toEqual([rich!.keyId]);
+    expect(slices).toBe(took);
+    const { maxAge: _, ...anew } = asked;
+    const order = [rich!.keyId, poor!.keyId];
+    expect((await keyring.searchKeys(anew)).data.map(({ keyId }) => keyId)).toEqual(order);
+    now++;
+    const later = await keyring.searchKeys(asked);
+    expect([later.data.map(({ keyId }) => keyId), later.pagination.asOf]).toEqual([order, now]);
+    // So are counts.
+    const count = await keyring.countKeys({ maxAge: 60_000 });
+    await keyring.deleteKey({ keyId: rich!.keyId });
+    expect(await keyring.countKeys({ maxAge: 60_000 })).toEqual(count);
+    expect(await keyring.countKeys()).toMatchObject({ total: count.total - 1 });
+    await store.close();
+  });
+
+  it("a kept order has two hundred keys; pages beyond them are worked out for themselves", async () => {
+    const store = memoryStore();
+    let now = NOW;
+    const keyring = createKeyring(store, { clock: () => (now += 10) });
+    const { apiId } = await keyring.createApi({ name: "many" });
+    for (let n = 0; n < 230; n++) await keyring.createKey({ apiId, credits: { remaining: n } });
+    const body = { order: "credits", limit: 30 } as const;
+    expect(await pagesOf({ keyring }, { ...body, maxAge: 86_400_000 })).toEqual(await pagesOf({ keyring }, body));
+  });
+
+  it("an end is that of the key or of its owner, whichever comes first", async () => {
+    const keyring = createKeyring(memoryStore(), { clock: () => NOW });
+    const { apiId } = await keyring.createApi({ name: "trials" });
+    await keyring.createIdentity({ externalId: "trial", expires: NOW + 5_000 });
+    const owned = await keyring.createKey({ apiId, externalId: "trial" });
+    const both = await keyring.createKey({ apiId, externalId: "trial", expires: NOW + 2_000 });
+    await keyring.createKey({ apiId });
+    const within = async (expiresFrom: number, expiresBefore: number) =>
+      (await pagesOf({ keyring }, { expiresFrom: NOW + expiresFrom, expiresBefore: NOW + expiresBefore })).sort();
+    expect(await within(0, 3_000)).toEqual([both.keyId]);
+    expect(await within(3_000, 9_000)).toEqual([owned.keyId]);
+    expect(await within(0, 9_000)).toEqual([owned.keyId, both.keyId].sort());
+  });
+
+  it("a text is looked for in the external ids of owners too", async () => {
+    const keyring = createKeyring(memoryStore());
+    const { apiId } = await keyring.createApi({ name: "many" });
+    await keyring.createIdentity({ externalId: "of-Acme" });
+    const owned = await keyring.createKey({ apiId, externalId: "of-Acme" });
+    await keyring.createKey({ apiId });
+    expect(await pagesOf({ keyring }, { search: "ACME" })).toEqual([owned.keyId]);
   });
 });

@@ -15,8 +15,8 @@ import { problems } from "../support.js";
 
 const SECONDS = 1_700_000_000;
 /** Every integer that a request may have, by its name: what it is. */
-const TIMES = ["expires", "expiresBefore", "from", "to", "createdAt"];
-const LENGTHS = ["duration", "expiration", "expiresIn"];
+const TIMES = ["expires", "expiresBefore", "expiresFrom", "from", "to", "createdAt"];
+const LENGTHS = ["duration", "expiration", "expiresIn", "maxAge", "within"];
 const NUMBERS = [
   ...["amount", "byteLength", "cost", "creditsBelow", "limit", "refillDay", "remaining", "rollover", "value"],
   ...["credits", "priority"],

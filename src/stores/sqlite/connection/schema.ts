@@ -14,7 +14,7 @@ import { KeystileError } from "../../../contracts/errors.js";
 import { ADD_ROLLOVER, CREATE_RESERVATIONS, SEAL_SQL } from "../credits/account-table.js";
 import { CREATE_IDEMPOTENCY } from "../credits/once-table.js";
 import { CREATE_USES } from "../keys/key-uses.js";
-import { CREATE_KEY_SEARCH, LIST_DELETED, OWNER_STATES } from "../keys/search-keys.js";
+import { COUNT_ENDINGS, CREATE_KEY_SEARCH, LIST_DELETED, OWNER_STATES } from "../keys/search-keys.js";
 import { CREATE_ALERTS } from "../tables/alert-table.js";
 import { AUDIT_CREDITS, COUNT_AUDIT, CREATE_AUDIT } from "../tables/audit-table.js";
 import { CAPPED_DAYS } from "../tables/credit-days.js";
@@ -187,6 +187,7 @@ export const STEPS: readonly (string | Step)[] = [
   CAPS,
   KEEP_REFUSALS,
   CAPPED_DAYS,
+  COUNT_ENDINGS,
 ];
 
 /** The schema version that this code reads and writes. */

@@ -4,7 +4,15 @@
  * Why an index for `expires` and none for anything else that is searched: who looks at keys wants to know first which
  * of them end soon. Balances and last uses change with every verification, and are looked at key by key.
  */
-import type { KeyCount, KeyCounts, KeyHints, KeyPosition, KeySearch, KeySlice } from "../../../contracts/store.js";
+import type {
+  KeyCount,
+  KeyCounts,
+  KeyHints,
+  KeyPosition,
+  KeyRow,
+  KeySearch,
+  KeySlice,
+} from "../../../contracts/store.js";
 import type { FullKeyRaw } from "../../codec/key-codec.js";
 import { plainPartOf } from "../../codec/search-part.js";
 import { type Handle, type Select, select, type SqliteValue } from "../connection/handle.js";
@@ -18,6 +26,23 @@ const DISABLED = "json_extract(k.body, '$.disabled')";
 export const CREATE_KEY_SEARCH = `
   CREATE INDEX keystile_keys_expires ON keystile_keys (api, json_extract(body, '$.expires'), id)
     WHERE deleted = 0 AND json_extract(body, '$.expires') IS NOT NULL;`;
+
+/** In an index, where `k` has no meaning. */
+const plain = (sql: string): string => sql.replaceAll("k.body", "body");
+
+/**
+ * Indexes the few keys that are disabled or expire, by id, and identities by when they expire, for counts. Verifications
+ * never write these columns.
+ */
+export const COUNT_ENDINGS = {
+  up: `
+  CREATE INDEX keystile_keys_ending ON keystile_keys (api, id, ${plain(DISABLED)}, ${plain(EXPIRES)})
+    WHERE deleted = 0 AND (${plain(DISABLED)} IS NOT NULL OR ${plain(EXPIRES)} IS NOT NULL);
+  CREATE INDEX keystile_identities_ending ON keystile_identities (workspace_id, json_extract(body, '$.expires'))
+    WHERE json_extract(body, '$.expires') IS NOT NULL;`,
+  down: `DROP INDEX keystile_keys_ending; DROP INDEX keystile_identities_ending;`,
+  refuses: {},
+};
 
 /**
  * Identities may be disabled and expire. No table changes: `refuses` keeps versions away that would let keys in.
@@ -66,11 +91,38 @@ const ORDERS = {
 } as const;
 type Order = keyof typeof ORDERS;
 
+/** Below the numbers of accounts of keys and identities: those of grants. */
+const GRANTS = -(2 ** 52);
+/** What `any` walks, from the highest number down: balances, or uses. @param many whether it may have several keys */
+const numbered = (table: string, number: string, value: string, low: string, keys: string) => ({
+  bound: `SELECT count(*) AS looked, min(number) AS n FROM (SELECT ${number} AS number FROM ${table} a
+    WHERE ${number} < ? AND ${number} > ${GRANTS} ORDER BY ${number} DESC LIMIT ?)`,
+  // Ordered by both, so that a slice may end among the keys of one identity.
+  places: `SELECT ${number} AS account, k.number AS n, k.id FROM ${table} a CROSS JOIN keystile_keys k ON k.number ${keys}
+    WHERE (${number}, k.number) < (?, ?) AND ${number} <= ? AND ${number} >= ? AND ${low} AND (${value} <> ? OR k.id > ?)
+      AND k.deleted = 0 AND k.api IN (SELECT value FROM json_each(?))
+    ORDER BY ${number} DESC, k.number DESC LIMIT ?`,
+});
+const ANY = {
+  credits: numbered(
+    "keystile_accounts",
+    "a.number",
+    "a.remaining",
+    "a.unlimited = 0 AND a.remaining <= ?",
+    `IN (SELECT a.number UNION ALL SELECT number FROM keystile_keys WHERE account = a.number
+      UNION ALL SELECT key_number FROM keystile_key_lookup WHERE hash = a.number AND a.number < 0)
+      AND (a.number > 0 OR k.identity = -a.number)`,
+  ),
+  uses: numbered("keystile_key_uses", "a.key_number", "a.last_used", "a.last_used >= ?", "= a.key_number"),
+} as const;
+
 /** A key on the way of a walk. */
 interface Place {
   readonly n: number | bigint;
   readonly id: string;
   readonly expires?: number | bigint;
+  /** In the order `any`. */
+  readonly account?: number | bigint;
 }
 
 const OF_IDENTITY = `k.number IN (SELECT key_number FROM keystile_key_lookup
@@ -80,11 +132,13 @@ const OF_IDENTITY = `k.number IN (SELECT key_number FROM keystile_key_lookup
 const DELETED_OF_IDENTITY = `? IS NOT NULL AND k.deleted = 1
   AND k.identity = (SELECT number FROM keystile_identities WHERE id = ?)`;
 
-/** A condition for each hint; each takes one value but `enabled`. */
+/** A condition for each hint; each takes one value but `enabled`. `idAbove` is looked at by `any` alone. */
 const HINTS: {
-  readonly [K in keyof KeyHints]-?: (value: Required<KeyHints>[K]) => readonly [string, ...SqliteValue[]];
+  readonly [K in Exclude<keyof KeyHints, "idAbove">]-?: (
+    value: Required<KeyHints>[K],
+  ) => readonly [string, ...SqliteValue[]];
 } = {
-  text: (text) => ["instr(lower(k.id || ' ' || k.body), ?) > 0", plainPartOf(text)],
+  text: (text) => ["instr(lower(k.id || ' ' || k.body || ' ' || coalesce(i.name, '')), ?) > 0", plainPartOf(text)],
   enabled: (enabled) => [`${DISABLED} IS ${enabled ? "" : "NOT "}NULL`],
   expiresBefore: (time) => [`(${EXPIRES} < ? OR ${OWNER_EXPIRES} < ?)`, time, time],
   expiresFrom: (time) => [`coalesce(${EXPIRES}, 9e99) >= ?`, time],
@@ -121,23 +175,46 @@ export function createKeySearch(handle: Handle, { toRow }: Pick<KeyReader, "toRo
       ),
     };
   };
-  const walks = { newest: walkOf("newest", 0), expires: walkOf("expires", 0), deleted: walkOf("newest", 1) };
+  const walks = {
+    ...{ newest: walkOf("newest", 0), expires: walkOf("expires", 0), deleted: walkOf("newest", 1) },
+  };
+  const anyOf = ({ bound, places }: (typeof ANY)[keyof typeof ANY]) => ({
+    bound: select<{ readonly looked: number | bigint; readonly n: number | bigint | null }>(handle, bound),
+    places: select<Place>(handle, places),
+  });
+  const any = { credits: anyOf(ANY.credits), uses: anyOf(ANY.uses) };
   const filters = new Map<string, Select<FullKeyRaw>>();
-  const counting = select<{ [K in keyof KeyCounts]-?: K extends "last" ? string | null : number | bigint | null }>(
-    handle,
-    `SELECT count(*) AS total, sum(disabled) AS disabled, sum(NOT disabled AND expires < ?) AS expired, max(id) AS last
-     FROM (SELECT k.id, ${DISABLED} IS NOT NULL AS disabled,
-         min(coalesce(${EXPIRES}, 9e99), coalesce(${OWNER_EXPIRES}, 9e99)) AS expires
-       FROM keystile_keys k LEFT JOIN keystile_identities i ON i.number = k.identity
-       WHERE k.api = (SELECT number FROM keystile_apis WHERE id = ? AND workspace_id = ?) AND k.deleted = 0 AND k.id > ?
-       ORDER BY k.id LIMIT ?)`,
-  );
+  const count = createKeyCount(handle);
 
+  const numbersOf = ({ apiIds, workspaceId }: KeySearch): number[] =>
+    apis.all(JSON.stringify(apiIds), workspaceId).map(({ n }) => Number(n));
+  const placesOfAny = (search: KeySearch): { readonly places: readonly Place[] } & Omit<KeySlice, "keys"> => {
+    const { after, among, limit, mayMatch } = search;
+    const { creditsBelow, usedFrom = 0, idAbove = "" } = mayMatch;
+    const { bound, places } = creditsBelow === undefined ? any.uses : any.credits;
+    const [account = TOP, key = TOP] = after?.id.split(" ").map(Number) ?? [];
+    const value = creditsBelow === undefined ? usedFrom : creditsBelow - 1;
+    const { looked = 0, n } = bound.get(account, among) ?? {};
+    const end = Number(n ?? account);
+    const found = places.all(
+      account,
+      key,
+      account,
+      end,
+      value,
+      value,
+      idAbove,
+      JSON.stringify(numbersOf(search)),
+      limit,
+    );
+    if (found.length === limit) return { places: found, looked: 0, last: toPosition(found.at(-1) as Place) };
+    return { places: found, looked: Number(looked), ...(Number(looked) === among && { last: { id: `${end} 0` } }) };
+  };
   /** The next places, and whether there may be more. */
-  const placesOf = (search: KeySearch): readonly [places: readonly Place[], more: boolean] => {
-    const { workspaceId, apiIds, identityId, order, after, among } = search;
+  const placesOf = (search: KeySearch, order: Order): readonly [places: readonly Place[], more: boolean] => {
+    const { identityId, after, among } = search;
+    const numbers = numbersOf(search);
     const walk = walks[search.deleted ? "deleted" : order];
-    const numbers = apis.all(JSON.stringify(apiIds), workspaceId).map(({ n }) => Number(n));
     const { start, compare } = ORDERS[order];
     if (identityId !== undefined) {
       const found = walk.ofIdentity.all(identityId, identityId, JSON.stringify(numbers), ...start(after), among);
@@ -157,6 +234,7 @@ export function createKeySearch(handle: Handle, { toRow }: Pick<KeyReader, "toRo
     const conditions: string[] = [];
     const values: SqliteValue[] = [];
     for (const [name, value] of Object.entries(hints) as [keyof KeyHints, never][]) {
+      if (name === "idAbove") continue;
       const [condition, ...bound] = HINTS[name](value);
       conditions.push(`AND ${condition}`);
       values.push(...bound);
@@ -167,27 +245,96 @@ export function createKeySearch(handle: Handle, { toRow }: Pick<KeyReader, "toRo
     filters.set(text, filter);
     return [filter, values];
   };
+  const read = (places: readonly Place[], hints: KeyHints, limit: number): KeyRow[] => {
+    const [filter, values] = filterOf(hints);
+    return filter.all(JSON.stringify(places.map(({ n }) => Number(n))), ...values, limit).map(toRow);
+  };
   return {
     searchKeys(search) {
-      const { limit, mayMatch } = search;
-      const [places, more] = placesOf(search);
-      const [filter, values] = filterOf(mayMatch);
-      const numbers = JSON.stringify(places.map(({ n }) => Number(n)));
-      const keys = filter.all(numbers, ...values, limit).map(toRow);
+      const { order, limit, mayMatch } = search;
+      if (order === "any") {
+        const { places, ...slice } = placesOfAny(search);
+        return { keys: read(places, mayMatch, limit), ...slice };
+      }
+      const [places, more] = placesOf(search, order);
+      const keys = read(places, mayMatch, limit);
       const looked = keys.length < limit ? places.length : places.findIndex(({ id }) => id === keys.at(-1)?.id) + 1;
       const last = places[looked - 1];
       if (last === undefined || (!more && looked === places.length)) return { keys, looked };
       return { keys, looked, last: toPosition(last) };
     },
-    countKeys({ workspaceId, apiId, after = "", among, now }) {
-      const found = counting.get(now, apiId, workspaceId, after, among);
-      const [total, disabled, expired] = [Number(found?.total), Number(found?.disabled), Number(found?.expired)];
-      const last = found?.last ?? null;
-      return { total, disabled, expired, ...(total === among && last !== null && { last }) };
-    },
+    countKeys: count,
   };
 }
 
-function toPosition({ id, expires }: Place): KeyPosition {
-  return expires === undefined ? { id } : { id, expires: Number(expires) };
+/** Greater than the number of any account. */
+const TOP = Number.MAX_SAFE_INTEGER;
+
+function toPosition({ n, id, expires, account }: Place): KeyPosition {
+  if (account !== undefined) return { id: `${account} ${n}` };
+  return { id, ...(expires !== undefined && { expires: Number(expires) }) };
+}
+
+/** Begins a position among identities, which an id never has. */
+const OWNERS = "owners ";
+/** Identities that are looked at together, at most. */
+const MAX_OWNERS = 64;
+
+/**
+ * Counts from indexes alone: the keys by id, and of those that are disabled or expire the few that are. Keys of
+ * identities that have expired come last, identity by identity.
+ */
+function createKeyCount(handle: Handle): (count: KeyCount) => KeyCounts {
+  type Counted<K extends string> = { readonly [N in K]: number | bigint | null };
+  const OF_API = "k.api = (SELECT number FROM keystile_apis WHERE id = ? AND workspace_id = ?) AND k.deleted = 0";
+  const listed = select<Counted<"total"> & { readonly last: string | null }>(
+    handle,
+    `SELECT count(*) AS total, max(id) AS last
+     FROM (SELECT k.id FROM keystile_keys k WHERE ${OF_API} AND k.id > ? ORDER BY k.id LIMIT ?)`,
+  );
+  const ending = select<Counted<"disabled" | "expired">>(
+    handle,
+    `SELECT count(${DISABLED}) AS disabled, sum(${DISABLED} IS NULL AND ${EXPIRES} < ?) AS expired FROM keystile_keys k
+     WHERE ${OF_API} AND (${DISABLED} IS NOT NULL OR ${EXPIRES} IS NOT NULL) AND k.id > ? AND k.id <= ?`,
+  );
+  const owners = select<Counted<"number" | "expires">>(
+    handle,
+    `SELECT i.number, ${OWNER_EXPIRES} AS expires FROM keystile_identities i
+     WHERE i.workspace_id = ? AND ${OWNER_EXPIRES} IS NOT NULL AND ${OWNER_EXPIRES} >= ? AND ${OWNER_EXPIRES} < ?
+       AND (${OWNER_EXPIRES}, i.number) > (?, ?) ORDER BY ${OWNER_EXPIRES}, i.number LIMIT ?`,
+  );
+  const owned = select<Counted<"looked" | "expired">>(
+    handle,
+    `SELECT count(*) AS looked, sum(${DISABLED} IS NULL AND coalesce(${EXPIRES}, 9e99) >= ?) AS expired
+     FROM keystile_key_lookup p CROSS JOIN keystile_keys k ON k.number = p.key_number
+     WHERE p.hash = -? AND k.identity = ? AND ${OF_API}`,
+  );
+  const ofOwners = ({ workspaceId, apiId, among, now }: KeyCount, from: number, above: number): KeyCounts => {
+    let [looked, expired] = [0, 0];
+    const found = owners.all(workspaceId, from, now, from, above, MAX_OWNERS);
+    for (const [i, { number, expires }] of found.entries()) {
+      const n = Number(number);
+      const of = owned.get(now, n, n, apiId, workspaceId);
+      expired += Number(of?.expired);
+      looked += Number(of?.looked);
+      const isLast = i + 1 === found.length && i + 1 < MAX_OWNERS;
+      if ((looked >= among || i + 1 === MAX_OWNERS) && !isLast)
+        return { total: 0, disabled: 0, expired, last: `${OWNERS}${expires} ${n}` };
+    }
+    return { total: 0, disabled: 0, expired };
+  };
+  return (count) => {
+    const { workspaceId, apiId, after = "", among, now } = count;
+    if (after.startsWith(OWNERS)) {
+      const [from = 0, above = 0] = after.slice(OWNERS.length).split(" ").map(Number);
+      return ofOwners(count, from, above);
+    }
+    const { total, last } = listed.get(apiId, workspaceId, after, among) ?? { total: 0, last: null };
+    const few = ending.get(now, apiId, workspaceId, after, last);
+    const counts = { total: Number(total), disabled: Number(few?.disabled), expired: Number(few?.expired) };
+    if (last !== null && counts.total === among) return { ...counts, last };
+    const start = -Number.MAX_SAFE_INTEGER;
+    const hasOwners = owners.get(workspaceId, start, now, start, 0, 1) !== undefined;
+    return hasOwners ? { ...counts, last: `${OWNERS}${start} 0` } : counts;
+  };
 }
