@@ -82,7 +82,7 @@ function decided(
 ): Part {
   if (permissions !== undefined) {
     const again = `${view.path(toKey(keyId))}?${new URLSearchParams({ query: permissions }).toString()}`;
-    return html`The query ${code(permissions)}. ${link(again, "Explain it now")}`;
+    return html`The query <bdi class="ks-mono">${permissions}</bdi>. ${link(again, "Explain it now")}`;
   }
   if (ratelimit !== undefined) {
     const { name: called, limit, duration, remaining } = ratelimit;
