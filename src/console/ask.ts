@@ -20,6 +20,7 @@ export interface Answers {
   "apis.listApis": A.Page<A.V2ApisGetApiResponseData>;
   "audit.listAudit": A.Page<A.AuditData>;
   "callers.whoami": { readonly kind: string; readonly id?: string; readonly name?: string };
+  "keys.changeKeys": A.SearchPage<A.KeyChange>;
   "keys.createKey": A.V2KeysCreateKeyResponseData;
   "keys.countKeys": A.CountKeysResponseData;
   "keys.explainKey": Explanation;

@@ -1,8 +1,8 @@
 /**
- * Stopping many keys at once: those that were selected in the list, or all of an owner. Each is disabled or revoked as
- * on its own page, one after the other, so that each change is in the audit trail.
+ * Stopping many keys at once: those that were selected in the list, or all of an owner. They are disabled or revoked a
+ * hundred at a time, each hundred in one step with one entry of the audit trail.
  */
-import { badRequest, isKeystileError } from "../../contracts/errors.js";
+import { badRequest } from "../../contracts/errors.js";
 import type { KeyResponseData } from "../../keyring/schemas/responses.js";
 import { count, time } from "../../view/format.js";
 import { button, form, requireTyped, typedForm } from "../../view/form.js";
@@ -99,35 +99,33 @@ const nothing = (view: View): Html =>
 
 /** Stops the keys that were shown, and no others. */
 const stop =
-  (done: string, one: (view: View, keyId: string) => Promise<unknown>) =>
+  (done: string, action: "disable" | "delete") =>
   async (view: View): Promise<Done> => {
     const { keys } = await find(view);
     if (view.form.get("count") !== String(keys.length))
       throw badRequest([
         { location: "body", message: `there are ${count(keys.length, "key")} by now; look at them again` },
       ]);
+    const ids = keys.map(({ keyId }) => keyId);
     const failed: Part[][] = [];
-    for (const { keyId } of keys) {
-      const problem = await one(view, keyId).then(() => undefined, asRefused);
-      if (problem !== undefined) failed.push([code(keyId), problem]);
+    for (let start = 0; start < ids.length; start += MAX_SELECTED) {
+      const request = { keyIds: ids.slice(start, start + MAX_SELECTED), action };
+      const { data } = await view.ask("keys.changeKeys", request);
+      for (const { keyId, outcome } of data)
+        if (outcome === "notFound") failed.push([code(keyId), "It is gone, or not yours to change."]);
     }
     const rest = failed.length > 0 && section("Not stopped", table("Not stopped", ["Key", "Why"], failed, ""));
     const went = keys.length - failed.length;
     return {
       title: `${count(went, "key is", "keys are")} ${done}`,
       about: "Verifications are refused from now on.",
-      body: html`<p class="ks-buttons">${button(view, "/keys", "Back to the keys")}</p>${rest}`,
+      body: html`<p class="ks-buttons">${button(view, "/keys", "Back to the keys")}</p>
+        ${rest}`,
     };
   };
 
-/** Why one key could not be stopped; a fault ends the whole, of which the trail tells what was done. */
-function asRefused(error: unknown): string {
-  if (isKeystileError(error) && error.status < 500) return error.detail;
-  throw error;
-}
-
-const disable = stop("disabled", (view, keyId) => view.ask("keys.updateKey", { keyId, enabled: false }));
-const remove = stop("revoked", (view, keyId) => view.ask("keys.deleteKey", { keyId }));
+const disable = stop("disabled", "disable");
+const remove = stop("revoked", "delete");
 
 /** The pages that stop many keys. */
 export const stopPages: readonly Page[] = [
