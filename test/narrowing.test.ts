@@ -178,7 +178,11 @@ const SEARCHED: Narrows<R.SearchKeysRequestBody> = {
 const SET_CREDITS: Narrows<Extract<R.V2KeysUpdateCreditsRequestBody, { operation: "set" }>> = {
   ...{ value: true, reason: false },
 };
-const AUDITED: Narrows<R.ListAuditRequestBody> = { id: true, actor: true, operation: true, from: true, cursor, limit };
+const AUDITED: Narrows<R.ListAuditRequestBody> = {
+  ...{ id: true, actor: true, actorSearch: true, operation: true, from: true, to: true },
+  cursor,
+  limit,
+};
 const ROOT_KEY: Narrows<CreateRootKeyRequestBody> = { name, expires: true, enabled: true };
 const CHANGED_ROOT_KEY: Narrows<UpdateRootKeyRequestBody> = { name, permissions: true, expires: true, enabled: true };
 

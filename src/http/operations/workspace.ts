@@ -37,8 +37,8 @@ export const workspaceOperations = [
   ofAudit(listAudit, {
     summary: "Lists who changed what, newest first.",
     answer: object<AuditData>(
-      { time, actorKind: text, operation: text, ids: texts, fields: texts, count: integer(0) },
-      { actor: text, credits: changedBy, reason: text },
+      { time, actorKind: text, operation: text, ids: texts, kinds: texts, fields: texts, count: integer(0) },
+      { actor: text, actorName: text, credits: changedBy, reason: text, entries: integer(2), since: time },
     ),
     isList: true,
     access: onAll("read_audit", "workspace"),

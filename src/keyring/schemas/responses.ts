@@ -229,7 +229,33 @@ export interface ListGrantsData {
 }
 
 /** An entry of the audit trail: who changed what, and when. Of values it has amounts of credits alone. */
-export type AuditData = Omit<AuditEntry, "workspaceId">;
+export interface AuditData extends Omit<AuditEntry, "workspaceId"> {
+  /** What each of `ids` is, in their order. */
+  readonly kinds: readonly AuditKind[];
+  /** Of a root key its name, as it is now. Absent: it has none, is gone, or the actor is another. */
+  readonly actorName?: string;
+  /**
+   * Of an import: how many entries of its batches this row adds up, with `count` of the keys and `time` of the last.
+   * Batches of one actor, migration and API that are no more than 10 minutes apart are one import. Absent: one.
+   */
+  readonly entries?: number;
+  /** Where it adds up several: when the first was made, Unix time in milliseconds. */
+  readonly since?: number;
+}
+/** What an id of an entry is of; `other` for an id that was given to what is not known by its operation. */
+export type AuditKind =
+  | "key"
+  | "api"
+  | "identity"
+  | "permission"
+  | "role"
+  | "rootKey"
+  | "migration"
+  | "grant"
+  | "namespace"
+  | "override"
+  | "workspace"
+  | "other";
 
 /** A permission as administration sees it. */
 export interface Permission {
