@@ -175,6 +175,10 @@ const SEARCHED: Narrows<R.SearchKeysRequestBody> = {
   },
   ...{ order: false, cursor, limit },
 };
+const KEYS_CHANGED: Narrows<Omit<R.ChangeKeysRequestBody, "action">> = {
+  ...{ keyIds: true, dryRun: true, apiId: true, externalId: true, state: true, expiresBefore: true },
+  ...{ creditsBelow: true, search: false, cursor, limit },
+};
 const SET_CREDITS: Narrows<Extract<R.V2KeysUpdateCreditsRequestBody, { operation: "set" }>> = {
   ...{ value: true, reason: false },
 };
@@ -305,6 +309,12 @@ const BODIES: readonly (readonly [string, Readonly<Record<string, boolean>>, Giv
   ["owner.create", OWNERS_KEY, (given) => forOwner(keyring, "user", { apiId }).create(given), "body."],
   ["listKeys", LISTED, (given) => keyring.listKeys({ apiId, ...(given as object) }), "body."],
   ["searchKeys", SEARCHED, (given) => keyring.searchKeys(given), "body."],
+  [
+    "changeKeys",
+    KEYS_CHANGED,
+    (given) => keyring.changeKeys({ externalId: "nobody", action: "disable", ...(given as object) }),
+    "body.",
+  ],
   ["countKeys", { apiId: true }, (given) => keyring.countKeys(given), "body."],
   [
     "updateCredits",
@@ -353,7 +363,18 @@ describe("verifyHeaders", () => {
 
 describe("fields that narrow", () => {
   it("are no others than the tables say", () => {
-    const tables = [NEW_KEY, CHANGED_KEY, OWNERS_KEY, MIGRATED, LISTED, SEARCHED, SET_CREDITS, AUDITED, ROOT_KEY];
+    const tables = [
+      NEW_KEY,
+      CHANGED_KEY,
+      OWNERS_KEY,
+      MIGRATED,
+      LISTED,
+      SEARCHED,
+      KEYS_CHANGED,
+      SET_CREDITS,
+      AUDITED,
+      ROOT_KEY,
+    ];
     const narrowing = tables.flatMap((table) => Object.entries(table).filter(([, narrows]) => narrows));
     const known = new Set(narrowing.map(([field]) => field));
     // Of credits and of a limit, in a key.

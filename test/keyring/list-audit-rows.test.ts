@@ -55,7 +55,7 @@ describe.each(Object.keys(stores))("listAudit on %s", (name) => {
     const store = await stores[name]!();
     let now = NOON;
     const keyring = createKeyring(store, { clock: () => now, actor: "admin" });
-    const { apiId } = await keyring.createApi({ apiId: "api_documents_given", name: "documents" } as { name: string });
+    const { apiId } = await keyring.createApi({ apiId: "api_documents_given", name: "documents" });
     const { migrationId } = await keyring.createMigration({ algorithm: "sha256", id: "mig_2019" });
     let n = 0;
     const batch = async (externalId: string) => {
