@@ -1,4 +1,5 @@
 /** What takes long to work out: shown as it was a while ago, and never waited for long. */
+import { clearTimeout, setTimeout } from "../../lib/timers.js";
 import { time } from "../../view/format.js";
 import { html, type Html } from "../../view/html.js";
 import type { View } from "../view/view.js";

@@ -31,8 +31,8 @@ export const CREATE_KEY_SEARCH = `
 const plain = (sql: string): string => sql.replaceAll("k.body", "body");
 
 /**
- * Indexes the few keys that are disabled or expire, by id, and identities by when they expire, for counts. Verifications
- * never write these columns.
+ * Indexes the few keys that are disabled or expire, by id, and identities by when they expire, for counts.
+ * Verifications never write these columns.
  */
 export const COUNT_ENDINGS = {
   up: `
