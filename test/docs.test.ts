@@ -7,6 +7,7 @@ import { promisify } from "node:util";
 import { PGlite } from "@electric-sql/pglite";
 import Database from "better-sqlite3";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { listProblemTypes } from "../src/contracts/errors.js";
 import { createKeyring, createVerifier } from "../src/index.js";
 import { postgresStore } from "../src/stores/postgres/index.js";
 import { sqliteStore } from "../src/stores/sqlite/index.js";
@@ -14,6 +15,7 @@ import { CHECKS } from "../src/verify/verify-key.js";
 import { noPostgres, startPostgres, type TestPostgres } from "./servers/postgres.js";
 import { noRedis, startRedis, type TestRedis } from "./servers/redis.js";
 import { anchorsOf, linksIn } from "./structure/links.js";
+import { operationsPage } from "./structure/operations-page.js";
 import { type Block, blocksOf, layOut, programsOf, promisedOutput, type RunBlock } from "./structure/readme.js";
 import { ROOT } from "./structure/source.js";
 
@@ -309,6 +311,18 @@ describe("docs: pages", () => {
     const refusals = [...diagram.matchAll(/-- no --> ([A-Z_]+)$/gm)].map(([, code]) => code);
     expect(refusals).toEqual(["NOT_FOUND", ...CHECKS.map(({ code }) => code)]);
     expect(diagram.trim()).toMatch(/ VALID$/);
+  });
+
+  it("docs/http-operations.md has every operation; `npx vitest run -u` makes it anew", async () => {
+    await expect(await operationsPage()).toMatchFileSnapshot(join(ROOT, "docs/http-operations.md"));
+  });
+
+  it("docs/errors.md says of every code its status, what it comes from and what to do", () => {
+    const rows = [...read("docs/errors.md").matchAll(/^\| `([A-Z_]+)` +\| (\d{3}) +\| (\S.*?) +\| (.*?) *\|$/gm)];
+    const said = rows.map(([, code, status]) => [code, Number(status)] as const);
+    const known = listProblemTypes().map(({ code, status }) => [code, status] as const);
+    expect(said.toSorted()).toEqual(known.toSorted());
+    expect(rows.filter(([, code, , , cure]) => cure === "" && code !== "PROTECTED_RESOURCE")).toEqual([]);
   });
 
   it("docs/README.md and llms.txt list every page", () => {

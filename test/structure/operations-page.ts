@@ -1,0 +1,32 @@
+/** The page of all operations over HTTP, from the table that routes and the command line are built from. */
+import { format } from "prettier";
+import { OPERATIONS } from "../../src/http/operations/index.js";
+
+const HEAD = `# Operations over HTTP
+
+Each is \`POST /v2/<name>\` with a JSON body and \`Authorization: Bearer <root key>\`, and \`keystile api <group> <operation>\` on the command line. In the library \`keys.verifyKey\` is \`verifier.verify\`, \`analytics\` is \`createAnalytics\`, and the keyring has the others: \`keyring.createKey\`; \`identities.updateCredits\` is \`updateIdentityCredits\`, and plans, grants and balances of keys and identities are one method. [\`keystile serve\`](http-service.md) shows every field at \`/docs\`, where they can be called too; \`/openapi.json\` is for programs.
+
+A root key needs one of the permissions in the row; [Callers](callers.md) has the longer form of each. Any operation may also answer 400, 401, 403, 429, 500 or 503: [Errors](errors.md) has their causes.
+`;
+
+/** As it is committed. */
+export function operationsPage(): Promise<string> {
+  const all = Object.values(OPERATIONS);
+  const sections = [...new Set(all.map(groupOf))].map((group) => {
+    const rows = all
+      .filter((operation) => groupOf(operation) === group)
+      .map(({ name, summary, permissions, also, statuses, headers, isList }) => {
+        const further = also.map(({ permission, where }) => `, and \`${permission}\`${where ? ` where ${where}` : ""}`);
+        const more = [isList && "in pages", headers?.["Idempotency-Key"] && "takes `Idempotency-Key`", ...statuses];
+        const needed = `${permissions
+          .filter((one) => !one.startsWith("<scheme>"))
+          .map((one) => `\`${one}\``)
+          .join(" ")}${further.join("")}`;
+        return `| \`${name}\` | ${summary} | ${needed} | ${more.filter(Boolean).join(", ")} |`;
+      });
+    return `## ${group}\n\n| Operation | What it does | Permission | More |\n| --- | --- | --- | --- |\n${rows.join("\n")}\n`;
+  });
+  return format(`${HEAD}\n${sections.join("\n")}`, { parser: "markdown", printWidth: 120 });
+}
+
+const groupOf = ({ name }: { readonly name: string }): string => name.slice(0, name.indexOf("."));
