@@ -68,7 +68,7 @@ describe("the published package", () => {
   it("the pictures of the README are those of this repository, small, and not in the package", () => {
     const place = /github\.com\/([^/]+\/keystile)\.git$/.exec(manifest.repository.url)?.[1];
     const shown = [...read("README.md").matchAll(/(?:src|srcset)="([^"]+)"/g)].map(([, address]) => address);
-    const pictures = ["docs/console-dark.png", "docs/console-light.png"];
+    const pictures = ["console-dark", "console-light", "portal-dark", "portal-light"].map((name) => `docs/${name}.png`);
     expect(shown).toEqual(pictures.map((path) => `https://raw.githubusercontent.com/${place}/HEAD/${path}`));
     for (const path of pictures) expect([path, statSync(join(ROOT, path)).size < 150_000]).toEqual([path, true]);
     expect(manifest.files).toContain("!docs/*.png");

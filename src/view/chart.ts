@@ -20,11 +20,11 @@ export function spark(values: readonly number[]): Html {
 /**
  * Two rows of bars, each on its own scale with its highest value beside it: refusals are few, and are what one looks
  * for. Not for screen readers, which have a table of the same beside it.
- * @param refused of the same days as `valid`
+ * @param refused of the same days as `passed`
  * @param words what is said of each day where the pointer is over it, by default nothing, and how numbers are written
  */
 export function chart(
-  valid: readonly number[],
+  passed: readonly number[],
   refused: readonly number[],
   { texts = [], write = number }: { readonly texts?: readonly Part[]; readonly write?: (value: number) => string } = {},
 ): Html {
@@ -34,12 +34,12 @@ export function chart(
       return html`<rect class="${kind}" x="${i * 10 + 1}" y="${(bottom - height).toFixed(1)}" width="8" height="${height.toFixed(1)}" />`;
     });
   const whole = HEIGHT * 2 + 6;
-  const width = valid.length * 10;
+  const width = passed.length * 10;
   const line = (y: number): Html => html`<rect class="ks-track" x="0" y="${y}" width="${width}" height="0.5" />`;
   const over = texts.map(
     (text, i) =>
       html`<rect class="ks-over" x="${i * 10}" y="0" width="10" height="${whole}"><title>${text}</title></rect>`,
   );
-  const axis = [valid, refused].map((values) => html`<span><i>${write(most(values))}</i><i>0</i></span>`);
-  return html`<div class="ks-plot"><p class="ks-axis" aria-hidden="true">${axis}</p><svg class="ks-chart" viewBox="0 0 ${width} ${whole}" preserveAspectRatio="none" aria-hidden="true">${line(HEIGHT)}${line(whole - 2)}${bars(valid, "ks-valid", HEIGHT)}${bars(refused, "ks-refused", HEIGHT * 2 + 4)}${over}</svg></div>`;
+  const axis = [passed, refused].map((values) => html`<span><i>${write(most(values))}</i><i>0</i></span>`);
+  return html`<div class="ks-plot"><p class="ks-axis" aria-hidden="true">${axis}</p><svg class="ks-chart" viewBox="0 0 ${width} ${whole}" preserveAspectRatio="none" aria-hidden="true">${line(HEIGHT)}${line(whole - 2)}${bars(passed, "ks-valid", HEIGHT)}${bars(refused, "ks-refused", HEIGHT * 2 + 4)}${over}</svg></div>`;
 }

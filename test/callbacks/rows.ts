@@ -218,7 +218,12 @@ const ANSWER = { ...STATE, version: `${SCHEMA_VERSION}`, pruned: "false", change
 const ALL: Omit<Caller, "workspaceId"> = { may: () => true, mayAny: () => true };
 /** The first page of a console. */
 async function consoled(options: ConsoleHandlerOptions): Promise<string> {
-  const { status } = await createConsole(memoryStore(), options)(new Request("http://localhost/"));
+  const store = memoryStore();
+  const keyring = createKeyring(store);
+  // The first page of an empty store is another.
+  const { apiId } = await keyring.createApi({ name: "documents" });
+  await keyring.createKey({ apiId });
+  const { status } = await createConsole(store, options)(new Request("http://localhost/"));
   return status === 200 ? "in" : String(status);
 }
 

@@ -64,6 +64,7 @@ export const OPERATIONS: Readonly<Record<string, Act>> = {
   deleteApi: keyring((k) => k.deleteApi({ apiId: "api_empty" })),
   createKey: keyring((k) => k.createKey({ ...APIS, externalId: "new", permissions: ["a", "b"] })),
   updateKey: keyring((k, { keyId }) => k.updateKey({ keyId, externalId: "new", permissions: ["a"], name: "b" })),
+  changeKeys: keyring((k, { keyId }) => k.changeKeys({ keyIds: [keyId], action: "disable" })),
   deleteKey: keyring((k, { keyId }) => k.deleteKey({ keyId })),
   rerollKey: keyring((k, { keyId }) => k.rerollKey({ keyId, expiration: 1_000 })),
   updateCredits: keyring((k, { keyId }) => k.updateCredits({ keyId, operation: "increment", value: 5 })),

@@ -432,8 +432,8 @@ describe("sqliteStore: a file that another tool has changed", () => {
     const store = await withApi(sqliteStore(place));
     await addKeys(store, 2);
     inspect(place, (db) => {
-      // The index would refuse what is not JSON.
-      db.exec("DROP INDEX keystile_keys_expires");
+      // The indexes would refuse what is not JSON.
+      db.exec("DROP INDEX keystile_keys_expires; DROP INDEX keystile_keys_ending");
       db.prepare("UPDATE keystile_keys SET body = ? WHERE id = 'key_000001'").run(body);
     });
     // The finds before share a read transaction until the turn ends.
@@ -666,7 +666,8 @@ describe("sqliteStore: a file that another tool has changed", () => {
     const db = new Database(path());
     const store = await withApi(sqliteStore(db));
     await addKeys(store, 1);
-    db.exec(`DROP INDEX keystile_keys_expires; UPDATE keystile_keys SET body = '{"hash":"secret'`);
+    db.exec("DROP INDEX keystile_keys_expires; DROP INDEX keystile_keys_ending");
+    db.exec(`UPDATE keystile_keys SET body = '{"hash":"secret'`);
     expect(await codeOf(() => store.findKey("digest-1"))).toBe("STORE_INVALID");
     const error = await (async () => store.findKey("digest-1"))().catch((thrown: unknown) => thrown);
     expect(show(error, { depth: 9 })).not.toContain("secret");

@@ -23,6 +23,7 @@ const LEFT_OUT: Readonly<Record<string, string>> = {
   keystile_tag_sets_counts: "made from the sets",
   keystile_outcomes_minute: "PostgreSQL keeps none",
   keystile_flushes: "processes that count begin anew",
+  keystile_refusals: "the last refusals of each key, which are made anew",
   keystile_schema: "the version of the file",
 };
 

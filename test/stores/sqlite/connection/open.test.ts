@@ -142,7 +142,7 @@ describe("sqliteStore: opening", () => {
     inspect(place, (db) => {
       const tables = db.pragma("table_list") as { name: string; type: string; strict: number }[];
       const own = tables.filter(({ name, type }) => name.startsWith("keystile_") && type === "table");
-      expect(own).toHaveLength(33);
+      expect(own).toHaveLength(34);
       for (const { name, strict } of own) expect(strict, name).toBe(1);
       db.pragma("foreign_keys = OFF");
       // A seal of key 1: 2, and 3 if it is unlimited.
