@@ -73,9 +73,17 @@ async function route(context: PortalContext, incoming: Incoming, hold: Hold): Pr
   const view = await toView(context, owner, here, incoming);
   hold.belongsTo(`owner ${view.owner}`);
   const { page, id } = pageAt(here, options);
-  const form = isForm ? await readForm(incoming, hold) : undefined;
+  if (!isForm) {
+    const asked = () => show(context, page, view, id, 200);
+    if (page.isCounted === true) return hold.makePage(asked);
+    await hold.withinShare();
+    return asked();
+  }
+  const form = await readForm(incoming, hold);
   await hold.withinShare();
-  return form === undefined ? show(context, page, view, id, 200) : send(context, page, { ...view, form }, id);
+  // A form may arrive slowly: whoever was signed out meanwhile does nothing.
+  if ((await askOwner(context, incoming)) !== owner) return turnAway(context, isForm);
+  return send(context, page, { ...view, form }, id);
 }
 
 /** What the program returns. @throws (rejects) Error: it failed, with whatever error; nobody is let in */

@@ -41,6 +41,42 @@ describe("portal: neighbours", () => {
     expect(await whole(shop, "ann")).toEqual(before);
   });
 
+  it("a key that was moved to another customer ends none of the first's when it is replaced", async () => {
+    const shop = await openShop();
+    const { keyId, key } = shop.keys["ann"]![0]!;
+    const { keyring, store, apiId } = shop;
+    const next = await forOwner(keyring, "ann", { apiId, prefix: "rep" }).rotate({ keyId, overlap: 86_400_000 });
+    await keyring.updateKey({ keyId: next.keyId, externalId: "bob" });
+    await forOwner(keyring, "bob", { apiId, prefix: "rep" }).rotate({ keyId: next.keyId, overlap: 0 });
+    const verifier = createVerifier(store, { clock: () => NOW });
+    expect((await verifier.verify({ key, credits: { cost: 0 } })).code).toBe("VALID");
+    await verifier.close();
+  });
+
+  it("a form that arrives after its customer was signed out does nothing", async () => {
+    const shop = await openShop();
+    const proof = await proofOf(browse(shop, "ann"));
+    let isSignedIn = true;
+    const portal = createPortal(shop.keyring, { ...optionsOf(shop), owner: () => (isSignedIn ? "ann" : undefined) });
+    const text = new TextEncoder().encode(new URLSearchParams({ ...proof, name: "late" }).toString());
+    const body = new ReadableStream(
+      {
+        pull(controller) {
+          isSignedIn = false;
+          controller.enqueue(text);
+          controller.close();
+        },
+      },
+      { highWaterMark: 0 },
+    );
+    const headers = { origin: ORIGIN, "content-type": "application/x-www-form-urlencoded" };
+    const init = { method: "POST", headers, body, duplex: "half" } as RequestInit;
+    const { status } = await portal(new Request(`${ORIGIN}/new`, init));
+    expect(status).toBe(401);
+    const { data } = await forOwner(shop.keyring, "ann", { apiId: shop.apiId }).list();
+    expect(data.map(({ name }) => name)).not.toContain("late");
+  });
+
   it("no page of a customer has anything of another", async () => {
     const shop = await openShop();
     const bob = browse(shop, "bob");

@@ -262,6 +262,12 @@ describe("portal: counts", () => {
     },
   );
 
+  it("no statement of a month that has not begun", async () => {
+    const { ann } = await openAs();
+    for (const path of ["/statement", "/statement.csv"])
+      expect((await ann.get(`${path}?month=2026-12`)).status).toBe(404);
+  });
+
   it("without analytics there are neither", async () => {
     const shop = await openShop();
     const { analytics: _, ...options } = optionsOf(shop);

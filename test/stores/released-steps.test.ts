@@ -55,7 +55,7 @@ const RELEASED: Readonly<Record<string, readonly string[]>> = {
     "2a0b8fad0578e8a9",
     "d76b0a81fae0eea5",
     "9d0a95ad95f727af",
-    "d16d1bfa41380108",
+    "56541babce6e3c1c",
   ],
 };
 

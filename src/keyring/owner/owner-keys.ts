@@ -234,8 +234,10 @@ export function forOwner(keyring: Keyring, externalId: string, options: OwnerOpt
         await requireRotatable(context, old, now);
         const { rerolledFrom } = old;
         const [before] = rerolledFrom === undefined ? [] : await context.store.readMany("keys", [rerolledFrom]);
-        if (before !== undefined && !before.deleted && isLiving(before, now))
+        // One that was moved to another owner meanwhile is not this one's to end.
+        if (before !== undefined && !before.deleted && isLiving(before, now) && owns(owner, before))
           await writeKey(writing, before.id, now, (retired) => {
+            requireOwned(owner, retired);
             retired.expires = Math.max(0, now - 1);
             return undefined;
           });

@@ -85,6 +85,7 @@ const toMonth = (at: number): string => new Date(at).toISOString().slice(0, 7);
 async function read({ query, now, analytics, owner }: PortalView): Promise<Statement> {
   const month = query.get("month") ?? toMonth(now);
   boundsOf(month);
+  if (month > toMonth(now)) throw new KeystileError("NOT_FOUND", "that month has not begun");
   // Only asked for where there are counts.
   if (analytics === undefined) throw new KeystileError("NOT_FOUND", "this portal has no statements");
   return analytics.statement({ externalId: owner }, month);

@@ -5,23 +5,23 @@ import { type Change, changed } from "./refills-sql.js";
 import { fieldOf } from "./texts.js";
 
 /** Whether the identity has credits, and the key's own are not all that it draws on. */
-const isCap = (s: string): string => `i.account IS NOT NULL AND ${fieldOf("k", "creditsFrom")} IS NULL
-        AND EXISTS (SELECT 1 FROM ${s}.accounts o WHERE o.number = i.account AND NOT o.unlimited)`;
+const isCap = (s: string): string => `(i.account IS NOT NULL AND ${fieldOf("k", "creditsFrom")} IS NULL
+        AND EXISTS (SELECT 1 FROM ${s}.accounts o WHERE o.number = i.account AND NOT o.unlimited))::integer`;
 
 const OF_KEEP = (s: string): readonly Change[] => {
   const owner = ownerOf(s, "g.main", "i.kind = 'identities' AND i.account = g.main");
   return [
-    ["o.ws, o.name, l.seq", "o.ws, o.name, coalesce(o.cap, false) AS cap, l.seq"],
+    ["o.ws, o.name, l.seq", "o.ws, o.name, coalesce(o.cap, 0) AS cap, l.seq"],
     [
       "l.external_id IS NOT DISTINCT FROM o.name AS is_same",
-      "l.external_id IS NOT DISTINCT FROM o.name AND l.is_cap = coalesce(o.cap, false) AS is_same",
+      "l.external_id IS NOT DISTINCT FROM o.name AND l.is_cap = coalesce(o.cap, 0) AS is_same",
     ],
     [
       owner,
       owner
         .replace("AS name FROM", () => `AS name, ${isCap(s)} AS cap FROM`)
         .replace("coalesce(i.name, '') FROM", () => `coalesce(i.name, ''), ${isCap(s)} FROM`)
-        .replace("i.name FROM", "i.name, false FROM"),
+        .replace("i.name FROM", "i.name, 0 FROM"),
     ],
     ["e.external_id IS DISTINCT FROM k.name)", "(e.external_id IS DISTINCT FROM k.name OR e.is_cap <> k.cap))"],
     ["workspace_id, external_id, ", "workspace_id, external_id, is_cap, "],
@@ -35,7 +35,7 @@ const before = (s: string): string => GRANT_DAYS.up(s).replaceAll("CREATE OR REP
 /** The step. */
 export const CAPPED_DAYS = {
   up: (s: string): string => `
-ALTER TABLE ${s}.credit_days ADD COLUMN is_cap boolean NOT NULL DEFAULT false;
+ALTER TABLE ${s}.credit_days ADD COLUMN is_cap bigint NOT NULL DEFAULT 0;
 ${changed(before(s), s, "keep_totals_v1", OF_KEEP(s))}`,
   down: (s: string): string => `
 ${changed(before(s), s, "keep_totals_v1", [])}

@@ -62,7 +62,7 @@ export function createOutcomes(session: Session, s: string, lockMs: number): Pro
         UNION SELECT e.account FROM m CROSS JOIN LATERAL (SELECT coalesce(${identityOf("m.account")}, ${keyOf("m.account")}) AS id) o
           JOIN ${s}.entities e ON e.kind = 'grants' AND e.parent = ANY (ARRAY[o.id, '${ENDED}' || o.id]) AND e.account IS NOT NULL
       )
-      SELECT d.account::text, d.external_id AS "externalId", d.is_cap::int::text AS "isCap", (d.day * ${DAY}::bigint)::text AS day, ${[...TOTALS_KEPT, "balance"].map((name) => `d.${name}::text`).join(", ")},
+      SELECT d.account::text, d.external_id AS "externalId", d.is_cap::text AS "isCap", (d.day * ${DAY}::bigint)::text AS day, ${[...TOTALS_KEPT, "balance"].map((name) => `d.${name}::text`).join(", ")},
         ${keyOf("d.account")} AS "keyId", ${identityOf("d.account")} AS "identityId", g.id AS "grantId", ${fieldOf("g", "expires")} AS expires
       FROM asked a JOIN ${s}.credit_days d ON d.account = a.account
         LEFT JOIN ${s}.entities g ON g.kind = 'grants' AND g.account = d.account

@@ -102,7 +102,8 @@ describe("changeKeys", () => {
       const request = { ...selected, action: "delete", dryRun: true } as const;
       const call = { context, operation: "changeKeys", caller };
       const { data } = await runCall(call, (given) => changeKeys.act(given, request));
-      expect(data.map(({ outcome }) => outcome)).toEqual(["notFound", "changed"]);
+      const outcomes = new Map(data.map(({ keyId, outcome }) => [keyId, outcome]));
+      expect(ids.map((id) => outcomes.get(id))).toEqual(["changed", "notFound"]);
     }
   });
 
