@@ -57,7 +57,7 @@ export const temporary = (): Record<string, string> => {
 };
 
 /** A processor is busy while a file waits for a server, a download or a compiler. */
-const WORKERS = availableParallelism() + 2;
+const WORKERS = availableParallelism() + 1;
 
 /**
  * The core, its keyring and its tables: whatever decides. Shells and the SQLite engine are tried by running them. Nothing

@@ -91,7 +91,7 @@ describe.skipIf(!existsSync(CHROMIUM)).concurrent("examples/saas in a browser", 
         await page.goto(`${url}/account/usage`);
         expect(await page.locator("td[data-title='Credits spent']").first().textContent()).toBe(String(1_000 - left));
       },
-      { timeout: 15_000, interval: 500 },
+      { timeout: 60_000, interval: 500 },
     );
     await page.goto(`${url}/account/`);
     await page.click("text=second");

@@ -5,10 +5,17 @@ import type { Flag } from "./flags.js";
 
 /** Optional flags that examples show. */
 const SHOWN_OPTIONAL: ReadonlySet<string> = new Set(["value"]);
+/** Of commands that need one of several flags, none of which is required by itself: the one that is shown. */
+const ONE_OF: Readonly<Record<string, string>> = {
+  "keys change-keys": "externalId",
+  "analytics get-refusals": "keyId",
+};
 
 /** A command line with each required flag. */
 export function exampleOf(command: string, flags: readonly Flag[]): string {
-  const shown = flags.filter(({ name, isRequired }) => isRequired || SHOWN_OPTIONAL.has(name));
+  const shown = flags.filter(
+    ({ name, isRequired }) => isRequired || SHOWN_OPTIONAL.has(name) || ONE_OF[command] === name,
+  );
   const given = shown.map(({ name, flag, schema }) => `${flag} ${argument(sampleOf(schema, name, true))}`);
   return ["keystile", "api", command, ...given].join(" ");
 }
