@@ -273,9 +273,9 @@ describe("package: in any runtime", () => {
     expect(await runInNewContext(`(async () => { ${body} })()`, bare)).toBe("VALID");
   });
 
-  it("with all that it exports and imports it stays below 94 kB minified and gzipped", async () => {
+  it("with all that it exports and imports it stays below 98 kB minified and gzipped", async () => {
     const { contents } = await bundle(true);
-    expect(gzipSync(contents).length).toBeLessThan(94_000);
+    expect(gzipSync(contents).length).toBeLessThan(98_000);
   });
 
   it("a program that makes no keys is bundled without what makes them: below 50 kB", async () => {
