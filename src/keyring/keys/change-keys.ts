@@ -53,7 +53,12 @@ export const changeKeys = operation("changeKeys", changedKeys, async (context, r
 });
 
 function requireSelection(request: ChangeKeysRequestBody): void {
-  const given = SELECTING.filter((name) => request[name] !== undefined && request[name] !== "");
+  // A blank text finds every key: the program lost what was to be looked for, also beside other filters.
+  if (request.search?.trim() === "")
+    throw badRequest([
+      { location: "body.search", message: "must not be blank", fix: "leave it out, or say what to find" },
+    ]);
+  const given = SELECTING.filter((name) => request[name] !== undefined);
   if (given.length > 0 && (request.keyIds === undefined || given.length === 1)) return;
   const message = "must select keys: by keyIds alone, or by at least one of the filters of searchKeys";
   throw badRequest([{ location: "body", message, fix: `give one of ${SELECTING.join(", ")}` }]);

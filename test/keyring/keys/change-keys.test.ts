@@ -82,6 +82,8 @@ describe("changeKeys", () => {
   it.each([
     {},
     { search: "" },
+    { search: "  " },
+    { search: " ", externalId: "acme" },
     { keyIds: ["key_1"], externalId: "acme" },
     { keyIds: [] },
     { state: "deleted" },
