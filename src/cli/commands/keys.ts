@@ -175,7 +175,7 @@ async function list(io: Io, flags: ListKeysFlags): Promise<void> {
   const isFromNow =
     given.order === "expires" && (given.state ?? given.expiresFrom ?? given.expiresBefore) === undefined;
   // Later pages are of the order that the first one was of.
-  const wanted = { ...given, ...(isFromNow && { expiresFrom: Date.now() }), maxAge: 60_000, within: 10_000 };
+  const wanted = { ...given, ...(isFromNow && { expiresFrom: Date.now() }), maxAge: 60_000 };
   const columns: Columns<KeyResponseData> = {
     KEY: ({ keyId }) => keyId,
     API: ({ apiId }) => apiId,

@@ -244,7 +244,6 @@ const FIELDS: Readonly<Record<string, Field>> = {
   updatedAt: { text: "Unix time, milliseconds.", sample: 1_798_848_000_000 },
   valid: { text: "Whether the key may be used." },
   value: { text: "Credits; null, unlimited, goes only with `set`.", sample: 100 },
-  within: { text: "Milliseconds after which a page that is not full ends; absent: 80.", sample: 5_000 },
   workspaceId: { text: "The workspace of the credential.", sample: "ws_default" },
 };
 

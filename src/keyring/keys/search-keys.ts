@@ -75,7 +75,7 @@ export const searchKeys = operation(
     context.turns.run(async () => {
       const { store } = context;
       if (store.powers.search !== true || store.searchKeys === undefined) throw lacking("search", "searchKeys");
-      const { limit = DEFAULT_LIMIT, within = MAX_MS } = request;
+      const { limit = DEFAULT_LIMIT } = request;
       const order = orderOf(request);
       const cursor = cursorOf(request);
       const known = knownRows(...(await readableApis(context, request.apiId)));
@@ -88,7 +88,7 @@ export const searchKeys = operation(
       const isForDeleted = request.state === "deleted";
       const walk: Walk = { context, matcher, apiIds, isForDeleted, phases, limit };
       const found = await (order === "made" || (order === "expires" && !isForDeleted)
-        ? walkInOrder(walk, order, cursor, within)
+        ? walkInOrder(walk, order, cursor)
         : rankAll(walk, order, cursor, request));
       const data = await fillPage(context, keyListing(context, known, now), found.rows);
       const { searched, asOf } = found;
@@ -132,12 +132,7 @@ async function phasesOf(
 }
 
 /** Walks in the order of an index, until the page is full or the time is up. */
-async function walkInOrder(
-  walk: Walk,
-  order: "made" | "expires",
-  cursor: KeyCursor | undefined,
-  within: number,
-): Promise<Found> {
+async function walkInOrder(walk: Walk, order: "made" | "expires", cursor: KeyCursor | undefined): Promise<Found> {
   const { context, matcher, phases, limit } = walk;
   const began = performance.now();
   const slicing = createSlicing(context.turns);
@@ -153,7 +148,8 @@ async function walkInOrder(
       const slice: KeySlice = await slicing.timed(() =>
         searchSlice(walk, phase, order === "made" ? "newest" : order, after, matcher.hints, {
           among: slicing.among(),
-          limit: limit - rows.length + 1,
+          // Of a slice most keys may not fit: few places that are left make no small slices.
+          limit: Math.max(limit - rows.length + 1, MAX_ROWS),
         }),
       );
       searched += slice.looked;
@@ -165,7 +161,7 @@ async function walkInOrder(
       }
       after = slice.last;
       if (after === undefined || matcher.endsAt(order, after)) break;
-      if (performance.now() - began >= within)
+      if (performance.now() - began >= MAX_MS)
         return { rows, searched, cursorAt, next: toCursor(order, at, after.id, after.expires) };
       await slicing.yield();
     }

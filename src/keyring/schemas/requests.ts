@@ -147,15 +147,13 @@ export interface SearchKeysRequestBody extends ListRequestBody {
    * themselves are read anew, and those that were deleted are left out.
    */
   readonly maxAge?: number;
-  /** Of the other orders: end a page that is not full after so many milliseconds, 1,000 to 30,000. Absent: 80. */
-  readonly within?: number;
 }
 /**
  * Body of `changeKeys`: by ids alone, or by a filter of `searchKeys`, then a page at a time; one of them must be there.
  */
 export interface ChangeKeysRequestBody extends Omit<
   SearchKeysRequestBody,
-  "order" | "state" | "expiresFrom" | "maxAge" | "within"
+  "order" | "state" | "expiresFrom" | "maxAge"
 > {
   /** 1–100 ids, in place of a filter. */
   readonly keyIds?: readonly string[];

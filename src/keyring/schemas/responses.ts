@@ -51,7 +51,7 @@ export interface GetOrCreateApiResponseData extends V2ApisCreateApiResponseData 
   readonly created: boolean;
 }
 
-/** One page of a search, which ends when it is full, or after `within` milliseconds of looking. */
+/** One page of a search, which ends when it is full, or after 80 ms of looking. */
 export interface SearchPage<T> extends Page<T> {
   readonly pagination: SearchPagination;
 }

@@ -33,7 +33,6 @@ export const searchedKeys = body<SearchKeysRequestBody>()({
   order: optionalOr(oneOf("made", "expires", "lastUsed", "credits"), "made"),
   expiresFrom: optional(time),
   maxAge: age,
-  within: optional(length(1_000, 30_000)),
   limit: limitUpTo(100, 50),
 });
 
