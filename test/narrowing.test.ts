@@ -171,13 +171,14 @@ const SEARCHED: Narrows<R.SearchKeysRequestBody> = {
     maxAge: false,
     within: false,
     creditsBelow: true,
-    search: false,
+    search: true,
   },
   ...{ order: false, cursor, limit },
 };
+const NAMES_LISTED: Narrows<R.SearchRequestBody> = { search: true, cursor, limit };
 const KEYS_CHANGED: Narrows<Omit<R.ChangeKeysRequestBody, "action">> = {
   ...{ keyIds: true, dryRun: true, apiId: true, externalId: true, state: true, expiresBefore: true },
-  ...{ creditsBelow: true, search: false, cursor, limit },
+  ...{ creditsBelow: true, search: true, cursor, limit },
 };
 const SET_CREDITS: Narrows<Extract<R.V2KeysUpdateCreditsRequestBody, { operation: "set" }>> = {
   ...{ value: true, reason: false },
@@ -309,6 +310,7 @@ const BODIES: readonly (readonly [string, Readonly<Record<string, boolean>>, Giv
   ["owner.create", OWNERS_KEY, (given) => forOwner(keyring, "user", { apiId }).create(given), "body."],
   ["listKeys", LISTED, (given) => keyring.listKeys({ apiId, ...(given as object) }), "body."],
   ["searchKeys", SEARCHED, (given) => keyring.searchKeys(given), "body."],
+  ["listIdentities", NAMES_LISTED, (given) => keyring.listIdentities(given), "body."],
   [
     "changeKeys",
     KEYS_CHANGED,
@@ -370,6 +372,7 @@ describe("fields that narrow", () => {
       MIGRATED,
       LISTED,
       SEARCHED,
+      NAMES_LISTED,
       KEYS_CHANGED,
       SET_CREDITS,
       AUDITED,

@@ -47,7 +47,7 @@ export function hasLength(text: string, min: number, max: number): boolean {
  * undefined, and then fit no schema, since the program lost a value. Any other undefined field counts as absent.
  */
 export const NARROWING_FIELDS: ReadonlySet<string> = new Set([
-  ...["apiId", "externalId", "id", "actor", "actorSearch", "operation", "from", "to", "state"],
+  ...["apiId", "externalId", "id", "actor", "actorSearch", "operation", "search", "from", "to", "state"],
   ...["expiresBefore", "expiresFrom", "creditsBelow", "keyIds", "dryRun"],
   ...["permissions", "roles", "ipAllowlist", "enabled", "expires", "expiresIn"],
   ...["credits", "remaining", "value", "ratelimits", "autoApply"],

@@ -154,6 +154,11 @@ describe("apis list, keys list, keys get", () => {
     expect((await disable("--external-id", "leaver")).stderr).toContain("0 disabled, 2 so already, 0 not found");
     expect((await run(["keys", "enable", "--db", db, "--api-id", apiId])).stderr).toContain("2 enabled, 1 so already");
     expect(await disable()).toMatchObject({ code: 2, stderr: expect.stringContaining("must select keys") });
+    for (const lost of ["--search", "--external-id"])
+      expect(await run(["keys", "revoke", "--db", db, "--api-id", apiId, lost, ""])).toMatchObject({
+        code: 2,
+        stdout: "",
+      });
   });
 
   it("make a key with a balance that is refilled, in all its fields", async () => {
