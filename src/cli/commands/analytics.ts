@@ -6,7 +6,7 @@ import type { AnalyticsRow } from "../../analytics/rows.js";
 import { addStoreFlags, type StoreFlags, withStore } from "../database/database.js";
 import { wrapped } from "../io/help.js";
 import type { Io } from "../io/io.js";
-import { toAge, toInteger } from "../io/parsers.js";
+import { sinceOption, toInteger } from "../io/parsers.js";
 import { count, note, oneLine, pretty } from "../io/text.js";
 
 const HELP = `
@@ -37,7 +37,7 @@ export function addAnalyticsCommand(program: Command, io: Io): void {
       "day",
       "outcome",
     ] as AnalyticsDimension[])
-    .option("--since <age>", "how far back, such as 30d, 12h or 90m", toAge, 30 * 86_400_000)
+    .addOption(sinceOption("30d"))
     .addOption(new Option("--order <what>", "what comes first").choices(["time", "count", "spent"]).default("time"))
     .option("--limit <rows>", "at most so many rows", toInteger(1, 10_000), 1_000)
     .option("--workspace <id>", "of this workspace")
@@ -59,20 +59,27 @@ async function show(flags: Flags, io: Io): Promise<void> {
     const { rows } = await analytics.query(query);
     if (output === "json") await io.stdout.write(`${pretty(rows)}\n`);
     else if (rows.length === 0) await note(io, "nothing was counted");
-    else await io.stdout.write(chartOf(rows));
+    else await io.stdout.write(chartOf(rows, flags.order === "spent" ? "spent" : "count"));
   });
 }
 
-function chartOf(rows: readonly AnalyticsRow[]): string {
-  const longest = Math.max(...rows.map((row) => row.count));
+/** @param drawn what bars are as long as */
+function chartOf(rows: readonly AnalyticsRow[], drawn: "count" | "spent"): string {
+  const longest = Math.max(1, ...rows.map((row) => row[drawn]));
   const labels = rows.map((row) => oneLine(labelOf(row)));
   const width = Math.max(...labels.map((label) => label.length));
   const lines = rows.map((row, i) => {
-    const bar = "█".repeat(Math.max(1, Math.round((row.count / longest) * WIDTH)));
+    const bar = barOf(row[drawn] / longest);
     const spent = row.spent > 0 ? `  ${count(row.spent)} credits` : "";
     return `${(labels[i] as string).padEnd(width)}  ${bar} ${count(row.count)}${spent}\n`;
   });
   return lines.join("");
+}
+
+/** Drawn in eighths of a character: what is little beside the longest is told apart, too. */
+function barOf(share: number): string {
+  const eighths = share === 0 ? 0 : Math.max(1, Math.round(share * WIDTH * 8));
+  return "█".repeat(eighths >> 3) + "▏▎▍▌▋▊▉".slice(0, eighths & 7).slice(-1);
 }
 
 function labelOf({ time, keyId, externalId, apiId, outcome, tag, tags }: AnalyticsRow): string {

@@ -7,7 +7,7 @@ import { addDatabaseFlags, type DatabaseFlags, withStore } from "../database/dat
 import { usage } from "../io/failures.js";
 import { wrapped } from "../io/help.js";
 import type { Io } from "../io/io.js";
-import { toAge } from "../io/parsers.js";
+import { sinceOption } from "../io/parsers.js";
 import { count, note, oneLine, pretty } from "../io/text.js";
 
 const HELP = `
@@ -31,7 +31,7 @@ export function addRefusalsCommand(program: Command, io: Io): void {
     .option("--key-id <id>", "of this key")
     .option("--external-id <id>", "of all keys of this owner")
     .option("--api-id <id>", "of all keys of this API")
-    .option("--since <age>", "how far back, such as 30d, 12h or 90m", toAge, 86_400_000)
+    .addOption(sinceOption("24h"))
     .option("--workspace <id>", "of this workspace")
     .addHelpText("after", wrapped(HELP))
     .action((flags: Flags) => show(flags, io));

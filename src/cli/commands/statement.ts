@@ -65,7 +65,8 @@ function toText(found: Statement): string {
     const more = [grantId, reason, actor].filter((one) => one !== undefined).join(", ");
     return `${new Date(time).toISOString().slice(0, 10)}  ${kind.padEnd(11)}  ${count(credits).padStart(15)}  ${oneLine(more)}`;
   });
-  const unknown = unattributed === 0 ? "" : `\n${count(unattributed)} of what was spent no count explains.\n`;
+  const unknown =
+    unattributed === 0 ? "" : `\n${count(unattributed)} of the spent credits belong to no counted call.\n`;
   const changes = lines.length === 0 ? "" : `\n${lines.map((line) => `${line.trimEnd()}\n`).join("")}`;
   return `${found.month}\n${rows.join("")}${changes}${unknown}`;
 }

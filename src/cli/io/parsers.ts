@@ -1,5 +1,5 @@
 /** Parsers of flag values. */
-import { InvalidArgumentError } from "commander";
+import { InvalidArgumentError, Option } from "commander";
 import { absolute } from "../../http/options.js";
 import { explainSeconds } from "../../lib/seconds.js";
 import { isAddressOrRange } from "../../lib/ip-ranges.js";
@@ -114,8 +114,11 @@ const MAX_SECONDS = 2_592_000;
 
 const LENGTHS = { m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
 
-/** An age such as 30d, 12h or 90m, in milliseconds. */
-export function toAge(text: string): number {
+/** `--since`, in milliseconds. @param usual its default, as people write it */
+export const sinceOption = (usual: string): Option =>
+  new Option("--since <age>", "how far back, such as 30d, 12h or 90m").argParser(toAge).default(toAge(usual), usual);
+
+function toAge(text: string): number {
   const [, digits, unit] = /^([1-9]\d{0,4})([mhd])$/.exec(text) ?? [];
   if (digits !== undefined) return Number(digits) * LENGTHS[unit as keyof typeof LENGTHS];
   throw new InvalidArgumentError("must be an age such as 30d, 12h or 90m");

@@ -34,6 +34,9 @@ describe("analytics", () => {
     expect(JSON.parse(json.stdout)).toEqual([{ externalId: "a|b", count: 3, spent: 4 }]);
     const ndjson = await analytics("--by", "month", "--limit", "1", "--output", "ndjson");
     expect(JSON.parse(ndjson.stdout)).toMatchObject({ count: 3 });
+    const spent = (await analytics("--by", "day,outcome", "--order", "spent")).stdout;
+    expect(spent).toBe(`${today}  VALID           ${"█".repeat(40)} 2  4 credits\n${today}  USAGE_EXCEEDED   1\n`);
+    expect((await run(["analytics", "--help"])).stdout).toContain("(default: 30d)");
     expect((await analytics("--by", "externalId")).stdout).toMatch(/^a\|b {2}█+ 3 {2}4 credits\n$/);
     expect(await analytics("--workspace", "other")).toMatchObject({
       code: 0,
