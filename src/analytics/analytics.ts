@@ -109,11 +109,18 @@ const MAX_CHANGES = 1_000;
 const MAX_NAMED = 1_000;
 /** Entries that the store looks at in one call: as many as take a millisecond or two. */
 const SLICE = 1_000;
-const WORKSPACE = Symbol.for("keystile.analytics.workspace");
+const SOURCE = Symbol.for("keystile.analytics.source");
 
-/** The workspace whose counts it reads; `undefined` for what {@link createAnalytics} did not create. */
-export function workspaceOfAnalytics(analytics: Pick<Analytics, "statement">): string | undefined {
-  return (analytics as { readonly [WORKSPACE]?: string } | undefined)?.[WORKSPACE];
+/** What counts are read from. */
+export interface AnalyticsSource {
+  /** As the program gave it. */
+  readonly given: Store;
+  readonly workspaceId: string;
+}
+
+/** What it reads from; `undefined` for what {@link createAnalytics} did not create. */
+export function sourceOfAnalytics(analytics: Pick<Analytics, "statement">): AnalyticsSource | undefined {
+  return (analytics as { readonly [SOURCE]?: AnalyticsSource } | undefined)?.[SOURCE];
 }
 
 const COLUMNS = ["time", "keyId", "externalId", "apiId", "outcome", "tag", "tags", "count", "spent"] as const;
@@ -138,8 +145,8 @@ export function createAnalytics(given: Store, options: AnalyticsReaderOptions = 
 
   const read = (plan: Plan) => readRows(store, workspaceId, { maxRows }, plan);
   const until = (to: number): number => Math.min(to, clock() - MAX_LAG);
-  return Object.freeze<Analytics & { readonly [WORKSPACE]: string }>({
-    [WORKSPACE]: workspaceId,
+  const source: AnalyticsSource = { given, workspaceId };
+  const analytics: Analytics = {
     async query(query) {
       const plan = planQuery(query);
       const rows = await read(plan);
@@ -202,7 +209,9 @@ export function createAnalytics(given: Store, options: AnalyticsReaderOptions = 
       for (let some = PRUNED; some === PRUNED; removed += some) some = await store.pruneOutcomes(level, before, PRUNED);
       return removed;
     },
-  });
+  };
+  // Not enumerable: printing or copying the methods does not reach the store.
+  return Object.freeze(Object.defineProperty(analytics, SOURCE, { value: source }));
 }
 
 /** The rows that exist, by id. */

@@ -20,6 +20,8 @@ export interface Context {
   readonly store: Omit<Store, "write" | "insertKeys">;
   /** The whole of it, for `write.ts` alone: what is written to it directly is not in the audit trail. */
   readonly unaudited: Store;
+  /** As the program gave it, which tells stores apart; nothing calls it. */
+  readonly given: Store;
   readonly workspaceId: string;
   /** Unix time, milliseconds. */
   readonly clock: () => number;
@@ -61,6 +63,7 @@ export function createContext(given: Store, options: ContextOptions, audit: Audi
   return {
     store,
     unaudited: store,
+    given,
     workspaceId: options.workspaceId ?? DEFAULT_WORKSPACE,
     clock,
     newId: guardNewId(options.newId),

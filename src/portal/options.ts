@@ -1,5 +1,5 @@
 /** Options of the portal: defaults and validation. */
-import { type Analytics, workspaceOfAnalytics } from "../analytics/analytics.js";
+import { type Analytics, sourceOfAnalytics } from "../analytics/analytics.js";
 import type { MaybePromise } from "../contracts/types.js";
 import { WEB_OPTIONS } from "../http/fetch.js";
 import type { ServiceOptions } from "../http/options.js";
@@ -19,8 +19,8 @@ export interface PortalOptions extends OwnerOptions, Pick<ServiceOptions, "onErr
    */
   readonly owner: (request: Request) => MaybePromise<string | undefined>;
   /**
-   * Made by `createAnalytics`, of the workspace of the keyring: the portal then has usage and statements. Default: it
-   * has neither.
+   * Made by `createAnalytics` of the same store as the keyring, the very object, and of its workspace: the portal then
+   * has usage and statements. Default: it has neither.
    */
   readonly analytics?: Pick<Analytics, "statement">;
   /**
@@ -87,10 +87,10 @@ export function checkPortalOptions(keyring: Keyring, given: PortalOptions): Port
   forOwner(keyring, "portal", ownerOptions(options));
   if ((options.ceiling?.permissions?.length ?? 0) > MAX_PERMISSIONS)
     throw new RangeError(`options.ceiling.permissions must be at most ${MAX_PERMISSIONS}, as many as a form shows`);
-  const { analytics } = options;
-  // Of another workspace it would show what another customer of the same name spent.
-  if (analytics !== undefined && workspaceOfAnalytics(analytics) !== context?.workspaceId)
-    throw new TypeError("options.analytics must be one that createAnalytics made, of the workspace of the keyring");
+  if (options.analytics !== undefined && !readsSame(options.analytics, context))
+    throw new TypeError(
+      "options.analytics must be one that createAnalytics made, of the store and the workspace of the keyring",
+    );
   if (context !== undefined) requirePower(context.store, "idempotency", "createPortal");
   const { ceiling, meta } = options;
   // The program may change its own later.
@@ -99,6 +99,12 @@ export function checkPortalOptions(keyring: Keyring, given: PortalOptions): Port
     ...(meta && { meta: structuredClone(meta) }),
   };
   return { ...options, ...copies };
+}
+
+/** Of another store or workspace they would show what another customer of the same name spent. */
+function readsSame(analytics: Pick<Analytics, "statement">, context: ReturnType<typeof contextOfKeyring>): boolean {
+  const source = sourceOfAnalytics(analytics);
+  return source !== undefined && source.given === context?.given && source.workspaceId === context.workspaceId;
 }
 
 /** What `forOwner` takes of the options. */

@@ -42,6 +42,16 @@ describe("createPortal", () => {
     expect(() => createPortal(keyring, optionsOf(shop, { analytics }))).not.toThrow();
   });
 
+  it("analytics of another store of the same workspace are another shop's", async () => {
+    const other = await openShop();
+    expect(() => create({ analytics: createAnalytics(other.store) })).toThrow("options.analytics");
+    // A store of the program's own, which is guarded once for each that takes it.
+    const own = Object.assign(Object.create(other.store) as typeof other.store, {});
+    const keyring = createKeyring(own);
+    expect(() => createPortal(keyring, optionsOf({ ...other, store: own }))).not.toThrow();
+    expect(() => createPortal(keyring, optionsOf(other))).toThrow("of the store");
+  });
+
   it.each(["/", "x", "/a/", "//evil", "/a?b", ""])("basePath: %j is none", (basePath) => {
     expect(() => create({ basePath })).toThrow("options.basePath");
   });

@@ -184,7 +184,7 @@ describe("portal: a store that does not answer", () => {
     });
     const keyring = createKeyring(failing, { clock: () => NOW });
     const onError = (error: unknown, context: unknown) => void told.push([error, context]);
-    const ann = browse({ ...shop, keyring }, "ann", { onError });
+    const ann = browse({ ...shop, keyring, store: failing }, "ann", { onError });
     const hidden = hiddenOf((await ann.get("/new")).text, "/new");
     const form = { ...hidden, name: "CI", "may:reports.read": "on" };
     isDown = true;
@@ -282,8 +282,8 @@ describe("portal: counts", () => {
     const { store } = shop;
     // As a store with too many counts answers.
     const readOutcomes = () => Promise.reject(new KeystileError("ANALYTICS_TOO_LARGE", "too many"));
-    const keyring = createKeyring(Object.assign(Object.create(store) as typeof store, { readOutcomes }));
-    const { text } = await browse({ ...shop, keyring }, "ann").get("/usage");
+    const full = Object.assign(Object.create(store) as typeof store, { readOutcomes });
+    const { text } = await browse({ ...shop, keyring: createKeyring(full), store: full }, "ann").get("/usage");
     expect(said(text)).toContain("There is too much to add up for a page.");
   });
 });
