@@ -137,10 +137,11 @@
  *     took before a boundary and returns after it stays as far as the rollover had space for it at the boundary, and
  *     has expired otherwise; after a second boundary that was counted by itself all of it has. A draw under a lease
  *     from before such a boundary draws nothing and is `ended`. Power `rollover`.
- * 34. `countOutcomes` keeps the last 10 of the `refusals` that cells have of each key, by time, in the step that counts
- *     them and only if it does. Beyond a number of keys it forgets those of the keys whose last refusal is the oldest,
- *     of the workspaces that have most of them. `pruneOutcomes` removes with the hours those of the keys that were not
- *     refused since. Power `refusals`.
+ * 34. `countOutcomes` keeps the last 10 of the `refusals` that cells have of each key of a workspace, by time, in the
+ *     step that counts them and only if it does: an id may be used again in another workspace, which never reads those
+ *     of the first. Beyond a number of keys it forgets those of the keys whose last refusal is the oldest, of the
+ *     workspaces that have most of them. `pruneOutcomes` removes with the hours each refusal that is older. They are
+ *     removed with the row of their key, and those of calls that are counted later stay that long. Power `refusals`.
  */
 import type { AuditEntry, AuditQuery, AuditSlice } from "./audit.js";
 import type { AlertChange, AlertQuery, AlertRow, AlertSettlement, AlertTake } from "./alerts.js";

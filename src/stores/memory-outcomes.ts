@@ -23,6 +23,7 @@ import {
   OTHER_TAGS,
   type OutcomeEntry,
   REFUSED_KEYS,
+  refusedId,
   type RefusedKey,
   refusedIn,
   tagTexts,
@@ -37,7 +38,14 @@ type OutcomeMethods = Pick<
 const LEVEL_NAMES = Object.keys(LEVELS) as readonly OutcomeLevel[];
 const DIMENSIONS = ["apiId", "keyId", "externalId"] as const;
 
-export function createMemoryOutcomes(creditDays: MemoryCreditDays): OutcomeMethods & { hasCounted(): boolean } {
+/** What the store asks of the counts. */
+interface Counted extends OutcomeMethods {
+  hasCounted(): boolean;
+  /** Removes the refusals of a key whose row is removed. */
+  forgetKey(keyId: string): void;
+}
+
+export function createMemoryOutcomes(creditDays: MemoryCreditDays): Counted {
   const flushes = new Map<string, number>();
   /** By level, subject, time and tags. */
   const levels = {
@@ -52,16 +60,16 @@ export function createMemoryOutcomes(creditDays: MemoryCreditDays): OutcomeMetho
   const accountsOfKeys = new Map<string, Set<KeyRef>>();
 
   const refused = new Map<string, RefusedKey>();
+  const put = (key: RefusedKey): void =>
+    void refused.set(refusedId(key), deepFreeze(structuredClone({ ...key, time: key.refusals[0]!.time })));
   const keepRefusals = (key: RefusedKey): void => {
-    const { keyId } = key;
-    const refusals = lastRefusals(key.refusals, refused.get(keyId)?.refusals);
-    refused.set(keyId, deepFreeze(structuredClone({ ...key, refusals, time: refusals[0]!.time })));
+    put({ ...key, refusals: lastRefusals(key.refusals, refused.get(refusedId(key))?.refusals) });
     if (refused.size <= REFUSED_KEYS) return;
     const held = new Map<string, RefusedKey[]>();
     for (const one of refused.values()) held.set(one.workspaceId, [...(held.get(one.workspaceId) ?? []), one]);
     const largest = [...held.values()].reduce((most, some) => (some.length > most.length ? some : most));
     const byAge = largest.sort((a, b) => a.time - b.time).slice(0, FORGOTTEN_KEYS);
-    for (const { keyId } of byAge) refused.delete(keyId);
+    for (const key of byAge) refused.delete(refusedId(key));
   };
 
   /** The tags themselves, unless the workspace has as many sets as it may. */
@@ -151,15 +159,20 @@ export function createMemoryOutcomes(creditDays: MemoryCreditDays): OutcomeMetho
     },
     readCreditDays: (query) =>
       creditDays.read(query, accountsOfKeys.get(`${query.workspaceId} ${query.keyId}`) ?? new Set()),
-    readRefusals: ({ workspaceId, keyId }) => {
-      const found = refused.get(keyId);
-      return found?.workspaceId === workspaceId ? [...found.refusals] : [];
+    readRefusals: (query) => [...(refused.get(refusedId(query))?.refusals ?? [])],
+    forgetKey(keyId) {
+      for (const key of refused.values()) if (key.keyId === keyId) refused.delete(refusedId(key));
     },
     pruneOutcomes(level, before, most) {
       let removed = 0;
-      if (level === "hour")
-        for (const { keyId, time } of refused.values())
-          if (time < before && removed < most && refused.delete(keyId)) removed++;
+      for (const key of level === "hour" ? refused.values() : []) {
+        if (removed === most) break;
+        const refusals = key.refusals.filter(({ time }) => time >= before);
+        if (refusals.length === key.refusals.length) continue;
+        if (refusals.length > 0) put({ ...key, refusals });
+        else refused.delete(refusedId(key));
+        removed++;
+      }
       for (const [id, { bucket }] of levels[level]) {
         if (bucket * LEVELS[level] >= before) continue;
         if (removed === most) return removed;

@@ -158,7 +158,7 @@ export function memoryStore(): Store {
     besides: (ref) => besides(state, ref),
     grantsOf: (ref) => [...rows.grants.values()].filter((row) => mainOf(state, row) === ref).map(({ id }) => id),
   });
-  const { hasCounted, ...outcomes } = createMemoryOutcomes(creditDays);
+  const { hasCounted, forgetKey, ...outcomes } = createMemoryOutcomes(creditDays);
   const { record, ...audit } = createMemoryAudit();
   // Made when it is first asked for: Cloudflare Workers do not allow random numbers at module scope.
   let secret: string | undefined;
@@ -303,6 +303,7 @@ export function memoryStore(): Store {
       const before = hasCounted() ? writes.flatMap((write) => accountsOfWrite(state, write)) : [];
       creditDays.keep(before, at);
       const balances = writes.flatMap((write) => apply(state, write) ?? []);
+      for (const write of writes) if (write.table === "keys" && "remove" in write) forgetKey(write.remove);
       if (hasCounted()) creditDays.keep([...before, ...writes.flatMap((write) => accountsOfWrite(state, write))], at);
       if (once !== undefined) recorded.add(once.record);
       entries.forEach((entry, i) => record(i === 0 ? withCredits(entry, writes, balances) : entry));

@@ -17,6 +17,7 @@ import {
   type OutcomeRow,
   type OutcomeSubject,
   type Refusal,
+  type RefusalsQuery,
 } from "../contracts/outcomes.js";
 import type { KeyRef } from "../contracts/store.js";
 
@@ -106,14 +107,20 @@ export interface RefusedKey {
   readonly refusals: readonly Refusal[];
 }
 
-/** The refusals of cells, by key id: nodes that write the same keys wait for each other in one order. */
+/** The refusals of cells, by key and workspace: nodes that write the same keys wait for each other in one order. */
 export function refusedIn(cells: readonly OutcomeCell[]): RefusedKey[] {
   const keys = new Map<string, RefusedKey>();
   for (const { keyId, workspaceId, refusals = [] } of cells) {
-    const all = lastRefusals(refusals, keys.get(keyId)?.refusals);
-    if (all.length > 0) keys.set(keyId, { keyId, workspaceId, time: (all[0] as Refusal).time, refusals: all });
+    const id = refusedId({ keyId, workspaceId });
+    const all = lastRefusals(refusals, keys.get(id)?.refusals);
+    if (all.length > 0) keys.set(id, { keyId, workspaceId, time: (all[0] as Refusal).time, refusals: all });
   }
-  return [...keys.values()].sort((a, b) => (a.keyId < b.keyId ? -1 : 1));
+  return [...keys].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, key]) => key);
+}
+
+/** Tells keys of workspaces apart: an id may be used again, in another workspace, once its key is gone. */
+export function refusedId({ keyId, workspaceId }: RefusalsQuery): string {
+  return JSON.stringify([keyId, workspaceId]);
 }
 
 /** The last of two lists, newest first. */

@@ -51,7 +51,8 @@ export interface AnalyticsOptions {
   /**
    * Whether the last 10 refusals of each key are kept with what decided: the query, the limit, or the client's address.
    * Each process writes those of at most 200 keys an interval, a store keeps those of 10,000 keys, and each workspace
-   * has an equal part of both. They last as long as counts of hours. Default true, where the store has the power.
+   * has an equal part of both. Each lasts as long as counts of hours, or until its key is deleted for good. Default
+   * true, where the store has the power.
    */
   readonly refusals?: boolean | undefined;
   /** How many days counts are kept. */
@@ -343,7 +344,7 @@ function withoutTags({ tags: _, ...refusal }: Refusal): Refusal {
 /** The first cell of a key has its refusals. */
 function* withRefusals(cells: Iterable<OutcomeCell>, log: RefusalLog): Generator<OutcomeCell> {
   for (const cell of cells) {
-    const refusals = log.take(cell.keyId);
+    const refusals = log.take(cell);
     yield refusals === undefined ? cell : { ...cell, refusals };
   }
 }

@@ -5,7 +5,7 @@
  * {@link MAX_REFUSALS}, and as many are written in an interval. The refusals of further keys are counted alone.
  */
 import type { CachedKey } from "../cache/cached-key.js";
-import { MAX_REFUSALS, type Refusal } from "../contracts/outcomes.js";
+import { MAX_REFUSALS, type Refusal, type RefusalsQuery } from "../contracts/outcomes.js";
 import type { Spend } from "../contracts/store.js";
 import type { VerificationCode } from "../contracts/types.js";
 import type { Mutable } from "../lib/mutable.js";
@@ -89,9 +89,14 @@ function cut(text: string, key: string, most: number): string {
 
 /** Refusals of one interval. */
 export interface RefusalLog {
-  note(of: { readonly keyId: string; readonly workspaceId: string }, refusal: Refusal): void;
+  note(of: RefusalsQuery, refusal: Refusal): void;
   /** Those of a key, newest first, once. */
-  take(keyId: string): readonly Refusal[] | undefined;
+  take(of: RefusalsQuery): readonly Refusal[] | undefined;
+}
+
+/** A key's id may be used again in another workspace. */
+function idOf({ keyId, workspaceId }: RefusalsQuery): string {
+  return `${keyId} ${workspaceId}`;
 }
 
 /** Once it is full, each workspace has an equal part: one below it takes the place of a key of the largest. */
@@ -107,8 +112,10 @@ export function createRefusalLog(maxKeys = MAX_KEYS): RefusalLog {
     return true;
   };
   return {
-    note({ keyId, workspaceId }, refusal) {
-      const known = keys.get(keyId);
+    note(of, refusal) {
+      const { workspaceId } = of;
+      const id = idOf(of);
+      const known = keys.get(id);
       if (known !== undefined) {
         if (known.length === MAX_REFUSALS) known.shift();
         known.push(refusal);
@@ -116,13 +123,14 @@ export function createRefusalLog(maxKeys = MAX_KEYS): RefusalLog {
       }
       const own = workspaces.get(workspaceId) ?? [];
       if (!admits(own)) return;
-      own.push(keyId);
+      own.push(id);
       workspaces.set(workspaceId, own);
-      keys.set(keyId, [refusal]);
+      keys.set(id, [refusal]);
     },
-    take(keyId) {
-      const found = keys.get(keyId);
-      keys.delete(keyId);
+    take(of) {
+      const id = idOf(of);
+      const found = keys.get(id);
+      keys.delete(id);
       return found?.reverse();
     },
   };

@@ -33,7 +33,7 @@ const RELEASED: Readonly<Record<string, readonly string[]>> = {
     "b7814432af7a2376",
     "8fc05564a9611934",
     "e3b0c44298fc1c14",
-    "89274e87f2382eae",
+    "85c499abf371fe0e",
     "422c4e2d1222d4ec",
     "6c9b56db5cb463c6",
   ],
@@ -54,7 +54,7 @@ const RELEASED: Readonly<Record<string, readonly string[]>> = {
     "07b27cd6ba538a83",
     "2a0b8fad0578e8a9",
     "d76b0a81fae0eea5",
-    "9d0a95ad95f727af",
+    "52154c064ccfc9dc",
     "56541babce6e3c1c",
   ],
 };

@@ -138,8 +138,10 @@ describe("createRefusalLog", () => {
   it("holds the last ten of a key, newest first, and gives them once", () => {
     const log = createRefusalLog();
     for (let time = 0; time < 25; time++) log.note({ keyId: "key_1", workspaceId: "ws" }, refusal(time));
-    expect(log.take("key_1")?.map(({ time }) => time)).toEqual([24, 23, 22, 21, 20, 19, 18, 17, 16, 15]);
-    expect([log.take("key_1"), log.take("key_2")]).toEqual([undefined, undefined]);
+    const take = (keyId: string, workspaceId = "ws") => log.take({ keyId, workspaceId });
+    expect(take("key_1", "ws_2"), "the key's id was used again").toBeUndefined();
+    expect(take("key_1")?.map(({ time }) => time)).toEqual([24, 23, 22, 21, 20, 19, 18, 17, 16, 15]);
+    expect([take("key_1"), take("key_2")]).toEqual([undefined, undefined]);
   });
 
   it("holds so many keys: whoever has most makes space for who is below an equal part, and nobody else", () => {
@@ -150,7 +152,7 @@ describe("createRefusalLog", () => {
     for (let n = 0; n < 2; n++) note("c", n);
     for (let n = 9; n < 99; n++) note("a", n);
     const held = ["a", "b", "c"].map((ws) =>
-      Array.from({ length: 99 }, (_, n) => n).filter((n) => log.take(`${ws}${n}`)),
+      Array.from({ length: 99 }, (_, n) => n).filter((n) => log.take({ keyId: `${ws}${n}`, workspaceId: ws })),
     );
     expect(held).toEqual([
       [4, 5],

@@ -242,16 +242,27 @@ CREATE INDEX credit_days_by_age ON ${s}.credit_days (day);`,
   refuses: {},
 } as const;
 
-/** The last refusals of keys, a row a key: a JSON list, newest first. They are added in the step that counts them. */
+/**
+ * The last refusals of keys, a row a key of a workspace: a JSON list, newest first. They are added in the step that
+ * counts them, and go with the row of the key.
+ */
 export const KEEP_REFUSALS = {
   up: (s: string): string => `
 CREATE TABLE ${s}.refusals (
-  key_id text COLLATE "C" PRIMARY KEY,
+  key_id text COLLATE "C" NOT NULL,
   workspace_id text COLLATE "C" NOT NULL,
   time bigint NOT NULL,
-  refusals jsonb NOT NULL
+  refusals jsonb NOT NULL,
+  oldest bigint NOT NULL GENERATED ALWAYS AS ((refusals -> -1 ->> 'time')::bigint) STORED,
+  PRIMARY KEY (key_id, workspace_id)
 );
-CREATE INDEX refusals_by_age ON ${s}.refusals (time);
+CREATE INDEX refusals_by_age ON ${s}.refusals (oldest);
+CREATE FUNCTION ${s}.key_removed_v1() RETURNS trigger LANGUAGE plpgsql AS $fn$
+BEGIN
+  DELETE FROM ${s}.refusals WHERE key_id = OLD.id;
+  RETURN NULL;
+END $fn$;
+CREATE TRIGGER removed AFTER DELETE ON ${s}.keys FOR EACH ROW EXECUTE FUNCTION ${s}.key_removed_v1();
 CREATE FUNCTION ${s}.count_outcomes_v3(given text, most bigint, fewer bigint) RETURNS text LANGUAGE plpgsql VOLATILE AS $fn$
 DECLARE result text := ${s}.count_outcomes_v2(given);
 BEGIN
@@ -259,17 +270,17 @@ BEGIN
   INSERT INTO ${s}.refusals AS x (key_id, workspace_id, time, refusals)
     SELECT e."keyId", e."workspaceId", e.time, e.refusals
     FROM jsonb_to_recordset(given::jsonb -> 'refused') AS e("keyId" text, "workspaceId" text, time bigint, refusals jsonb)
-  ON CONFLICT (key_id) DO UPDATE SET time = greatest(x.time, excluded.time), refusals = (
+  ON CONFLICT (key_id, workspace_id) DO UPDATE SET time = greatest(x.time, excluded.time), refusals = (
     SELECT jsonb_agg(r.one ORDER BY r.at DESC, r.i) FROM (
       SELECT one, i, (one ->> 'time')::bigint AS at
       FROM jsonb_array_elements(excluded.refusals || x.refusals) WITH ORDINALITY a(one, i)
       ORDER BY 3 DESC, 2 LIMIT ${MAX_REFUSALS}) r);
   -- The keys of one workspace get numbers from its newest on: the highest are of those that have most.
   IF (SELECT count(*) FROM ${s}.refusals) > most AND pg_try_advisory_xact_lock(hashtextextended('${s}', 7235929)) THEN
-    DELETE FROM ${s}.refusals WHERE key_id = ANY (ARRAY(
-      SELECT key_id FROM ${s}.refusals WHERE key_id IN (
-        SELECT p.key_id FROM (
-          SELECT key_id, row_number() OVER (PARTITION BY workspace_id ORDER BY time DESC) AS place FROM ${s}.refusals
+    DELETE FROM ${s}.refusals WHERE ctid = ANY (ARRAY(
+      SELECT ctid FROM ${s}.refusals WHERE (key_id, workspace_id) IN (
+        SELECT p.key_id, p.workspace_id FROM (
+          SELECT key_id, workspace_id, row_number() OVER (PARTITION BY workspace_id ORDER BY time DESC) AS place FROM ${s}.refusals
         ) p ORDER BY p.place DESC LIMIT fewer)
       FOR UPDATE SKIP LOCKED));
   END IF;
@@ -277,6 +288,7 @@ BEGIN
 END $fn$;
 `,
   down: (s: string): string => `
-DROP FUNCTION ${s}.count_outcomes_v3(text, bigint, bigint); DROP TABLE ${s}.refusals;`,
+DROP FUNCTION ${s}.count_outcomes_v3(text, bigint, bigint);
+DROP TRIGGER removed ON ${s}.keys; DROP FUNCTION ${s}.key_removed_v1(); DROP TABLE ${s}.refusals;`,
   refuses: {},
 } as const;

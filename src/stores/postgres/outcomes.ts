@@ -80,8 +80,15 @@ export function createOutcomes(session: Session, s: string, lockMs: number): Pro
   };
   const removeRefusals: Statement = {
     isRead: false,
-    text: `WITH gone AS (DELETE FROM ${removing("refusals", "d.time < $1::text::bigint")} RETURNING 1)
-      SELECT pg_catalog.count(*)::text AS removed FROM gone`,
+    text: `WITH old AS (
+        SELECT ctid, time FROM ${s}.refusals WHERE oldest < $1::text::bigint LIMIT $2::text::bigint FOR UPDATE SKIP LOCKED
+      ), gone AS (DELETE FROM ${s}.refusals d USING old o WHERE d.ctid = o.ctid AND o.time < $1::text::bigint),
+      cut AS (
+        UPDATE ${s}.refusals d SET refusals = (
+          SELECT pg_catalog.jsonb_agg(e.one ORDER BY e.i) FROM pg_catalog.jsonb_array_elements(d.refusals) WITH ORDINALITY e(one, i)
+          WHERE (e.one ->> 'time')::bigint >= $1::text::bigint)
+        FROM old o WHERE d.ctid = o.ctid AND o.time >= $1::text::bigint
+      ) SELECT pg_catalog.count(*)::text AS removed FROM old`,
   };
   const remove = (level: OutcomeLevel): Statement => ({
     isRead: false,

@@ -92,9 +92,46 @@ export function outcomesClauses(all: Clause): void {
       expect(await times(store, keyId, ws)).toEqual([]);
     await store.pruneOutcomes("day", NOON + 9 * DAY, 10);
     await store.pruneOutcomes("hour", NOON + 10, 10);
-    expect([await times(store, one), await times(store, other)].map(({ length }) => length)).toEqual([10, 0]);
+    expect([await times(store, one), await times(store, other)].map(({ length }) => length)).toEqual([6, 0]);
     await store.pruneOutcomes("hour", NOON + 26, 10);
     expect(await times(store, one)).toEqual([]);
+  });
+
+  keeping("clause 34: a workspace reads its own refusals alone, and they go with the row of the key", async (open) => {
+    const store = await open();
+    for (const n of [1, 2]) expect(await insert(store, keyRow(n))).toBe(true);
+    const [{ id: one }, { id: other }] = [keyRow(1), keyRow(2)];
+    const some = (time: number) => ({ refusals: [refusal(NOON + time)] });
+    await store.countOutcomes(
+      flush(1, [cell(some(1)), cell({ workspaceId: "ws_2", ...some(2) }), cell({ keyId: other, ...some(3) })]),
+    );
+    await store.countOutcomes(flush(2, [cell({ workspaceId: "ws_2", ...some(4) })]));
+    expect([await times(store, one), await times(store, one, "ws_2")]).toEqual([[1], [4, 2]]);
+    const { version } = (await readRow(store, "keys", one))!;
+    expect(await store.write([{ table: "keys", remove: one, version: version + 1 }])).toBe("conflict");
+    expect(await times(store, one)).toEqual([1]);
+    expect(await store.write([{ table: "keys", remove: one, version }])).toBe("written");
+    for (const ws of [WS, "ws_2"]) expect(await times(store, one, ws), ws).toEqual([]);
+    expect(await times(store, other)).toEqual([3]);
+  });
+
+  keeping("clause 34: a refusal goes with the hours, however late its key was refused again", async (open) => {
+    const store = await open();
+    const some = (...given: readonly number[]) => ({ refusals: given.map((time) => refusal(NOON + time)) });
+    const keys = [1, 2, 3].map((n) => keyRow(n).id);
+    const given = [some(30, 20, 10), some(9, 8), some(40, 25)];
+    await store.countOutcomes(
+      flush(
+        1,
+        keys.map((keyId, i) => cell({ keyId, ...given[i] })),
+      ),
+    );
+    let calls = 0;
+    while ((await store.pruneOutcomes("hour", NOON + 25, 1)) > 0) expect(++calls).toBeLessThan(10);
+    const kept = () => Promise.all(keys.map((keyId) => times(store, keyId)));
+    expect(await kept()).toEqual([[30], [], [40, 25]]);
+    await store.pruneOutcomes("hour", NOON + 31, 10);
+    expect(await kept()).toEqual([[], [], [40]]);
   });
 
   clause("clause 28: a flush is counted once, and one after a gap is not", async (open) => {

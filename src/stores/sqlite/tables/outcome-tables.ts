@@ -130,18 +130,22 @@ export const REMOVE_UNNAMED = {
   refuses: {},
 } as const;
 
-/** The last refusals of keys, a row a key: a JSON list, newest first. */
+/** The last refusals of keys, a row a key of a workspace: a JSON list, newest first. They go with the row of the key. */
 export const KEEP_REFUSALS = {
   up: `
   CREATE TABLE keystile_refusals (
-    key_id TEXT NOT NULL PRIMARY KEY,
+    key_id TEXT NOT NULL,
     workspace_id TEXT NOT NULL,
     time INTEGER NOT NULL,
-    refusals TEXT NOT NULL
+    refusals TEXT NOT NULL,
+    oldest INTEGER NOT NULL GENERATED ALWAYS AS (json_extract(refusals, '$[#-1].time')) STORED,
+    PRIMARY KEY (key_id, workspace_id)
   ) STRICT, WITHOUT ROWID;
   CREATE INDEX keystile_refusals_of ON keystile_refusals (workspace_id, time);
-  CREATE INDEX keystile_refusals_by_age ON keystile_refusals (time);`,
-  down: "DROP TABLE keystile_refusals;",
+  CREATE INDEX keystile_refusals_by_age ON keystile_refusals (oldest);
+  CREATE TRIGGER keystile_keys_removed AFTER DELETE ON keystile_keys
+    BEGIN DELETE FROM keystile_refusals WHERE key_id = OLD.id; END;`,
+  down: "DROP TRIGGER keystile_keys_removed; DROP TABLE keystile_refusals;",
   refuses: {},
 } as const;
 
@@ -241,22 +245,32 @@ export function createOutcomeTables(handle: Handle, creditDays: CreditDays): Out
   const refusedKeys = select<{ n: number | bigint }>(handle, "SELECT count(*) AS n FROM keystile_refusals");
   /** The keys of one workspace get numbers from its newest on: the highest are of those that have most. */
   const forgetRefusals = handle.prepare(
-    `DELETE FROM keystile_refusals WHERE key_id IN (SELECT key_id FROM (
-       SELECT key_id, row_number() OVER (PARTITION BY workspace_id ORDER BY time DESC) AS place FROM keystile_refusals
+    `DELETE FROM keystile_refusals WHERE (key_id, workspace_id) IN (SELECT key_id, workspace_id FROM (
+       SELECT key_id, workspace_id, row_number() OVER (PARTITION BY workspace_id ORDER BY time DESC) AS place FROM keystile_refusals
      ) ORDER BY place DESC LIMIT ?)`,
   );
-  const removeRefusals = handle.prepare(
-    `DELETE FROM keystile_refusals WHERE key_id IN
-       (SELECT key_id FROM keystile_refusals WHERE time < ? ORDER BY time LIMIT ?)`,
+  const oldRefusals = select<RefusalsQuery & { refusals: string }>(
+    handle,
+    "SELECT key_id AS keyId, workspace_id AS workspaceId, refusals FROM keystile_refusals WHERE oldest < ? LIMIT ?",
   );
+  const removeRefusals = handle.prepare("DELETE FROM keystile_refusals WHERE key_id = ? AND workspace_id = ?");
   const readRefusals: OutcomeTables["readRefusals"] = ({ keyId, workspaceId }) =>
     JSON.parse(findRefusals.get(keyId, workspaceId)?.refusals ?? "[]") as Refusal[];
+  const put = (keyId: string, workspaceId: string, refusals: readonly Refusal[]): void =>
+    void putRefusals.run(keyId, workspaceId, refusals[0]!.time, JSON.stringify(refusals));
   const keepRefusals = (keys: readonly RefusedKey[]): void => {
-    for (const { keyId, workspaceId, refusals } of keys) {
-      const all = lastRefusals(refusals, readRefusals({ keyId, workspaceId }));
-      putRefusals.run(keyId, workspaceId, all[0]!.time, JSON.stringify(all));
-    }
+    for (const { keyId, workspaceId, refusals } of keys)
+      put(keyId, workspaceId, lastRefusals(refusals, readRefusals({ keyId, workspaceId })));
     if (keys.length > 0 && Number(refusedKeys.get()?.n) > REFUSED_KEYS) forgetRefusals.run(FORGOTTEN_KEYS);
+  };
+  const pruneRefusals = (before: number, most: number): number => {
+    const old = oldRefusals.all(before, most);
+    for (const { keyId, workspaceId, refusals } of old) {
+      const kept = (JSON.parse(refusals) as Refusal[]).filter(({ time }) => time >= before);
+      if (kept.length > 0) put(keyId, workspaceId, kept);
+      else removeRefusals.run(keyId, workspaceId);
+    }
+    return old.length;
   };
 
   /** @returns the number of what was found, which is then there until this day at least */
@@ -319,7 +333,7 @@ export function createOutcomeTables(handle: Handle, creditDays: CreditDays): Out
     prune(level, before, most) {
       const bucket = Math.floor(before / LEVELS[level]);
       const removed = changed((removals[level] as (typeof upserts)[0][1]).run(bucket, most));
-      if (level === "hour") return Math.max(removed, changed(removeRefusals.run(before, most)));
+      if (level === "hour") return Math.max(removed, pruneRefusals(before, most));
       if (level !== "day") return removed;
       const since = Number(oldest.get(bucket)?.day);
       const rest = [
