@@ -181,7 +181,10 @@ async function send(
   if (act === undefined) throw new KeystileError("METHOD_NOT_ALLOWED", "this page has no form");
   try {
     const run = () => act(view, id);
-    const done = await (found.isRead === true ? run() : context.sent.once(`${view.token} ${form.get(ONCE)}`, run));
+    const answer = found.isRead === true ? run() : context.sent.once(view, run);
+    if (answer === undefined)
+      throw new KeystileError("CONFLICT", "this form was sent before; go back and look at the result");
+    const done = await answer;
     if (!("to" in done)) return toPage({ ...view, form: new URLSearchParams() }, done, 200);
     return redirect(view.path(done.to) + (done.notice === undefined ? "" : `?notice=${done.notice}`));
   } catch (error) {

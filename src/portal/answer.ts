@@ -10,7 +10,7 @@ import type { Incoming, Outgoing } from "../http/messages.js";
 import { forOwner, type OwnerKeys } from "../keyring/owner/owner-keys.js";
 import type { Keyring } from "../keyring/keyring.js";
 import { newId } from "../lib/hash.js";
-import { ONCE, TOKEN } from "../view/form.js";
+import { TOKEN } from "../view/form.js";
 import { html } from "../view/html.js";
 import { requireSameOrigin } from "../view/origin.js";
 import { belowBase, type PageResponses } from "../view/outgoing.js";
@@ -156,20 +156,18 @@ async function send(context: PortalContext, page: PortalPage, view: PortalView, 
   const { act } = page;
   if (act === undefined) throw new KeystileError("METHOD_NOT_ALLOWED", "this page has no form");
   if (view.form.get(TOKEN) !== view.token) throw new KeystileError("CALLER_FORBIDDEN", "this form is of another owner");
-  let failure: TextName = "sentBefore";
+  const answer = sent.once(view, () => act(view, id));
+  if (answer === undefined) return responses.page(409, frame.said("sentBefore"));
   try {
-    const done = await sent.once(`${view.token} ${view.form.get(ONCE)}`, () => {
-      failure = page.conflict ?? "wrong";
-      return act(view, id);
-    });
+    const done = await answer;
     if ("to" in done) return responses.redirect(`${view.path(done.to)}?notice=${done.notice}`);
     return responses.page(200, frame.page({ ...view, form: new URLSearchParams() }, done));
   } catch (error) {
     if (!isKeystileError(error) || error.status === 404) throw error;
     const { status } = error;
-    if (failure === "sentBefore") return responses.page(status, frame.said(failure));
     if (status >= 500) onFault(error, newId("req"));
-    const detail = error.code === "KEY_LIMIT_REACHED" ? "keyLimit" : status >= 500 ? "busy" : failure;
+    const detail =
+      error.code === "KEY_LIMIT_REACHED" ? "keyLimit" : status >= 500 ? "busy" : (page.conflict ?? "wrong");
     const errors = error.errors.map(({ location }) => ({ location, message: problemAt(location) }));
     return show(context, page, { ...view, failure: { detail, errors, status } }, id, status);
   }

@@ -1,6 +1,7 @@
 /** The frame of every page of a portal, in the program's looks. */
 import { shortDigest } from "../lib/hash.js";
 import { COPY_SCRIPT } from "../view/copy.js";
+import { CLICK_SCRIPT } from "../view/form.js";
 import { html, type Html, literal, type Part, toText } from "../view/html.js";
 import type { PageFile } from "../view/outgoing.js";
 import { link } from "../view/parts.js";
@@ -34,7 +35,7 @@ export function createFrame(
   const { say, lang } = language;
   const files: Readonly<Record<string, PageFile>> = {
     "/portal.css": { type: "text/css; charset=utf-8", text: toStyle(theme) },
-    "/portal.js": { type: "text/javascript; charset=utf-8", text: `"use strict";\n${COPY_SCRIPT}` },
+    "/portal.js": { type: "text/javascript; charset=utf-8", text: `"use strict";\n${CLICK_SCRIPT}${COPY_SCRIPT}` },
   };
   const address = (file: string): string => `${path(file)}?v=${shortDigest(files[file]?.text ?? "")}`;
   const [style, script] = [address("/portal.css"), address("/portal.js")];

@@ -9,6 +9,20 @@ export const TOKEN = "csrf";
 /** Field that lets a form be sent once. */
 export const ONCE = "once";
 
+/**
+ * Script that drops the second click of a double click: a browser shows only the last answer, and that to a form which
+ * was taken before has no text of a key.
+ */
+export const CLICK_SCRIPT = `{
+  let sent = -Infinity;
+  document.addEventListener("submit", (event) => {
+    if (!event.target.elements.${ONCE}) return;
+    if (event.timeStamp - sent < 1000) event.preventDefault();
+    else sent = event.timeStamp;
+  });
+}
+`;
+
 /** What a form is made from; a view of the console is one. */
 export interface FormView {
   /** A path of these pages as the browser has it. */

@@ -64,6 +64,16 @@ describe("portal: keys", () => {
     expect((await mine(shop).list()).data).toHaveLength(3);
   });
 
+  it("make: a double click makes one key, and both answers show it", async () => {
+    const { shop, ann } = await openAs();
+    const form = { ...hiddenOf((await ann.get("/new")).text, "/new"), "may:reports.read": "on" };
+    const [first, second] = await Promise.all([ann.post("/new", form), ann.post("/new", form)]);
+    expect([first.status, second.status, secretIn(second.text)]).toEqual([200, 200, secretIn(first.text)]);
+    expect(await codeOf(shop, secretIn(first.text))).toBe("VALID");
+    expect((await mine(shop).list()).data).toHaveLength(3);
+    expect((await ann.post("/new", form)).status).toBe(409);
+  });
+
   it("make: what is wrong stands beside its field, and what was typed is kept", async () => {
     const { shop, ann } = await openAs();
     const unticked = await ann.submit("/new", { name: "CI" });

@@ -29,6 +29,13 @@ const THEME = {
   dark: { accent: "#5fd3ae", onAccent: "#06231a" },
 } as const;
 
+/** Sends a form twice at once: whether the page drops each of them. */
+const TWICE = `{
+  const dropped = [], form = document.querySelector("form");
+  addEventListener("submit", (event) => (dropped.push(event.defaultPrevented), event.preventDefault()));
+  form.requestSubmit(), form.requestSubmit(), dropped
+}`;
+
 // Without a browser there is nothing to try; continuous integration installs one, and fails where this is skipped.
 describe.skipIf(!existsSync(CHROMIUM))("portal in a browser", { timeout: 240_000 }, () => {
   let shop: Shop;
@@ -117,6 +124,10 @@ describe.skipIf(!existsSync(CHROMIUM))("portal in a browser", { timeout: 240_000
     });
     await page.goto(`${url}/account/`);
     await page.click("text=New key");
+    if (javaScriptEnabled) {
+      expect(await page.evaluate(TWICE)).toEqual([false, true]);
+      await page.reload();
+    }
     await page.fill("[name=name]", HOSTILE[1] ?? "");
     await page.click("text=Make the key");
     const secret = await page.inputValue("#ks-secret");

@@ -1,9 +1,10 @@
 /** The script of the console: comforts without which everything works. */
 import { COPY_SCRIPT } from "../../view/copy.js";
+import { CLICK_SCRIPT } from "../../view/form.js";
 
 /** With that of all pages. */
 export const SCRIPT = `"use strict";
-${COPY_SCRIPT}const menu = document.querySelector(".ks-menu"), current = menu?.querySelector("[aria-current]");
+${CLICK_SCRIPT}${COPY_SCRIPT}const menu = document.querySelector(".ks-menu"), current = menu?.querySelector("[aria-current]");
 const middleOf = (element) => element.getBoundingClientRect().left + element.clientWidth / 2;
 // Not by scrollIntoView, from where the Tab key would go on.
 if (current) menu.scrollLeft += middleOf(current) - middleOf(menu);
