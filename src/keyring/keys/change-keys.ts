@@ -7,6 +7,7 @@ import type { KeyRow } from "../../contracts/store.js";
 import type { Mutable } from "../../lib/mutable.js";
 import { type Context, updateWithRetry } from "../context.js";
 import { operation } from "../operation.js";
+import { repeatPasses } from "../passes.js";
 import { readRows } from "../rows.js";
 import { changedKeys } from "../schemas/search-keys.js";
 import type { ChangeKeysRequestBody } from "../schemas/requests.js";
@@ -106,16 +107,37 @@ function edited(context: Context, before: KeyRow, action: Action, now: number): 
   return row;
 }
 
+const isChanged = ({ outcome }: KeyChange): boolean => outcome === "changed";
+
 /**
  * Changes all keys that a request of `changeKeys` selects, batch after batch. Each batch is made once it is asked for,
- * and has the cursor with which a later call goes on.
- * @throws (rejects) as `changeKeys`
+ * and has the cursor with which a later call goes on. Keys that a filter selects are looked for again until none is
+ * left to change, since one that is rotated meanwhile has a replacement: the later batches name only what they changed.
+ * @throws (rejects) as `changeKeys` · KeystileError STORE_BUSY: others kept making keys that fit, and some may be left
  * @example
  * let done = 0;
  * for await (const { data } of changeAllKeys(keyring, { externalId: "acme", action: "disable" })) done += data.length;
  */
 export async function* changeAllKeys(
   keyring: { changeKeys(body: ChangeKeysRequestBody): Promise<SearchPage<KeyChange>> },
+  body: ChangeKeysRequestBody,
+): AsyncGenerator<SearchPage<KeyChange>> {
+  if (body.dryRun === true || body.keyIds !== undefined) {
+    yield* batches(keyring, body);
+    return;
+  }
+  const { cursor, ...whole } = body;
+  async function* pass(n: number): AsyncGenerator<SearchPage<KeyChange>> {
+    for await (const page of batches(keyring, n === 0 ? body : whole))
+      if (n === 0) yield page;
+      else if (page.data.some(isChanged)) yield { ...page, data: page.data.filter(isChanged) };
+  }
+  // What is before the cursor was not looked at.
+  yield* repeatPasses(pass, ({ data }, n) => (n === 0 && cursor !== undefined) || data.some(isChanged));
+}
+
+async function* batches(
+  keyring: Parameters<typeof changeAllKeys>[0],
   body: ChangeKeysRequestBody,
 ): AsyncGenerator<SearchPage<KeyChange>> {
   for (let next: Pick<ChangeKeysRequestBody, "cursor"> = {}; ;) {

@@ -5,9 +5,9 @@
  * Why creating a key writes the owner's identity too: its version makes two creations at a time, in any processes, one
  * after the other, so that both cannot take the last place.
  *
- * Why revoking all lists the keys again until there are none: a key that was rotated after they were listed has a
- * replacement that the list lacks. Once none is left, a rotation that has not ended finds its key changed, and fails.
- * Following each key to its replacement would miss that of a key that was removed meanwhile.
+ * Why revoking all lists the keys again until there are none (`repeatPasses`): once none is left, a rotation that has
+ * not ended finds its key changed, and fails. Following each key to its replacement would miss that of a key that was
+ * removed meanwhile.
  */
 import { type AnalyticsDimension, type AnalyticsQuery, planQuery } from "../../analytics/query.js";
 import { type AnalyticsRow, readRows } from "../../analytics/rows.js";
@@ -26,6 +26,7 @@ import { accountsOf, balanceOf } from "../balance.js";
 import { contextOfKeyring, type Keyring } from "../keyring.js";
 import { fillPage } from "../list-page.js";
 import { runCall } from "../operation.js";
+import { repeatPasses } from "../passes.js";
 import { ensureIdentities } from "../rbac/resolve-names.js";
 import { notFound, requireApi, setField } from "../rows.js";
 import { readCursor, writeCursor } from "../schemas/cursor.js";
@@ -114,8 +115,6 @@ export interface OwnerUsageQuery extends Partial<Pick<AnalyticsQuery, "from" | "
 /** What `usage` shows by default, and the counts that it may read. */
 const USAGE_PERIOD = 30 * 86_400_000;
 const USAGE_ROWS = 1_000_000;
-/** Of `revokeAll`: each but the last found keys that were made during the one before. */
-const MAX_PASSES = 20;
 
 const unchecked: Check = () => undefined;
 const OPTIONS = {
@@ -267,24 +266,21 @@ export function forOwner(keyring: Keyring, externalId: string, options: OwnerOpt
         const owner = await findOwner();
         let revoked = 0;
         if (owner === undefined) return { revoked };
-        for (let pass = 0; pass < MAX_PASSES; pass++) {
-          let listed = 0;
-          for await (const rows of pagesOfKeys(context, { apiId, identityId: owner.id })) {
-            listed += rows.length;
-            for (const { id } of rows) {
-              try {
-                await revoke(writing, id, (row) => void requireOwned(owner, row));
-                revoked++;
-              } catch (error) {
-                // Revoked by another call meanwhile.
-                if (!(error instanceof KeystileError) || error.code !== "NOT_FOUND") throw error;
-              }
+        const pages = () => pagesOfKeys(context, { apiId, identityId: owner.id });
+        for await (const rows of repeatPasses(pages, ({ length }) => length > 0)) {
+          for (const { id } of rows) {
+            try {
+              await revoke(writing, id, (row) => void requireOwned(owner, row));
+              revoked++;
+            } catch (error) {
+              // Revoked by another call meanwhile.
+              if (!(error instanceof KeystileError) || error.code !== "NOT_FOUND") throw error;
             }
           }
           // Keys of a deleted API are listed, although they are gone.
-          if (listed === 0 || (await isApiGone(context, apiId))) return { revoked };
+          if (await isApiGone(context, apiId)) break;
         }
-        throw new KeystileError("STORE_BUSY", "others kept making keys of the owner; revoke all again");
+        return { revoked };
       }),
 
     async balance() {

@@ -16,7 +16,9 @@ const stores: Readonly<Record<string, () => Promise<Store>>> = {
 };
 
 async function world(store: Store, many = 5) {
-  const keyring = createKeyring(store, { actor: "admin" });
+  // Ids of one millisecond are in no order.
+  let now = Date.now();
+  const keyring = createKeyring(store, { actor: "admin", clock: () => (now += 10) });
   const { apiId } = await keyring.createApi({ name: "documents" });
   const made = [];
   for (let n = 0; n < many; n++) made.push(await keyring.createKey({ apiId, externalId: "acme", name: `key ${n}` }));
@@ -51,6 +53,28 @@ describe.each(Object.keys(stores))("changeKeys on %s", (name) => {
     ]);
     expect(entries.flatMap((entry) => entry.ids).sort()).toEqual([...ids].sort());
     await verifier.close();
+    await store.close();
+  });
+
+  it("stops the replacement of a key that is rotated between two batches, also where it goes on by cursor", async () => {
+    const { store, keyring, ids } = await world(await stores[name]!());
+    const whole = { externalId: "acme", action: "disable", limit: 1 } as const;
+    const { cursor } = (await keyring.changeKeys({ ...whole, dryRun: true })).pagination;
+    for (const [oldest, body] of [
+      [ids[0]!, whole],
+      [ids[1]!, { ...whole, cursor: cursor! }],
+    ] as const) {
+      await keyring.changeKeys({ externalId: "acme", action: "enable" });
+      let replacement: string | undefined;
+      const changed: string[] = [];
+      for await (const { data } of changeAllKeys(keyring, body)) {
+        changed.push(...data.filter(({ outcome }) => outcome === "changed").map(({ keyId }) => keyId));
+        replacement ??= (await keyring.rerollKey({ keyId: oldest, expiration: 60_000 })).keyId;
+      }
+      expect(changed).toContain(replacement);
+      expect(new Set(changed).size).toBe(changed.length);
+      expect((await keyring.searchKeys({ externalId: "acme" })).data.filter(({ enabled }) => enabled)).toEqual([]);
+    }
     await store.close();
   });
 
@@ -107,6 +131,35 @@ describe("changeKeys", () => {
       const outcomes = new Map(data.map(({ keyId, outcome }) => [keyId, outcome]));
       expect(ids.map((id) => outcomes.get(id))).toEqual(["changed", "notFound"]);
     }
+  });
+
+  it("of all keys gives up where others go on making keys that fit", async () => {
+    const { keyring, apiId } = await world(memoryStore(), 1);
+    const busy = {
+      async changeKeys(body: Parameters<typeof keyring.changeKeys>[0]) {
+        const page = await keyring.changeKeys(body);
+        await keyring.createKey({ apiId, externalId: "acme" });
+        return page;
+      },
+    };
+    const change = async () => {
+      for await (const { data } of changeAllKeys(busy, { externalId: "acme", action: "delete" }))
+        expect(data.map(({ outcome }) => outcome)).toEqual(["changed"]);
+    };
+    await expect(change()).rejects.toMatchObject({ code: "STORE_BUSY" });
+  });
+
+  it("of all keys says once of each what is so already or not there", async () => {
+    const { keyring, ids } = await world(memoryStore(), 3);
+    await keyring.updateKey({ keyId: ids[1]!, enabled: false });
+    const outcomesOf = async (selected: object) => {
+      const found: string[] = [];
+      for await (const { data } of changeAllKeys(keyring, { ...selected, action: "disable" }))
+        found.push(...data.map(({ outcome }) => outcome));
+      return found;
+    };
+    expect(await outcomesOf({ externalId: "acme", limit: 1 })).toEqual(["changed", "unchanged", "changed"]);
+    expect(await outcomesOf({ keyIds: [ids[0]!, "key_none"] })).toEqual(["unchanged", "notFound"]);
   });
 
   it("is made again on the rows as they are, where another writer comes between", async () => {
