@@ -103,11 +103,12 @@
  * 29. `searchKeys` looks at the next `among` keys of these APIs in the order asked for, without those that are
  *     deleted, or at those that are deleted alone: `newest` is by id downwards, `expires` by that and then by id,
  *     without those that never expire; `any` is the order in which it finds keys with few credits, or used lately, at
- *     the least cost: there `among` may count balances or uses in place of keys, and a key may come twice. It leaves
- *     out none that `mayMatch`, and may return others. `countKeys` counts each of the next `among` keys of an API
- *     once, and may need further slices for those of identities that have expired. `findKeyIds` finds the keys for
- *     which `insertKeys` would refuse one with this digest or hash, those that are deleted or of a deleted API among
- *     them; keystile passes at most 10,000. Power `search`.
+ *     the least cost: there `among` may count balances or uses in place of keys, of other workspaces too, `looked` is
+ *     the keys that are returned alone, and a key may come twice. It leaves out none that `mayMatch`, and may return
+ *     others. `countKeys` counts each of the next `among` keys of an API once, and may need further slices for those
+ *     of identities that have expired. `findKeyIds` finds the keys for which `insertKeys` would refuse one with this
+ *     digest or hash, those that are deleted or of a deleted API among them; keystile passes at most 10,000. Power
+ *     `search`.
  * 30. `changeAlerts` raises an alert of a subject unless one is raised, or one ended at `from` or later, and ends the
  *     one that was raised before `from`; it is raised, or has ended, as of `until`. All or nothing; of calls in flight
  *     at once, one raises it, and one ends it. It returns of each whether it changed anything. What was raised is due
@@ -832,7 +833,7 @@ export interface KeySearch {
 /** Keys that may match, in order. */
 export interface KeySlice {
   readonly keys: readonly KeyRow[];
-  /** How many keys were looked at. */
+  /** How many keys of these APIs were looked at; in the order `any` those that are returned. */
   readonly looked: number;
   /** The last of those; absent: there are no more after them. */
   readonly last?: KeyPosition;

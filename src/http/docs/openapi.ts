@@ -31,7 +31,7 @@ const SCHEMAS: Readonly<Record<string, JsonSchema>> = {
     {
       cursor: { ...text, minLength: 1, maxLength: 1_024 },
       hasMore: { type: "boolean" },
-      searched: { type: "integer", description: "Of a search: rows that this page looked at." },
+      searched: { type: "integer", description: "Of a search: keys that this page looked at." },
       asOf: { type: "integer", description: "Of an order that is worked out: when that was, Unix milliseconds." },
     },
     ["hasMore"],

@@ -57,7 +57,7 @@ export interface SearchPage<T> extends Page<T> {
 }
 /** Where a search stands. */
 export interface SearchPagination extends Pagination {
-  /** Keys, balances or uses that this page looked at. */
+  /** Keys that this page looked at; in an order without an index, those that it compared. */
   readonly searched: number;
   /** When an order without an index was worked out, Unix time in milliseconds. Absent: the order has an index. */
   readonly asOf?: number;

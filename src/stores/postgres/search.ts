@@ -166,12 +166,11 @@ export function createSearch(
     )) as readonly object[] as readonly (KeyText & Pick<Walked, "looked" | "last"> & { readonly at: string })[];
     const found = rows.filter(({ n }) => n !== null);
     const keys = await rowsOf(found);
-    const looked = Number(rows[0]?.looked);
+    const slice = { keys, looked: keys.length };
     const end = found.at(-1);
-    if (end !== undefined && found.length === limit) return { keys, looked: 0, last: { id: `${end.at} ${end.n}` } };
-    return looked === among
-      ? { keys, looked, last: { id: String(BigInt(rows[0]?.last ?? 0) - 1n) } }
-      : { keys, looked };
+    if (end !== undefined && found.length === limit) return { ...slice, last: { id: `${end.at} ${end.n}` } };
+    const isWhole = Number(rows[0]?.looked) < among;
+    return isWhole ? slice : { ...slice, last: { id: String(BigInt(rows[0]?.last ?? 0) - 1n) } };
   };
   const counting: Statement = {
     isRead: true,

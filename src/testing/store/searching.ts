@@ -47,7 +47,8 @@ async function walk(
       ...query,
       ...(after !== undefined && { after }),
     });
-    expect(slice.keys.length <= query.limit && slice.looked <= query.among, "bounds of a slice").toBe(true);
+    const most = query.order === "any" ? query.limit : query.among;
+    expect(slice.keys.length <= query.limit && slice.looked <= most, "bounds of a slice").toBe(true);
     ids.push(...slice.keys.map(({ id }) => id));
     looked += slice.looked;
     after = slice.last;
@@ -122,6 +123,25 @@ export function searchingClauses(all: Clause): void {
     }
     const others = { order: "any", among: 9, limit: 9, mayMatch: { creditsBelow: 20 } } as const;
     expect((await walk(store, { ...others, apiIds: ["api_gone"] })).ids).toEqual([]);
+  });
+
+  clause("clause 29: no order tells how many keys another workspace has", async (open) => {
+    const store = await open();
+    await store.write([{ table: "apis", row: api({ id: "api_other", workspaceId: "ws_2" }) }]);
+    const others = Array.from({ length: 30 }, (_, n) =>
+      keyRow(100 + n, { workspaceId: "ws_2", apiId: "api_other", hasCredits: true }),
+    );
+    const used = (rows: readonly KeyRow[]) => rows.map(({ id }) => ({ keyId: id, usedAt: 60_000 }));
+    const own = keyRow(1, { hasCredits: true });
+    await store.insertKeys([...others, own].map((row) => ({ row, balance: balance(5) })));
+    if (store.powers.usage) await store.recordUses(used([...others, own]));
+    for (const [among, limit] of SIZES)
+      for (const query of [
+        { order: "any", mayMatch: { creditsBelow: 20 } },
+        { order: "any", mayMatch: store.powers.usage ? { usedFrom: 0 } : { creditsBelow: 9 } },
+        { order: "newest" },
+      ] as const)
+        expect(await walk(store, { among, limit, ...query })).toEqual({ ids: [own.id], looked: 1 });
   });
 
   clause("clause 29: keys of one identity, in both orders", async (open) => {

@@ -188,7 +188,7 @@ export function createKeySearch(handle: Handle, { toRow }: Pick<KeyReader, "toRo
 
   const numbersOf = ({ apiIds, workspaceId }: KeySearch): number[] =>
     apis.all(JSON.stringify(apiIds), workspaceId).map(({ n }) => Number(n));
-  const placesOfAny = (search: KeySearch): { readonly places: readonly Place[] } & Omit<KeySlice, "keys"> => {
+  const placesOfAny = (search: KeySearch): readonly [places: readonly Place[], last?: KeyPosition] => {
     const { after, among, limit, mayMatch } = search;
     const { creditsBelow, usedFrom = 0, idAbove = "" } = mayMatch;
     const { bound, places } = creditsBelow === undefined ? any.uses : any.credits;
@@ -207,8 +207,8 @@ export function createKeySearch(handle: Handle, { toRow }: Pick<KeyReader, "toRo
       JSON.stringify(numbersOf(search)),
       limit,
     );
-    if (found.length === limit) return { places: found, looked: 0, last: toPosition(found.at(-1) as Place) };
-    return { places: found, looked: Number(looked), ...(Number(looked) === among && { last: { id: `${end} 0` } }) };
+    if (found.length === limit) return [found, toPosition(found.at(-1) as Place)];
+    return Number(looked) === among ? [found, { id: `${end} 0` }] : [found];
   };
   /** The next places, and whether there may be more. */
   const placesOf = (search: KeySearch, order: Order): readonly [places: readonly Place[], more: boolean] => {
@@ -253,8 +253,9 @@ export function createKeySearch(handle: Handle, { toRow }: Pick<KeyReader, "toRo
     searchKeys(search) {
       const { order, limit, mayMatch } = search;
       if (order === "any") {
-        const { places, ...slice } = placesOfAny(search);
-        return { keys: read(places, mayMatch, limit), ...slice };
+        const [places, last] = placesOfAny(search);
+        const keys = read(places, mayMatch, limit);
+        return { keys, looked: keys.length, ...(last !== undefined && { last }) };
       }
       const [places, more] = placesOf(search, order);
       const keys = read(places, mayMatch, limit);
