@@ -97,12 +97,13 @@ async function readSlices(
   }
 }
 
-/** Names of the root keys that acted, as they are now. */
+/** Names of the root keys that acted, as they are now; of a caller that may not list root keys, none. */
 async function readNames(
-  { store, workspaceId }: Context,
+  { store, workspaceId, caller }: Context,
   entries: readonly AuditEntry[],
   names: Map<string, string | undefined>,
 ): Promise<void> {
+  if (caller?.may("read_root_key", { type: "workspace" }) === false) return;
   const ids = entries.flatMap(({ actorKind, actor }) => (actorKind === "rootKey" && actor !== undefined ? actor : []));
   const unknown = [...new Set(ids)].filter((id) => !names.has(id));
   if (unknown.length === 0) return;

@@ -1,9 +1,11 @@
 /** listAudit: what a row says besides its entry: who acted by name, what the ids are, and that an import is one. */
 import { describe, expect, it } from "vitest";
-import type { Caller } from "../../src/contracts/caller.js";
+import type { Caller, Resource } from "../../src/contracts/caller.js";
 import type { Store } from "../../src/contracts/store.js";
 import { createKeyring, memoryStore } from "../../src/index.js";
 import { contextOfKeyring } from "../../src/keyring/keyring.js";
+import { listAudit } from "../../src/keyring/list-audit.js";
+import { updateApi } from "../../src/keyring/apis.js";
 import { updateKey } from "../../src/keyring/keys/update-key.js";
 import { runCall } from "../../src/keyring/operation.js";
 import { sqliteStore } from "../../src/stores/sqlite/index.js";
@@ -48,6 +50,31 @@ describe.each(Object.keys(stores))("listAudit on %s", (name) => {
     expect(rest.data.map(({ operation }) => operation)).toEqual(["createApi"]);
     const between = await keyring.listAudit({ from: all[2]!.time, to: all[0]!.time });
     expect(between.data.map(({ operation }) => operation)).toEqual(["createRootKey", "createKey"]);
+    await store.close();
+  });
+
+  it("names root keys, and finds them by name, for callers that may read them; others have their ids", async () => {
+    const store = await stores[name]!();
+    const keyring = createKeyring(store, { clock: () => NOON });
+    const { apiId } = await keyring.createApi({ name: "documents" });
+    const { rootKeyId: id } = await keyring.createRootKey({ name: "gateway", permissions: ["api.*.update_key"] });
+    const calling = (grants: readonly string[]) => {
+      const may = (action: string, { type, id: one = "*" }: Resource) => grants.includes(`${type}.${one}.${action}`);
+      const caller = { kind: "rootKey", id, workspaceId: "ws_default", may, mayAny: () => true } as Caller;
+      return { context: contextOfKeyring(keyring)!, operation: "any", caller };
+    };
+    await runCall(calling([]), (context) => updateApi.act(context, { apiId, name: "renamed" }));
+    const read = async (grants: readonly string[], body: { actorSearch?: string } = {}) =>
+      (await runCall(calling(grants), (context) => listAudit.act(context, body))).data
+        .filter(({ actorKind }) => actorKind === "rootKey")
+        .map(({ actor, actorName }) => [actor, actorName]);
+    const all = ["workspace.*.read_audit", "workspace.*.read_root_key"];
+    const trail = ["workspace.*.read_audit"];
+    expect(await read(all)).toEqual([[id, "gateway"]]);
+    expect(await read(all, { actorSearch: "gate" })).toEqual([[id, "gateway"]]);
+    expect(await read(trail)).toEqual([[id, undefined]]);
+    expect(await read(trail, { actorSearch: "gate" })).toEqual([]);
+    expect(await read(trail, { actorSearch: id.slice(0, 9) })).toEqual([[id, undefined]]);
     await store.close();
   });
 

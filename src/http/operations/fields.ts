@@ -24,7 +24,10 @@ const FIELDS: Readonly<Record<string, Field>> = {
     sample: "rk_5Jd8sK2p",
   },
   actorKind: { text: "What kind of caller that was, such as `rootKey` or `program`.", sample: "rootKey" },
-  actorName: { text: "The name of the root key; absent: it has none, or it is no root key.", sample: "gateway" },
+  actorName: {
+    text: "The name of the root key, for who has `workspace.*.read_root_key`; absent: it has none, or it is no root key.",
+    sample: "gateway",
+  },
   address: { text: "The client's address that no allow-list has; empty: it was not known.", sample: "203.0.113.7" },
   addressAllowed: { text: "Whether the allow-lists let the address pass." },
   amount: { text: "Credits added per refill.", sample: 100 },
@@ -142,7 +145,7 @@ const FIELDS: Readonly<Record<string, Field>> = {
     sample: 1_798_848_000_000,
   },
   "listAudit.actorSearch": {
-    text: "Part of the id of who did it, or of the name of a root key, in any case.",
+    text: "Part of the id of who did it, or of the `actorName`, in any case.",
     sample: "gateway",
   },
   "listAudit.credits": { text: "What the change did to a balance; absent: nothing." },

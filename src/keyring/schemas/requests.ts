@@ -417,7 +417,10 @@ export interface ListAuditRequestBody extends ListRequestBody {
   readonly actor?: string;
   /** Only entries of this operation, such as `createKey`. */
   readonly operation?: string;
-  /** Only entries whose actor has this in its id, or as a root key in its name: 1–256 code points, in any case. */
+  /**
+   * Only entries whose actor has this in its id, or as a root key in its name, which over HTTP takes the permission to
+   * list root keys: 1–256 code points, in any case.
+   */
   readonly actorSearch?: string;
   /** Only entries of this time or later, Unix time in milliseconds. */
   readonly from?: number;

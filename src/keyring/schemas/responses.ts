@@ -232,7 +232,10 @@ export interface ListGrantsData {
 export interface AuditData extends Omit<AuditEntry, "workspaceId"> {
   /** What each of `ids` is, in their order. */
   readonly kinds: readonly AuditKind[];
-  /** Of a root key its name, as it is now. Absent: it has none, is gone, or the actor is another. */
+  /**
+   * Of a root key its name, as it is now. Absent: it has none or is gone, the actor is another, or the caller may not
+   * list root keys.
+   */
   readonly actorName?: string;
   /**
    * Of an import: how many entries of its batches this row adds up, with `count` of the keys and `time` of the last.
