@@ -13,7 +13,8 @@ export interface Dated<T> {
 export interface Kept {
   /**
    * @param name of what is asked for, with all that decides it
-   * @param maxAge milliseconds; 0: it is worked out for this call alone
+   * Of one name one is worked out at a time: whoever finds it too old waits until it ends, and then for the next.
+   * @param maxAge milliseconds; 0: it is worked out for this call alone, also beside others
    */
   read<T>(name: string, maxAge: number, make: () => Promise<T>): Promise<Dated<T>>;
 }
@@ -23,35 +24,46 @@ const MAX = 64;
 
 /** What is being worked out, or was, and the answer before it. */
 interface Entry {
-  readonly made: Dated<Promise<unknown>>;
+  readonly asOf: number;
+  readonly answer: Promise<Dated<unknown>>;
+  /** Resolves once it was worked out, or failed. */
+  readonly ended: Promise<void>;
+  isRunning: boolean;
   settled: Dated<unknown> | undefined;
 }
 
 /** @param clock Unix time, milliseconds */
 export function createKept(clock: () => number): Kept {
   const entries = new Map<string, Entry>();
+  const begin = (name: string, make: () => Promise<unknown>, before: Dated<unknown> | undefined): Entry => {
+    const asOf = clock();
+    const answer = make().then((value) => (entry.settled = { asOf, value }));
+    const ended = answer.then(
+      () => void (entry.isRunning = false),
+      () => void entries.delete(name),
+    );
+    const entry: Entry = { asOf, answer, ended, isRunning: true, settled: before };
+    entries.delete(name);
+    entries.set(name, entry);
+    // One that runs stays, or the next would begin beside it.
+    for (const [oldest, { isRunning }] of entries) if (entries.size > MAX && !isRunning) entries.delete(oldest);
+    return entry;
+  };
   return {
     async read<T>(name: string, maxAge: number, make: () => Promise<T>): Promise<Dated<T>> {
       const now = clock();
       if (maxAge === 0) return { asOf: now, value: await make() };
       // A clock that was set back says nothing of the age of an answer.
-      const isFresh = ({ asOf }: Dated<unknown>): boolean => asOf <= now && now - asOf <= maxAge;
-      let entry = entries.get(name);
+      const isFresh = ({ asOf }: Pick<Entry, "asOf">): boolean => asOf <= now && now - asOf <= maxAge;
+      const found = entries.get(name);
       // Sooner than what is being worked out.
-      if (entry?.settled !== undefined && isFresh(entry.settled)) return entry.settled as Dated<T>;
-      if (entry === undefined || !isFresh(entry.made)) {
-        entry = { made: { asOf: now, value: make() }, settled: entry?.settled };
-        entries.delete(name);
-        entries.set(name, entry);
-        for (const oldest of entries.keys()) if (entries.size > MAX) entries.delete(oldest);
-      }
-      const { made } = entry;
-      try {
-        return (entry.settled = { asOf: made.asOf, value: (await made.value) as T });
-      } catch (error) {
-        if (entries.get(name) === entry) entries.delete(name);
-        throw error;
-      }
+      if (found?.settled !== undefined && isFresh(found.settled)) return found.settled as Dated<T>;
+      if (found !== undefined && !isFresh(found)) await found.ended;
+      // Never two at once: of those that waited the first begins the next, and the others get its answer.
+      const then = entries.get(name);
+      const isNext = then !== undefined && (then !== found || isFresh(then));
+      const entry = isNext ? then : begin(name, make, found?.settled);
+      return entry.answer as Promise<Dated<T>>;
     },
   };
 }

@@ -39,6 +39,34 @@ describe("createKept", () => {
     ]);
   });
 
+  it("never begins beside itself: who finds it too old waits until it ends, and then begins the next, once", async () => {
+    let now = 1_000;
+    const kept = createKept(() => now);
+    const ends: ((end: number | Error) => void)[] = [];
+    const make = () =>
+      new Promise<number>((resolve, reject) => {
+        ends.push((end) => (typeof end === "number" ? resolve(end) : reject(end)));
+      });
+    const first = kept.read("a", 500, make);
+    now = 2_000;
+    const late = [kept.read("a", 500, make), kept.read("a", 600, make)];
+    const patient = kept.read("a", 5_000, make);
+    await Promise.resolve();
+    expect(ends).toHaveLength(1);
+    now = 3_000;
+    ends[0]!(1);
+    const old = { asOf: 1_000, value: 1 };
+    expect([await first, await patient]).toEqual([old, old]);
+    await expect.poll(() => ends.length).toBe(2);
+    now = 4_000;
+    const failing = [...late, kept.read("a", 500, make)].map((one) => one.catch(String));
+    ends[1]!(new Error("gone"));
+    expect(await Promise.all(failing.slice(0, 2))).toEqual(["Error: gone", "Error: gone"]);
+    await expect.poll(() => ends.length).toBe(3);
+    ends[2]!(3);
+    expect(await failing[2]).toEqual({ asOf: 4_000, value: 3 });
+  });
+
   it("forgets what failed", async () => {
     const kept = createKept(() => 0);
     const failing = () => Promise.reject(new Error("gone"));
@@ -52,5 +80,17 @@ describe("createKept", () => {
     for (let n = 0; n < 65; n++) await kept.read(`${n}`, 9, make);
     expect(await kept.read("64", 9, make)).toMatchObject({ value: 65 });
     expect(await kept.read("0", 9, make)).toMatchObject({ value: 66 });
+  });
+
+  it("keeps what is being worked out, however many others are asked for", async () => {
+    const kept = createKept(() => 0);
+    const make = counting();
+    let end = (_: number): void => undefined;
+    const slow = kept.read("slow", 9, () => new Promise<number>((resolve) => (end = resolve)));
+    await kept.read("0", 9, make);
+    for (let n = 1; n < 65; n++) await kept.read(`${n}`, 9, make);
+    const shared = kept.read("slow", 9, make);
+    end(7);
+    expect([(await slow).value, (await shared).value]).toEqual([7, 7]);
   });
 });
