@@ -208,6 +208,19 @@ describe("verifier.spend: what it refuses", () => {
     expect(await problem(verifier.spend({ keyId: "a" }))).toEqual(["VERIFIER_CLOSED", undefined]);
   });
 
+  it("an owner that is deleted between the reads is NOT_FOUND, not unlimited; one that stays without its balance is STORE_BUSY", async () => {
+    const inner = memoryStore();
+    let before = async (): Promise<unknown> => undefined;
+    const store: Store = { ...inner, findWallet: async (id) => before().then(() => inner.findWallet!(id)) };
+    const { verifier, problem, keyring } = await world(store);
+    before = () => keyring.deleteIdentity({ identity: "acme" });
+    expect(await verifier.spend({ identity: "acme" }, { cost: 7 })).toEqual({ code: "NOT_FOUND" });
+    before = async () => undefined;
+    await keyring.createIdentity({ externalId: "broken", credits: { remaining: 5 } });
+    const broken = createVerifier({ ...inner, findWallet: () => undefined });
+    expect(await problem(broken.spend({ identity: "broken" }))).toEqual(["STORE_BUSY", undefined]);
+  });
+
   it("an account that keeps changing is STORE_BUSY, and one of another workspace NOT_FOUND", async () => {
     const inner = memoryStore();
     const store: Store = { ...inner, spendCredits: () => ({ ok: false, remaining: 0, stale: true }) };
