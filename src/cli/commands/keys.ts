@@ -165,7 +165,7 @@ async function changeMany(io: Io, change: Change, keyIds: readonly string[], fla
   }).finally(() => progress.stop());
   const { changed, unchanged, notFound } = counts;
   const tense = flags.dryRun ? "would be " : "";
-  await note(io, `${changed} ${tense}${done}, ${unchanged} so already, ${notFound} not found`);
+  await note(io, `${changed} ${tense}${done}, ${unchanged} unchanged, ${notFound} not found`);
   if (notFound > 0) throw failure(EXIT.no, "not every key was found");
 }
 

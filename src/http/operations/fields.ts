@@ -36,7 +36,10 @@ const FIELDS: Readonly<Record<string, Field>> = {
   autoApply: { text: "Whether every verification checks the limit without being asked." },
   byteLength: { text: "Random bytes in the key." },
   at: { text: "Unix time, milliseconds.", sample: 1_798_848_000_000 },
-  "changeKeys.outcome": { text: "`changed`; `unchanged`: it was so already; or `notFound`.", sample: "changed" },
+  "changeKeys.outcome": {
+    text: "`changed`; `unchanged`: it was so already, or does not fit any more; or `notFound`.",
+    sample: "changed",
+  },
   "changeKeys.keyIds": { text: "1 to 100 ids, in place of a filter.", sample: "key_9mKp2XwZ" },
   checks: { text: "Every check in order, those after the first failure too." },
   clientAddress: { text: "The address that the key would be used from.", sample: "203.0.113.7" },

@@ -10,10 +10,10 @@ import { operation } from "../operation.js";
 import { repeatPasses } from "../passes.js";
 import { readRows } from "../rows.js";
 import { changedKeys } from "../schemas/search-keys.js";
-import type { ChangeKeysRequestBody } from "../schemas/requests.js";
+import type { ChangeKeysRequestBody, SearchKeysRequestBody } from "../schemas/requests.js";
 import type { KeyChange, SearchPage } from "../schemas/responses.js";
 import { writeRows } from "../write.js";
-import { searchKeys } from "./search-keys.js";
+import { searchKeys, stillFound } from "./search-keys.js";
 import { hide } from "./update-key.js";
 
 const SELECTING = ["keyIds", "apiId", "externalId", "search", "state", "expiresBefore", "creditsBelow"] as const;
@@ -34,12 +34,14 @@ const ACTIONS: Readonly<Record<Action, string>> = {
  */
 export const changeKeys = operation("changeKeys", changedKeys, async (context, request) => {
   requireSelection(request);
-  const { action, dryRun = false } = request;
-  const { ids, pagination } = await select(context, request);
+  const { keyIds, action, dryRun = false, ...filter } = request;
+  const { ids, pagination } = await select(context, keyIds, filter);
   const data = await updateWithRetry(context, `changeKeys ${action}`, async () => {
     const rows = await readChangeable(context, action, ids);
+    const there = rows.filter((row) => row !== undefined);
+    const fitting = keyIds === undefined ? await stillFound(context, filter, there) : there;
     const now = context.clock();
-    const changed = rows.flatMap((row) => (row === undefined ? [] : (edited(context, row, action, now) ?? [])));
+    const changed = fitting.flatMap((row) => edited(context, row, action, now) ?? []);
     if (!dryRun && changed.length > 0) {
       const writes = changed.map((row) => ({ table: "keys", row }) as const);
       if ((await writeRows(context, writes)) === undefined) return undefined;
@@ -67,7 +69,8 @@ function requireSelection(request: ChangeKeysRequestBody): void {
 
 async function select(
   context: Context,
-  { keyIds, action: _, dryRun: __, ...filter }: ChangeKeysRequestBody,
+  keyIds: ChangeKeysRequestBody["keyIds"],
+  filter: SearchKeysRequestBody,
 ): Promise<{ readonly ids: readonly string[]; readonly pagination: SearchPage<KeyChange>["pagination"] }> {
   if (keyIds !== undefined) {
     const ids = [...new Set(keyIds)];

@@ -18,7 +18,7 @@ import { searchedKeys } from "../schemas/search-keys.js";
 import type { SearchKeysRequestBody } from "../schemas/requests.js";
 import type { KeyResponseData, SearchPage } from "../schemas/responses.js";
 import { createMatcher, type Matcher } from "./key-matcher.js";
-import { knownRows, readWorkspace } from "./key-response.js";
+import { type KnownRows, knownRows, readWorkspace } from "./key-response.js";
 import { keyListing } from "./read-keys.js";
 import { readableApis } from "./readable-apis.js";
 import { createSlicing } from "./slicing.js";
@@ -43,6 +43,9 @@ interface Phase {
 
 interface Walk {
   readonly context: Context;
+  /** Unix time, milliseconds: when it was asked for. */
+  readonly now: number;
+  readonly known: KnownRows;
   readonly matcher: Matcher;
   readonly apiIds: readonly string[];
   /** Whether it is for deleted keys. */
@@ -75,22 +78,14 @@ export const searchKeys = operation(
     context.turns.run(async () => {
       const { store } = context;
       if (store.powers.search !== true || store.searchKeys === undefined) throw lacking("search", "searchKeys");
-      const { limit = DEFAULT_LIMIT } = request;
       const order = orderOf(request);
       const cursor = cursorOf(request);
-      const known = knownRows(...(await readableApis(context, request.apiId)));
-      const apiIds = [...known.apis.keys()];
-      const phases = await phasesOf(context, request);
-      if (apiIds.length === 0 || phases === undefined) return { data: [], pagination: { hasMore: false, searched: 0 } };
-      const now = context.clock();
-      await readWorkspace(context, known);
-      const matcher = createMatcher(context, request, known, now);
-      const isForDeleted = request.state === "deleted";
-      const walk: Walk = { context, matcher, apiIds, isForDeleted, phases, limit };
-      const found = await (order === "made" || (order === "expires" && !isForDeleted)
+      const walk = await planWalk(context, request);
+      if (walk === undefined) return { data: [], pagination: { hasMore: false, searched: 0 } };
+      const found = await (order === "made" || (order === "expires" && !walk.isForDeleted)
         ? walkInOrder(walk, order, cursor)
         : rankAll(walk, order, cursor, request));
-      const data = await fillPage(context, keyListing(context, known, now), found.rows);
+      const data = await fillPage(context, keyListing(context, walk.known, walk.now), found.rows);
       const { searched, asOf } = found;
       const progress = { searched, ...(asOf !== undefined && { asOf }) };
       const last = found.rows[data.length - 1];
@@ -99,6 +94,44 @@ export const searchKeys = operation(
       return { data, pagination: { cursor: writeKeyCursor(next), hasMore: true, ...progress } };
     }),
 );
+
+/**
+ * Those of the keys that a search found before, and would find now: balances, owners and states change meanwhile.
+ * @param rows as they are now
+ * @throws KeystileError as `searchKeys`
+ */
+export async function stillFound(
+  context: Context,
+  request: SearchKeysRequestBody,
+  rows: readonly KeyRow[],
+): Promise<readonly KeyRow[]> {
+  const walk = await planWalk(context, request);
+  return walk === undefined ? [] : fitting(walk, rows);
+}
+
+/** `undefined`: there is nothing to look at. */
+async function planWalk(context: Context, request: SearchKeysRequestBody): Promise<Walk | undefined> {
+  const known = knownRows(...(await readableApis(context, request.apiId)));
+  const apiIds = [...known.apis.keys()];
+  const phases = await phasesOf(context, request);
+  if (apiIds.length === 0 || phases === undefined) return undefined;
+  const now = context.clock();
+  await readWorkspace(context, known);
+  const matcher = createMatcher(context, request, known, now);
+  const { state, limit = DEFAULT_LIMIT } = request;
+  return { context, now, known, matcher, apiIds, isForDeleted: state === "deleted", phases, limit };
+}
+
+/** The rows that a walk finds, in their order. */
+function fitting({ matcher, apiIds, isForDeleted, phases }: Walk, rows: readonly KeyRow[]) {
+  // The last part has the keys of those before it.
+  const { identityId, text } = phases.at(-1) as Phase;
+  const isOf = (row: KeyRow): boolean =>
+    row.deleted === isForDeleted &&
+    apiIds.includes(row.apiId) &&
+    (identityId === undefined || row.identityId === identityId);
+  return matcher.filter(rows.filter(isOf), text);
+}
 
 /** Keys without credits all have the same: the newest come first, as in `made`, without looking at other keys. */
 const orderOf = ({ order, state, search, externalId }: SearchKeysRequestBody): KeyCursor["order"] =>
@@ -141,9 +174,11 @@ async function walkInOrder(walk: Walk, order: "made" | "expires", cursor: KeyCur
   let searched = 0;
   const cursorAt = (row: KeyRow): KeyCursor =>
     toCursor(order, of[rows.indexOf(row)] as number, row.id, order === "expires" ? row.expires : undefined);
-  for (let at = cursor?.phase ?? 0; at < phases.length; at++) {
+  // Where the owner that the text named is gone, there is one part less: all of what is left is looked at anew.
+  const from = cursor !== undefined && cursor.phase < phases.length ? cursor : undefined;
+  for (let at = from?.phase ?? 0; at < phases.length; at++) {
     const phase = phases[at] as Phase;
-    let after = cursor?.phase === at ? positionOf(cursor) : matcher.startOf(order);
+    let after = from?.phase === at ? positionOf(from) : matcher.startOf(order);
     for (;;) {
       const slice: KeySlice = await slicing.timed(() =>
         searchSlice(walk, phase, order === "made" ? "newest" : order, after, matcher.hints, {
@@ -192,12 +227,8 @@ async function rankAll(
         "keys",
         places.slice(0, limit).map(({ id }) => id),
       );
-      const isShown = (row: KeyRow | undefined): row is KeyRow =>
-        row !== undefined && row.deleted === walk.isForDeleted;
-      const rows = places
-        .slice(0, limit)
-        .map(({ id }) => known.get(id))
-        .filter(isShown);
+      const read = places.slice(0, limit).flatMap(({ id }) => known.get(id) ?? []);
+      const rows = await fitting(walk, read);
       return { ...toFound(order, places, rows, limit), searched: value.searched, asOf };
     }
   }

@@ -144,7 +144,7 @@ export interface SearchKeysRequestBody extends ListRequestBody {
   /**
    * Of the orders `lastUsed` and `credits`: accept one that was worked out so many milliseconds ago, for anybody who
    * asked for the same of these APIs; its first 200 keys are kept. 0 (default) to 86,400,000. The keys
-   * themselves are read anew, and those that were deleted are left out.
+   * themselves are read anew, and those that do not fit any more are left out.
    */
   readonly maxAge?: number;
 }

@@ -65,7 +65,10 @@ export interface SearchPagination extends Pagination {
 /** What became of one key of `changeKeys`, or with `dryRun` would. */
 export interface KeyChange {
   readonly keyId: string;
-  /** `unchanged`: it was so already. `notFound`: it is not there, or not for this caller to change. */
+  /**
+   * `unchanged`: it was so already, or does not fit the filter any more. `notFound`: it is not there, or not for this
+   * caller to change.
+   */
   readonly outcome: "changed" | "unchanged" | "notFound";
 }
 /** Response of `countKeys`. */

@@ -146,13 +146,13 @@ describe("apis list, keys list, keys get", () => {
     const dry = await disable("--external-id", "leaver", "--dry-run");
     expect([dry.stdout.match(/would be disabled key_/g)?.length, dry.stderr]).toEqual([
       2,
-      expect.stringContaining("2 would be disabled, 0 so already, 0 not found"),
+      expect.stringContaining("2 would be disabled, 0 unchanged, 0 not found"),
     ]);
     const done = await disable("--external-id", "leaver", "--output", "json");
     const lines = done.stdout.trim().split("\n");
     expect(lines.map((line) => (JSON.parse(line) as { outcome: string }).outcome)).toEqual(["changed", "changed"]);
-    expect((await disable("--external-id", "leaver")).stderr).toContain("0 disabled, 2 so already, 0 not found");
-    expect((await run(["keys", "enable", "--db", db, "--api-id", apiId])).stderr).toContain("2 enabled, 1 so already");
+    expect((await disable("--external-id", "leaver")).stderr).toContain("0 disabled, 2 unchanged, 0 not found");
+    expect((await run(["keys", "enable", "--db", db, "--api-id", apiId])).stderr).toContain("2 enabled, 1 unchanged");
     expect(await disable()).toMatchObject({ code: 2, stderr: expect.stringContaining("must select keys") });
     for (const lost of ["--search", "--external-id"])
       expect(await run(["keys", "revoke", "--db", db, "--api-id", apiId, lost, ""])).toMatchObject({

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Caller } from "../../../src/contracts/caller.js";
 import type { Store } from "../../../src/contracts/store.js";
-import { changeAllKeys, createKeyring, createVerifier, memoryStore } from "../../../src/index.js";
+import { changeAllKeys, createKeyring, createVerifier, type Keyring, memoryStore } from "../../../src/index.js";
 import { runCall } from "../../../src/keyring/operation.js";
 import { contextOfKeyring } from "../../../src/keyring/keyring.js";
 import { changeKeys } from "../../../src/keyring/keys/change-keys.js";
@@ -131,6 +131,74 @@ describe("changeKeys", () => {
       const outcomes = new Map(data.map(({ keyId, outcome }) => [keyId, outcome]));
       expect(ids.map((id) => outcomes.get(id))).toEqual(["changed", "notFound"]);
     }
+  });
+
+  it.each<[string, object, (keyring: Keyring, keyId: string) => Promise<unknown>]>([
+    [
+      "was paid for",
+      { state: "exhausted", action: "delete" },
+      (keyring, keyId) => keyring.updateCredits({ keyId, operation: "increment", value: 100 }),
+    ],
+    [
+      "was paid for, of an owner",
+      { externalId: "acme", creditsBelow: 1, action: "disable" },
+      (keyring, keyId) => keyring.updateCredits({ keyId, operation: "set", value: 1 }),
+    ],
+    [
+      "was moved to another owner",
+      { externalId: "acme", action: "delete" },
+      (keyring, keyId) => keyring.updateKey({ keyId, externalId: "other" }),
+    ],
+    [
+      "was moved, and the text names its owner",
+      { search: "acme", action: "disable" },
+      (keyring, keyId) => keyring.updateKey({ keyId, externalId: "other" }),
+    ],
+    [
+      "was enabled",
+      { state: "disabled", action: "delete" },
+      (keyring, keyId) => keyring.updateKey({ keyId, enabled: true }),
+    ],
+  ])("leaves a key that %s after it was found", async (_change, body, act) => {
+    const inner = memoryStore();
+    let meanwhile: (() => Promise<unknown>) | undefined;
+    const store: Store = {
+      ...inner,
+      // What is found is read again to be written.
+      async readMany(table, ids) {
+        const first = table === "keys" ? meanwhile : undefined;
+        if (first !== undefined) meanwhile = undefined;
+        await first?.();
+        return inner.readMany(table, ids);
+      },
+    };
+    const keyring = createKeyring(store);
+    const { apiId } = await keyring.createApi({ name: "documents" });
+    const enabled = (body as { state?: string }).state !== "disabled";
+    const [one, two] = await Promise.all(
+      [1, 2].map(() => keyring.createKey({ apiId, externalId: "acme", credits: { remaining: 0 }, enabled })),
+    );
+    meanwhile = () => act(createKeyring(inner), one!.keyId);
+    const { data } = await keyring.changeKeys(body as never);
+    const outcomes = Object.fromEntries(data.map(({ keyId, outcome }) => [keyId, outcome]));
+    expect(outcomes).toEqual({ [one!.keyId]: "unchanged", [two!.keyId]: "changed" });
+    expect(await keyring.getKey({ keyId: one!.keyId })).toMatchObject({ enabled: true });
+  });
+
+  it("leaves the keys of an owner that was deleted after they were found", async () => {
+    const inner = memoryStore();
+    const elsewhere = createKeyring(inner);
+    const found: Store = {
+      ...inner,
+      async searchKeys(search) {
+        const slice = await inner.searchKeys!(search);
+        await elsewhere.deleteIdentity({ identity: "acme" });
+        return slice;
+      },
+    };
+    const { keyring, ids } = await world(found, 1);
+    const { data } = await keyring.changeKeys({ externalId: "acme", action: "disable" });
+    expect(data).toEqual([{ keyId: ids[0], outcome: "unchanged" }]);
   });
 
   it("of all keys gives up where others go on making keys that fit", async () => {

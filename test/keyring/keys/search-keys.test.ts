@@ -396,6 +396,56 @@ describe("searchKeys: bounds", () => {
     await store.close();
   });
 
+  it("a kept order shows no key that does not fit any more, and each with the owner that it has", async () => {
+    const keyring = createKeyring(memoryStore(), { clock: () => NOW });
+    const { apiId } = await keyring.createApi({ name: "many" });
+    const make = (remaining: number) => keyring.createKey({ apiId, externalId: "acme", credits: { remaining } });
+    const [moved, paid, disabled, left] = await Promise.all([1, 2, 3, 4].map(make));
+    const asked = { order: "credits", maxAge: 60_000 } as const;
+    const filters = [{ externalId: "acme" }, { search: "acme" }, { creditsBelow: 5 }, { state: "active" }] as const;
+    const found = (filter: object) =>
+      keyring.searchKeys({ ...asked, ...filter }).then(({ data }) => data.map(({ keyId }) => keyId));
+    const all = [moved, paid, disabled, left].map((key) => key!.keyId);
+    for (const filter of filters) expect(await found(filter)).toEqual(all);
+    await keyring.updateKey({ keyId: moved!.keyId, externalId: "other" });
+    await keyring.updateCredits({ keyId: paid!.keyId, operation: "set", value: 9 });
+    await keyring.updateKey({ keyId: disabled!.keyId, enabled: false });
+    const without = (gone: typeof moved) => all.filter((id) => id !== gone!.keyId);
+    expect(await Promise.all(filters.map(found))).toEqual([
+      without(moved),
+      without(moved),
+      without(paid),
+      without(disabled),
+    ]);
+  });
+
+  it("goes on where the owner that the text names is deleted or made between two pages", async () => {
+    let now = NOW;
+    const keyring = createKeyring(memoryStore(), { clock: () => (now += 10) });
+    const { apiId } = await keyring.createApi({ name: "many" });
+    const named: string[] = [];
+    for (let n = 0; n < 4; n++) named.push((await keyring.createKey({ apiId, name: `acme ${n}` })).keyId);
+    const rest = async (body: { search: string; limit: number; cursor?: string }) => {
+      const found: string[] = [];
+      for (let page = await keyring.searchKeys(body); ;) {
+        found.push(...page.data.map(({ keyId }) => keyId));
+        const { cursor } = page.pagination;
+        if (cursor === undefined) return new Set(found);
+        page = await keyring.searchKeys({ ...body, cursor });
+      }
+    };
+    const body = { search: "acme", limit: 1 };
+    await keyring.createKey({ apiId, externalId: "acme" });
+    const first = await keyring.searchKeys({ ...body, limit: 2 });
+    await keyring.deleteIdentity({ identity: "acme" });
+    const { cursor } = first.pagination;
+    expect(await rest({ ...body, cursor: cursor! })).toEqual(new Set(named));
+    const again = await keyring.searchKeys(body);
+    const { keyId } = await keyring.createKey({ apiId, externalId: "acme" });
+    await keyring.deleteKey({ keyId });
+    expect(await rest({ ...body, cursor: again.pagination.cursor! })).toEqual(new Set(named));
+  });
+
   it("a kept order has two hundred keys; pages beyond them are worked out for themselves", async () => {
     const store = memoryStore();
     let now = NOW;
