@@ -44,6 +44,7 @@ export { forOwner, type OwnerKeys, type OwnerOptions, type OwnerUsageQuery } fro
 export type {
   OwnerKeyRequestBody,
   OwnerListRequestBody,
+  OwnerGetRequestBody,
   OwnerRenameRequestBody,
   OwnerRevokeRequestBody,
   OwnerRotateRequestBody,

@@ -9,13 +9,13 @@ export interface AuditEntry {
   readonly time: number;
   readonly workspaceId: string;
   /**
-   * What kind of caller it was: `program` for the program itself, `rootKey` or `proxyToken` for a credential, what an
-   * authenticator of your own says, else `caller`.
+   * What kind of caller it was: `program` for the program itself, `rootKey` or `proxyToken` for a credential, `owner`
+   * for a customer by `forOwner` or the portal, what an authenticator of your own says, else `caller`.
    */
   readonly actorKind: string;
   /**
-   * Id of the root key, subject of the token, or for `program` the option `actor`; at most 1,024 characters. Absent:
-   * not known.
+   * Id of the root key, subject of the token, `externalId` of the owner, or for `program` the option `actor`; at most
+   * 1,024 characters. Absent: not known.
    */
   readonly actor?: string;
   /** The operation, such as `createKey` or `setOverride`. */

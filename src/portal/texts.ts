@@ -52,6 +52,7 @@ export const ENGLISH = {
   rotateTitle: "Replace {name}",
   rotateLead:
     "You get a new key with the same settings. The old one works until the time that you choose. If somebody else may have it, let it end now.",
+  rotateEnds: "The key before it, {key}, {until}. It ends now, whatever you choose.",
   overlap: "The old key works for",
   overlapNone: "no longer: it ends now",
   overlapHour: "1 hour",

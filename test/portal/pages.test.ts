@@ -143,6 +143,24 @@ describe("portal: keys", () => {
     expect(said((await ann.get("/")).text)).toMatch(/rep_\w{4}… replaced /);
   });
 
+  it("replace: the form names the key before, where that still works and ends now", async () => {
+    const { shop, ann, id } = await openAs();
+    const { start } = await mine(shop).get({ keyId: id });
+    const { keyId } = await mine(shop).rotate({ keyId: id, overlap: 3_600_000 });
+    const page = await ann.get(`/keys/${keyId}/rotate`);
+    expect(said(page.text)).toMatch(/The key before it, rep_\w{4}… , works until Nov 24, 2026, 1:00 PM UTC/);
+    expect([page.text.includes(`href="/keys/${id}"`), said(page.text)]).toEqual([
+      true,
+      expect.stringContaining(`${start}…`),
+    ]);
+    expect(said((await ann.get(`/keys/${id}/rotate`)).text)).not.toContain("key before");
+    const last = await mine(shop).rotate({ keyId, overlap: 3_600_000 });
+    await mine(shop).revoke({ keyId });
+    expect(said((await ann.get(`/keys/${last.keyId}/rotate`)).text)).not.toContain("key before");
+    const now = await mine(shop).rotate({ keyId: last.keyId, overlap: 0 });
+    expect(said((await ann.get(`/keys/${now.keyId}/rotate`)).text)).not.toContain("key before");
+  });
+
   it.each(["", "1", "-1", "NaN", "2592000000", "3600000 "])(
     "replace: no overlap but those listed: %j",
     async (overlap) => {

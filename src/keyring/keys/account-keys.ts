@@ -12,6 +12,9 @@ import type { Mutable } from "../../lib/mutable.js";
 
 const LINKS = ["rerolledFrom", "rerolledTo"] as const;
 
+/** Keys between which others get their turn: a key may have been rotated any number of times. */
+const KEYS_PER_TURN = 64;
+
 /** All other keys of its account, deleted ones included. */
 export async function othersOfAccount(context: Reading, row: KeyRow): Promise<KeyRow[]> {
   return [...(await follow(context, row, "rerolledFrom")), ...(await follow(context, row, "rerolledTo"))];
@@ -39,12 +42,13 @@ export async function unlink(context: Context, row: KeyRow): Promise<Write[]> {
   return writes;
 }
 
-async function follow({ store }: Reading, row: KeyRow, link: (typeof LINKS)[number]): Promise<KeyRow[]> {
+async function follow({ store, turns }: Reading, row: KeyRow, link: (typeof LINKS)[number]): Promise<KeyRow[]> {
   const found: KeyRow[] = [];
   for (let id = row[link]; id !== undefined;) {
     const [next] = await store.readMany("keys", [id]);
     if (next !== undefined) found.push(next);
     id = next?.[link];
+    if (found.length % KEYS_PER_TURN === 0) await turns.next();
   }
   return found;
 }

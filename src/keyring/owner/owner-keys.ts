@@ -67,6 +67,8 @@ export interface OwnerKeys {
    * the metadata of the owner's identity, which may be the program's alone, unless `identityMeta` asks for it.
    */
   list(body?: schemas.OwnerListRequestBody): Promise<Page<KeyResponseData>>;
+  /** One key as `list` shows it, without reading the others. */
+  get(body: schemas.OwnerGetRequestBody): Promise<KeyResponseData>;
   /**
    * Creates a key within the ceiling, and the owner's identity with the first. The response is the only place where the
    * key's text ever appears.
@@ -126,7 +128,7 @@ const OPTIONS = {
 
 /**
  * The verbs of self-service, bound to an owner: for a page on which your users manage their own keys. Give the owner's
- * id from your session, never from the request.
+ * id from your session, never from the request. The audit trail has the owner as the actor: its `actorKind` is `owner`.
  *
  * Why not a method of the keyring: a program without self-service is bundled without it.
  * @param keyring made by `createKeyring`
@@ -140,7 +142,8 @@ const OPTIONS = {
 export function forOwner(keyring: Keyring, externalId: string, options: OwnerOptions): OwnerKeys {
   const found = contextOfKeyring(keyring);
   if (found === undefined) throw new TypeError("keyring must be one that createKeyring made");
-  const context = found;
+  // What the owner changes is the owner's doing, also where the keyring acts for somebody else.
+  const context = { ...found, audit: { ...found.audit, actor: { actorKind: "owner", actor: externalId } } };
   if (!isPlainObject(options)) throw new TypeError("options must be an object with apiId");
   const { ceiling: given = {}, ...named } = checkOptions(options, OPTIONS);
   const { apiId, prefix, meta } = parse(schemas.owner, { externalId, ...named });
@@ -157,6 +160,10 @@ export function forOwner(keyring: Keyring, externalId: string, options: OwnerOpt
   const requireOwned = (owner: IdentityRow, row: KeyRow | undefined): KeyRow => {
     if (row === undefined || !owns(owner, row)) throw notFound("The key");
     return row;
+  };
+  const readOwned = async (owner: IdentityRow, keyId: string): Promise<KeyRow> => {
+    const [row] = await context.store.readMany("keys", [keyId]);
+    return requireOwned(owner, row?.deleted === true ? undefined : row);
   };
 
   return Object.freeze<OwnerKeys>({
@@ -183,6 +190,14 @@ export function forOwner(keyring: Keyring, externalId: string, options: OwnerOpt
       const last = data.at(-1);
       const hasMore = last !== undefined && newest.length > data.length;
       return { data, pagination: hasMore ? { cursor: writeCursor("keys", last.keyId), hasMore } : { hasMore } };
+    },
+
+    async get(body) {
+      const { keyId, identityMeta = false } = parse(schemas.get, body);
+      const api = await requireApi(context, apiId);
+      const row = await readOwned(await requireOwner(), keyId);
+      const [key] = await toKeyResponses(context, [row], context.clock(), knownRows(api));
+      return toSeen(key as KeyResponseData, identityMeta);
     },
 
     create: (body = {}) =>
@@ -225,8 +240,7 @@ export function forOwner(keyring: Keyring, externalId: string, options: OwnerOpt
       runCall({ context, operation: "rerollKey" }, async (writing) => {
         const { keyId, overlap = 86_400_000 } = parse(schemas.rotate, body);
         const owner = await requireOwner();
-        const [row] = await context.store.readMany("keys", [keyId]);
-        const old = requireOwned(owner, row?.deleted === true ? undefined : row);
+        const old = await readOwned(owner, keyId);
         const now = context.clock();
         // Before anything ends.
         requireCustomer(owner, now);

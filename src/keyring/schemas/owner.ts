@@ -27,6 +27,11 @@ export interface OwnerListRequestBody extends ListRequestBody {
   /** Whether each key's `identity` has its `meta`. Default false: it may be shown to the owner. */
   readonly identityMeta?: boolean;
 }
+/** Body of `get` of an owner's keys. */
+export interface OwnerGetRequestBody extends Pick<OwnerListRequestBody, "identityMeta"> {
+  /** A key of the owner. */
+  readonly keyId: string;
+}
 /** Body of `rename` of an owner's keys. */
 export interface OwnerRenameRequestBody {
   /** A key of the owner. */
@@ -56,10 +61,9 @@ export const rotate = atom.body<OwnerRotateRequestBody>()({
 });
 export const revoke = atom.body<OwnerRevokeRequestBody>()({ keyId: atom.id });
 export const rename = atom.body<OwnerRenameRequestBody>()({ keyId: atom.id, name: atom.nullable(atom.name) });
-export const list = atom.body<OwnerListRequestBody>()({
-  ...page("keys"),
-  identityMeta: atom.optionalOr(atom.boolean, false),
-});
+const identityMeta = atom.optionalOr(atom.boolean, false);
+export const get = atom.body<OwnerGetRequestBody>()({ keyId: atom.id, identityMeta });
+export const list = atom.body<OwnerListRequestBody>()({ ...page("keys"), identityMeta });
 /** Whose keys, and what new ones get; an owner is named as in `createKey`. */
 export interface Owner extends Pick<CreateKeyRequestBody, "apiId" | "prefix" | "meta"> {
   readonly externalId: string;

@@ -1,10 +1,8 @@
 /** One key: what is known of it, another name, a replacement, and its end. */
-import { badRequest } from "../../contracts/errors.js";
-import { notFound } from "../../keyring/rows.js";
-import { writeCursor } from "../../keyring/schemas/cursor.js";
+import { badRequest, isKeystileError } from "../../contracts/errors.js";
 import type { KeyResponseData } from "../../keyring/schemas/responses.js";
 import { button, form } from "../../view/form.js";
-import { html } from "../../view/html.js";
+import { html, type Html } from "../../view/html.js";
 import { chips, code, facts, link, section } from "../../view/parts.js";
 import type { TextName } from "../texts.js";
 import { type Content, type Done, nameOf, type PortalPage, type PortalView } from "../view.js";
@@ -20,18 +18,9 @@ const OVERLAPS: readonly (readonly [ms: number, text: TextName])[] = [
 ];
 const DEFAULT_OVERLAP = String(24 * HOUR);
 
-/** A key of the owner. @throws KeystileError NOT_FOUND, also for a key of anybody else */
-async function find({ mine }: PortalView, keyId: string): Promise<KeyResponseData> {
-  // The list goes on before a cursor. No id is between that of the key and the same with a digit after it.
-  const { data } = await mine.list({ limit: 1, cursor: writeCursor("keys", `${keyId}0`) });
-  const [key] = data;
-  if (key?.keyId !== keyId) throw notFound("The key");
-  return key;
-}
-
 async function show(view: PortalView, keyId: string): Promise<Content> {
   const { say, time, number } = view.language;
-  const key = await find(view, keyId);
+  const key = await view.mine.get({ keyId });
   const { credits, expires, ipAllowlist, rerolledFrom, rerolledTo, lastUsedAt } = key;
   const toOther = (id: string | undefined) => id !== undefined && link(view.path(toKey(id)), code(id));
   const known = facts([
@@ -63,16 +52,35 @@ async function rename({ form: sent, mine }: PortalView, keyId: string): Promise<
   return { to: toKey(keyId), notice: "nowRenamed" };
 }
 
+/** The key that this one replaced, if it still works: replacing this one ends it. */
+async function endedWith({ mine, now }: PortalView, { rerolledFrom }: KeyResponseData) {
+  if (rerolledFrom === undefined) return undefined;
+  const before = await mine.get({ keyId: rerolledFrom }).catch((error: unknown) => {
+    // Revoked, or moved to another owner.
+    if (isKeystileError(error) && error.code === "NOT_FOUND") return undefined;
+    throw error;
+  });
+  return before === undefined || (before.expires ?? Infinity) < now ? undefined : before;
+}
+
 async function showRotate(view: PortalView, keyId: string): Promise<Content> {
   const { say } = view.language;
-  const key = await find(view, keyId);
+  const key = await view.mine.get({ keyId });
+  const ended = await endedWith(view, key);
   const options = OVERLAPS.map(([ms, text]) => [String(ms), say(text)] as const);
   const overlap = { name: "overlap", label: say("overlap"), type: "select", options, value: DEFAULT_OVERLAP } as const;
   return {
     title: say("rotate"),
     heading: say("rotateTitle", { name: nameOf(view, key) }),
-    body: html`<p class="ks-lead">${say("rotateLead")}</p>${form(view, { fields: [overlap], submit: say("rotate"), cancel: toKey(keyId) })}`,
+    body: html`<p class="ks-lead">${say("rotateLead")}</p>${ended && warning(view, ended)}${form(view, { fields: [overlap], submit: say("rotate"), cancel: toKey(keyId) })}`,
   };
+}
+
+function warning(view: PortalView, { keyId, start, expires = view.now }: KeyResponseData): Html {
+  const { say, time } = view.language;
+  const key = link(view.path(toKey(keyId)), code(`${start}…`));
+  const ends = say("rotateEnds", { key, until: say("worksUntil", { date: time(expires) }) });
+  return html`<p class="ks-alert ks-warn">${ends}</p>`;
 }
 
 async function rotate(view: PortalView, keyId: string): Promise<Done> {
@@ -84,7 +92,7 @@ async function rotate(view: PortalView, keyId: string): Promise<Done> {
 
 async function showRevoke(view: PortalView, keyId: string): Promise<Content> {
   const { say } = view.language;
-  const key = await find(view, keyId);
+  const key = await view.mine.get({ keyId });
   return {
     title: say("revoke"),
     heading: say("revokeTitle", { name: nameOf(view, key) }),

@@ -492,3 +492,68 @@ describe("an owner with more keys than one call of the store returns", () => {
     expect((await mine.list()).data).toEqual([]);
   });
 });
+
+describe("forOwner: one key", () => {
+  it("get shows what list shows, reads no other key, and no key of another", async () => {
+    const store = memoryStore();
+    const { mine, keyring, options, time } = await stage(store);
+    const { keyId } = await mine.create({ name: "laptop" });
+    const theirs = await forOwner(keyring, "auth0|you", options).create();
+    expect(await mine.get({ keyId })).toEqual((await mine.list()).data[0]);
+    const { keyId: gone } = await mine.create();
+    await mine.revoke({ keyId: gone });
+    const elsewhere = await keyring.createKey({
+      apiId: (await keyring.createApi({ name: "other" })).apiId,
+      externalId: "auth0|me",
+    });
+    for (const other of [theirs.keyId, gone, elsewhere.keyId, "key_1p7xQ5T5VMLL1bPekcXcAA"])
+      await expect(mine.get({ keyId: other })).rejects.toMatchObject({ code: "NOT_FOUND" });
+    await expect(mine.get({ keyId: "" })).rejects.toMatchObject({ code: "BAD_REQUEST" });
+    const unlisted = Object.assign(Object.create(store) as Store, {
+      list: () => Promise.reject(new Error("all keys are read")),
+    });
+    const one = forOwner(createKeyring(unlisted, { clock: () => time.now }), "auth0|me", options);
+    expect((await one.get({ keyId })).name).toBe("laptop");
+  });
+
+  it("get leaves out the metadata of the owner, unless it is asked for", async () => {
+    const { mine, keyring } = await stage();
+    await keyring.createIdentity({ externalId: "auth0|me", meta: { plan: "gold" } });
+    const { keyId } = await mine.create();
+    expect((await mine.get({ keyId })).identity).not.toHaveProperty("meta");
+    expect((await mine.get({ keyId, identityMeta: true })).identity?.meta).toEqual({ plan: "gold" });
+  });
+
+  it("replacing the first of a long chain again lets others run meanwhile", async () => {
+    const { mine } = await stage();
+    const { keyId: first } = await mine.create();
+    let keyId = first;
+    for (let i = 0; i < 300; i++) ({ keyId } = await mine.rotate({ keyId, overlap: 0 }));
+    let turns = 0;
+    const count = (): void => void (turns++, (timer = setImmediate(count)));
+    let timer = setImmediate(count);
+    await expect(mine.rotate({ keyId: first })).rejects.toMatchObject({
+      code: "CONFLICT",
+      message: expect.stringContaining(keyId) as string,
+    });
+    clearImmediate(timer);
+    expect(turns).toBeGreaterThan(2);
+  });
+});
+
+it("forOwner: the audit trail has the owner as the actor of what it changes", async () => {
+  const { mine, keyring } = await stage();
+  const { keyId } = await mine.create();
+  await mine.rename({ keyId, name: "laptop" });
+  await mine.rotate({ keyId });
+  await mine.revoke({ keyId });
+  await mine.revokeAll();
+  const { data } = await keyring.listAudit();
+  const done = data.filter(({ operation }) => operation !== "createApi");
+  expect(new Set(done.map(({ operation }) => operation))).toEqual(
+    new Set(["createKey", "updateKey", "rerollKey", "deleteKey"]),
+  );
+  for (const { actorKind, actor } of done) expect([actorKind, actor]).toEqual(["owner", "auth0|me"]);
+  await keyring.createKey({ apiId: (await keyring.createApi({ name: "other" })).apiId });
+  expect((await keyring.listAudit({ limit: 1 })).data[0]?.actorKind).toBe("program");
+});
