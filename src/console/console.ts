@@ -13,8 +13,11 @@ import { memoryLimiter } from "../ratelimit/memory/limiter.js";
 import { answer, type ConsoleContext } from "./answer.js";
 import { checkConsoleOptions, type ConsoleOptions } from "./options.js";
 import { createSentForms } from "../view/reading.js";
+import { checkBase } from "../view/outgoing.js";
+import { PAGES } from "./pages/find-page.js";
 import { createSessions } from "./sessions.js";
 import { createSignIn } from "./sign-in.js";
+import { FILES } from "./view/layout.js";
 import type { Health } from "./view/view.js";
 
 /** Options of {@link createConsole}. */
@@ -47,6 +50,7 @@ export function createConsole(store: Store, options: ConsoleHandlerOptions = {})
 export function createConsoleService(given: Store, options: ConsoleOptions): Service {
   checkStore(given);
   const { basePath = "", hosts, readOnly = false, authenticate, analytics, onError, limiter } = options;
+  checkBase(basePath, ["/sign-in", "/sign-out", ...PAGES.map(({ path }) => path), ...Object.keys(FILES)]);
   const clock = guardClock(options.clock ?? Date.now);
   const settings = { externalIds: "any", ...only(options), ...(limiter && { verifier: { limiter } }) } as const;
   const { store, verifier, servicesOf, close } = wireServices(given, settings, undefined, options.verifier);

@@ -41,7 +41,8 @@ export interface PortalContext {
   readonly onFault: (error: unknown, requestId: string) => void;
 }
 
-const PAGES: readonly PortalPage[] = [...keysPages, ...keyPages, ...countPages];
+/** All pages. */
+export const PAGES: readonly PortalPage[] = [...keysPages, ...keyPages, ...countPages];
 
 /** Handles a request; never rejects. @param hold of this request */
 export async function answer(context: PortalContext, incoming: Incoming, hold: Hold): Promise<Outgoing> {
@@ -131,7 +132,7 @@ function bind(keyring: Keyring, owner: unknown, options: PortalOptions): OwnerKe
 
 /** @throws KeystileError NOT_FOUND */
 function pageAt(here: string, { analytics }: PortalOptions): { readonly page: PortalPage; readonly id: string } {
-  const [, id = "", below = ""] = /^\/keys\/([a-zA-Z0-9_]{1,200})(\/[a-z]+)?$/.exec(here) ?? [];
+  const [, id = "", below = ""] = /^\/keys\/([a-zA-Z0-9_]{3,200})(\/[a-z]+)?$/.exec(here) ?? [];
   const path = id === "" ? here : `/keys/:id${below}`;
   const page = PAGES.find((one) => one.path === path && (one.isCounted !== true || analytics !== undefined));
   if (page === undefined) throw new KeystileError("NOT_FOUND", "there is no such page");

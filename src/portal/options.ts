@@ -25,7 +25,7 @@ export interface PortalOptions extends OwnerOptions, Pick<ServiceOptions, "onErr
   readonly analytics?: Pick<Analytics, "statement">;
   /**
    * Path below which browsers see the portal, such as `/account/keys`. A proxy or framework before it may pass that
-   * path on or take it away. Default: none.
+   * path on or take it away, so it must not begin as a page does, such as `/keys` or `/usage`. Default: none.
    */
   readonly basePath?: string;
   /** Where whoever is not signed in is sent: a path of your site, or an `https:` address. Default: a page with 401. */

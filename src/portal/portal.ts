@@ -5,9 +5,9 @@ import type { Service } from "../http/service.js";
 import { contextOfKeyring, type Keyring } from "../keyring/keyring.js";
 import { fireAndForget } from "../lib/callbacks.js";
 import { createSigner } from "../lib/once.js";
-import { createPageResponses } from "../view/outgoing.js";
+import { checkBase, createPageResponses } from "../view/outgoing.js";
 import { createSentForms } from "../view/reading.js";
-import { answer, type PortalContext } from "./answer.js";
+import { answer, PAGES, type PortalContext } from "./answer.js";
 import { createFrame } from "./layout.js";
 import { checkPortalOptions, type PortalOptions } from "./options.js";
 import { createLanguage } from "./texts.js";
@@ -45,9 +45,11 @@ export function createPortalService(keyring: Keyring, given: PortalOptions): Ser
   const images = originOfLogo(theme);
   const ancestors = frameAncestors?.map((one) => (one === "self" ? "'self'" : one));
   const admission = createAdmission({ ...ADMISSION_BOUNDS, budget: BUDGET });
+  const frame = createFrame(options, language, (to) => basePath + to);
+  checkBase(basePath, [...PAGES.map(({ path }) => path), ...Object.keys(frame.files)]);
   const context: PortalContext = {
     ...{ options, keyring, basePath, language, clock: found.clock, scope: [found.workspaceId, apiId] },
-    frame: createFrame(options, language, (to) => basePath + to),
+    frame,
     responses: createPageResponses({ ancestors, ...(images !== undefined && { images }) }),
     sent: createSentForms(),
     sign: createSigner(found.store),

@@ -54,3 +54,16 @@ export function belowBase(path: string, base: string): string {
   const below = path === base || path.startsWith(`${base}/`) ? path.slice(base.length) : path;
   return below === "" ? "/" : below;
 }
+
+/**
+ * Below a path that begins as a page does, it could not be told whether a proxy took that path away.
+ * @param paths of the pages and files
+ * @throws TypeError naming the option
+ */
+export function checkBase(base: string, paths: readonly string[]): void {
+  const firstOf = (path: string): string => `/${path.split("/")[1] ?? ""}`;
+  if (base === "" || !paths.some((path) => firstOf(path) === firstOf(base))) return;
+  throw new TypeError(
+    `options.basePath must not begin with ${firstOf(base)}, which is a page of its own: take another path, such as /account${base}`,
+  );
+}

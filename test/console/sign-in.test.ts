@@ -343,6 +343,8 @@ describe("console: the program's own sign-in", () => {
 describe("console: options", () => {
   it.each([
     [{ basePath: "/admin/" }, "options.basePath"],
+    [{ basePath: "/keys" }, "options.basePath"],
+    [{ basePath: "/sign-in/x" }, "options.basePath"],
     [{ hosts: ["http://localhost"] }, "options.hosts"],
     [{ verifier: {} }, "options.verifier"],
     [{ readOnly: 1 }, "options.readOnly"],

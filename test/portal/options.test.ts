@@ -56,6 +56,13 @@ describe("createPortal", () => {
     expect(() => create({ basePath })).toThrow("options.basePath");
   });
 
+  it.each(["/keys", "/new", "/usage/x", "/statement", "/statement.csv", "/portal.css"])(
+    "basePath: %j would hide pages behind a proxy that takes it away",
+    (basePath) => {
+      expect(() => create({ basePath })).toThrow(/options.basePath must not begin with .*such as \/account/);
+    },
+  );
+
   it.each([
     "//evil.example",
     "/\\evil.example",
