@@ -146,8 +146,8 @@ describe("ruling G4: an SQLite file that fails", () => {
   // go out as the cause.
   it("has rows that are damaged", async () => {
     const { db, calls, secrets } = await planted();
-    // It reads the bodies that are written.
-    db.exec("DROP INDEX keystile_keys_expires");
+    // They read the bodies that are written.
+    db.exec("DROP INDEX keystile_keys_expires; DROP INDEX keystile_keys_ending");
     db.exec(`UPDATE keystile_keys SET body = replace(body, '"hash":"', '"hash"="')`);
     expect(await failuresOf(calls(), secrets)).toBeGreaterThan(2);
     db.close();

@@ -130,7 +130,7 @@ export const REMOVE_UNNAMED = {
   refuses: {},
 } as const;
 
-/** The last refusals of keys, a row a key of a workspace: a JSON list, newest first. They go with the row of the key. */
+/** The last refusals of keys, a row a key of a workspace: a JSON list, newest first. They go with the key's row. */
 export const KEEP_REFUSALS = {
   up: `
   CREATE TABLE keystile_refusals (
