@@ -242,6 +242,9 @@ CREATE INDEX credit_days_by_age ON ${s}.credit_days (day);`,
   refuses: {},
 } as const;
 
+/** When the oldest refusal of a row was; an index has it. */
+export const OLDEST_REFUSAL = "((refusals -> -1 ->> 'time')::bigint)";
+
 /**
  * The last refusals of keys, a row a key of a workspace: a JSON list, newest first. They are added in the step that
  * counts them, and go with the row of the key.
@@ -253,10 +256,9 @@ CREATE TABLE ${s}.refusals (
   workspace_id text COLLATE "C" NOT NULL,
   time bigint NOT NULL,
   refusals jsonb NOT NULL,
-  oldest bigint NOT NULL GENERATED ALWAYS AS ((refusals -> -1 ->> 'time')::bigint) STORED,
   PRIMARY KEY (key_id, workspace_id)
 );
-CREATE INDEX refusals_by_age ON ${s}.refusals (oldest);
+CREATE INDEX refusals_by_age ON ${s}.refusals (${OLDEST_REFUSAL});
 CREATE FUNCTION ${s}.key_removed_v1() RETURNS trigger LANGUAGE plpgsql AS $fn$
 BEGIN
   DELETE FROM ${s}.refusals WHERE key_id = OLD.id;

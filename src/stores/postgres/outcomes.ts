@@ -19,7 +19,7 @@ import {
   TOTALS_KEPT,
 } from "../outcome-entries.js";
 import { type Session, type Statement, writing } from "./client.js";
-import { KEPT_LEVELS } from "./outcomes-sql.js";
+import { KEPT_LEVELS, OLDEST_REFUSAL } from "./outcomes-sql.js";
 import { fieldOf, isStorable, jsonForPeople } from "./texts.js";
 import { ENDED } from "./entities.js";
 
@@ -81,7 +81,7 @@ export function createOutcomes(session: Session, s: string, lockMs: number): Pro
   const removeRefusals: Statement = {
     isRead: false,
     text: `WITH old AS (
-        SELECT ctid, time FROM ${s}.refusals WHERE oldest < $1::text::bigint LIMIT $2::text::bigint FOR UPDATE SKIP LOCKED
+        SELECT ctid, time FROM ${s}.refusals WHERE ${OLDEST_REFUSAL} < $1::text::bigint LIMIT $2::text::bigint FOR UPDATE SKIP LOCKED
       ), gone AS (DELETE FROM ${s}.refusals d USING old o WHERE d.ctid = o.ctid AND o.time < $1::text::bigint),
       cut AS (
         UPDATE ${s}.refusals d SET refusals = (
