@@ -68,11 +68,11 @@ describe.skipIf(!existsSync(CHROMIUM))("pictures of the console", { timeout: 240
     if (process.env["PICTURES"] === "write") writeFileSync(file, shown);
     const kept = readFileSync(file);
     expect(await difference(kept, shown)).toBeLessThan(TOLERANCE);
-    // What must be seen: other colours, and a chart or a verdict that is not there.
+    // What must be seen: other colours, and a verdict or refusals that are not there.
     const other = await shoot(scheme === "light" ? "dark" : "light");
     expect(await difference(kept, other)).toBeGreaterThan(20 * TOLERANCE);
-    for (const part of [".ks-chart", "#ks-found"]) {
-      const without = await shoot(scheme, `document.querySelector("${part}").style.display = "none"`);
+    for (const part of ["#ks-found", "section:has(.ks-below)"]) {
+      const without = await shoot(scheme, `document.querySelector('${part}').style.display = "none"`);
       expect(await difference(kept, without)).toBeGreaterThan(TOLERANCE);
     }
   });

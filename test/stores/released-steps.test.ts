@@ -54,7 +54,7 @@ const RELEASED: Readonly<Record<string, readonly string[]>> = {
     "07b27cd6ba538a83",
     "2a0b8fad0578e8a9",
     "d76b0a81fae0eea5",
-    "91147a57f5f4b485",
+    "55ce63a22df1d8ca",
     "56541babce6e3c1c",
   ],
 };

@@ -243,7 +243,7 @@ CREATE INDEX credit_days_by_age ON ${s}.credit_days (day);`,
 } as const;
 
 /** When the oldest refusal of a row was; an index has it. */
-export const OLDEST_REFUSAL = "((refusals -> -1 ->> 'time')::bigint)";
+export const OLDEST_REFUSAL = "(pg_catalog.jsonb_extract_path_text(refusals, '-1', 'time')::bigint)";
 
 /**
  * The last refusals of keys, a row a key of a workspace: a JSON list, newest first. They are added in the step that

@@ -85,8 +85,8 @@ export function createOutcomes(session: Session, s: string, lockMs: number): Pro
       ), gone AS (DELETE FROM ${s}.refusals d USING old o WHERE d.ctid = o.ctid AND o.time < $1::text::bigint),
       cut AS (
         UPDATE ${s}.refusals d SET refusals = (
-          SELECT pg_catalog.jsonb_agg(e.one ORDER BY e.i) FROM pg_catalog.jsonb_array_elements(d.refusals) WITH ORDINALITY e(one, i)
-          WHERE (e.one ->> 'time')::bigint >= $1::text::bigint)
+          SELECT pg_catalog.jsonb_agg(e.value ORDER BY e.ordinality) FROM pg_catalog.jsonb_array_elements(d.refusals) WITH ORDINALITY e
+          WHERE pg_catalog.jsonb_extract_path_text(e.value, 'time')::bigint >= $1::text::bigint)
         FROM old o WHERE d.ctid = o.ctid AND o.time >= $1::text::bigint
       ) SELECT pg_catalog.count(*)::text AS removed FROM old`,
   };
