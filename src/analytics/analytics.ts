@@ -1,7 +1,6 @@
 /** createAnalytics: what verifiers counted, by time, key, owner, outcome and tags; statements of credits. */
-import type { AuditEntry, AuditQuery } from "../contracts/audit.js";
-import { LEVELS, type OutcomeLevel, type OutcomeRow } from "../contracts/outcomes.js";
-import type { Rows, Store } from "../contracts/store.js";
+import { LEVELS, type OutcomeLevel } from "../contracts/outcomes.js";
+import type { Store } from "../contracts/store.js";
 import {
   callable,
   type Check,
@@ -13,15 +12,15 @@ import {
   oneOf,
   workspace,
 } from "../lib/check-options.js";
-import { nextTurn } from "../lib/after-input.js";
 import { explainLate } from "../lib/seconds.js";
 import { guardStore, STORE_GUARD_OPTIONS, type StoreGuardOptions } from "../lib/guards/guard-store.js";
 import { requirePower } from "../lib/guards/powers.js";
 import { toField } from "./csv.js";
 import { type AnalyticsQuery, type Plan, planQuery } from "./query.js";
 import { readRefusals, type Refusals, type RefusalsOf, type RefusalsRange } from "./refusals.js";
-import { type AnalyticsRow, readInTurns, readRows } from "./rows.js";
-import { assertStatementOf, boundsOf, paceOf, type Statement, type StatementOf, toStatement } from "./statement.js";
+import { type AnalyticsRow, readRows } from "./rows.js";
+import { readStatement } from "./read-statement.js";
+import { assertStatementOf, paceOf, type Statement, type StatementOf } from "./statement.js";
 
 /** Options of {@link createAnalytics}. */
 export interface AnalyticsReaderOptions extends StoreGuardOptions {
@@ -67,11 +66,12 @@ export interface Analytics {
    */
   statement(of: StatementOf, month: string): Promise<Statement>;
   /**
-   * When the credits of a key will be used up at the pace of the last 14 days, refills left aside.
+   * When the credits of an owner, or those that a key draws on, will be used up at the pace of the last 14 days,
+   * refills left aside.
    * @returns `emptyAt` Unix time in milliseconds; absent: never
    * @throws (rejects) KeystileError BAD_REQUEST · STORE_…
    */
-  forecast(keyId: string): Promise<{ readonly perDay: number; readonly emptyAt?: number }>;
+  forecast(of: StatementOf): Promise<{ readonly perDay: number; readonly emptyAt?: number }>;
   /**
    * Why calls of a key, or of all keys of an owner or an API, were refused: how many by code and hour; of a key also
    * the last ones, each with the query, the limit or the address that decided. Calls are in it once their verifier has
@@ -101,14 +101,7 @@ const OPTIONS = {
 /** The longest interval at which counts are written, and as long again for the writing. */
 const MAX_LAG = 120_000;
 const PRUNED = 1_000;
-/** Rows that are read at once. */
-const MAX_ROWS = 1_000;
 const FORECAST_DAYS = 14;
-/** Of a statement: entries of the audit trail, and keys whose entries are looked for. */
-const MAX_CHANGES = 1_000;
-const MAX_NAMED = 1_000;
-/** Entries that the store looks at in one call: as many as take a millisecond or two. */
-const SLICE = 1_000;
 const SOURCE = Symbol.for("keystile.analytics.source");
 
 /** What counts are read from. */
@@ -166,36 +159,14 @@ export function createAnalytics(given: Store, options: AnalyticsReaderOptions = 
           : `${JSON.stringify(row)}\n`;
     },
     async statement(of, month) {
-      const [from, to] = boundsOf(month);
-      assertStatementOf(of);
-      const { keyId, externalId } = of;
-      const lists = keyId === undefined ? { externalIds: [externalId] } : { keyIds: [keyId] };
-      const query = { level: "day", workspaceId, from, to, by: ["keyId"], ...lists, maxRows } as const;
-      const days = await store.readCreditDays({ workspaceId, ...of, from, to });
-      const counts: OutcomeRow[] = [];
-      for await (const found of readInTurns(store, query)) counts.push(...found);
-      const used = counts.flatMap((row) => row.keyId ?? []);
-      const named = [keyId ?? [], ...days.map((day) => day.keyId ?? [])].flat();
-      const [identity] = keyId === undefined ? await store.readNames("identities", workspaceId, [externalId]) : [];
-      const ids = [...new Set([...days.map((day) => day.identityId ?? []), ...used, ...named].flat())];
-      const changed = [...(identity === undefined ? [] : [identity.id]), ...ids].slice(0, MAX_NAMED);
-      const changes =
-        store.powers.audit === true ? await readChanges(store, { workspaceId, ids: changed, from, to }) : [];
-      const grants = await rowsOf(
-        store,
-        "grants",
-        days.flatMap((day) => day.grantId ?? []),
-      );
-      const granted = [...grants.values()].flatMap(({ accountId }) => accountId ?? []);
-      const keys = await rowsOf(store, "keys", [...named, ...granted, ...changes.flatMap((entry) => entry.ids)]);
-      return toStatement(month, of, { days, counts, changes, keys, grants, now: clock() });
+      return readStatement(store, workspaceId, { of, month }, { maxRows, now: clock() });
     },
-    async forecast(keyId) {
-      assertStatementOf({ keyId });
+    async forecast(of) {
+      assertStatementOf(of);
       const now = clock();
       const to = Math.ceil((now + 1) / LEVELS.day) * LEVELS.day;
-      const days = await store.readCreditDays({ workspaceId, keyId, from: to - FORECAST_DAYS * LEVELS.day, to });
-      const { perDay, left } = paceOf(days, now);
+      const days = await store.readCreditDays({ workspaceId, ...of, from: to - FORECAST_DAYS * LEVELS.day, to });
+      const { perDay, left } = paceOf(days, of, now);
       return perDay > 0 ? { perDay, emptyAt: Math.round(now + (left / perDay) * LEVELS.day) } : { perDay };
     },
     async refusals(of, { from, to } = {}) {
@@ -212,36 +183,4 @@ export function createAnalytics(given: Store, options: AnalyticsReaderOptions = 
   };
   // Not enumerable: printing or copying the methods does not reach the store.
   return Object.freeze(Object.defineProperty(analytics, SOURCE, { value: source }));
-}
-
-/** The rows that exist, by id. */
-async function rowsOf<T extends "keys" | "grants">(
-  store: Store,
-  table: T,
-  ids: readonly string[],
-): Promise<ReadonlyMap<string, Rows[T]>> {
-  const found = new Map<string, Rows[T]>();
-  const all = [...new Set(ids)];
-  for (let start = 0; start < all.length; start += MAX_ROWS) {
-    const rows = await store.readMany(table, all.slice(start, start + MAX_ROWS));
-    for (const row of rows) if (row !== undefined) found.set(row.id, row);
-  }
-  return found;
-}
-
-/** The latest entries, in the order in which they were made. */
-async function readChanges(
-  store: Store,
-  query: Pick<AuditQuery, "workspaceId" | "ids" | "from" | "to">,
-): Promise<AuditEntry[]> {
-  const found: AuditEntry[] = [];
-  for (let before: number | undefined; ;) {
-    const limit = MAX_CHANGES - found.length;
-    const slice = await store.readAudit({ ...query, among: SLICE, limit, ...(before !== undefined && { before }) });
-    found.push(...slice.entries.map(({ number: _, ...entry }) => entry));
-    before = slice.next;
-    if (before === undefined || found.length >= MAX_CHANGES) return found.reverse();
-    // A store in this process answers within the turn.
-    await nextTurn();
-  }
 }

@@ -3,7 +3,7 @@
  * the totals of each day. So the difference of two days is exactly what happened between them, whatever crashed.
  */
 import type { AuditEntry } from "../contracts/audit.js";
-import { badRequest, type ValidationProblem } from "../contracts/errors.js";
+import { badRequest } from "../contracts/errors.js";
 import { type CreditDay, LEVELS, type OutcomeRow, OUTCOMES } from "../contracts/outcomes.js";
 import type { CreditTotals, GrantRow, KeyRow } from "../contracts/store.js";
 import type { VerificationCode } from "../contracts/types.js";
@@ -108,19 +108,18 @@ export interface Statement extends StatementSums {
 const MONTH = /^\d{4}-(0[1-9]|1[0-2])$/;
 
 /** Start of the month and of the next one. @throws KeystileError BAD_REQUEST */
-export function boundsOf(month: unknown): readonly [from: number, to: number] {
+export function boundsOf(month: unknown, location = "month"): readonly [from: number, to: number] {
   if (typeof month !== "string" || !MONTH.test(month))
-    throw badRequest([{ location: "month", message: "must be a year and a month, such as 2026-11" }]);
+    throw badRequest([{ location, message: "must be a year and a month, such as 2026-11" }]);
   const [year = 0, number = 0] = month.split("-").map(Number);
   return [Date.UTC(year, number - 1), Date.UTC(year, number)];
 }
 
 /** @throws KeystileError BAD_REQUEST unless it has one of the two, as a text */
-export function assertStatementOf(of: StatementOf): void {
+export function assertStatementOf(of: StatementOf, location = "of"): void {
   // Undefined counts: the program lost a value.
   if (Object.keys(of ?? {}).length === 1 && typeof (of.keyId ?? of.externalId) === "string") return;
-  const problem: ValidationProblem = { location: "of", message: "must be { keyId } or { externalId }" };
-  throw badRequest([problem]);
+  throw badRequest([{ location, message: "must have exactly one of keyId and externalId" }]);
 }
 
 /** What a statement is made of. */
@@ -336,13 +335,25 @@ function together(lines: readonly StatementLine[]): StatementLine[] {
   return [...all, ...sums.values()].filter(({ credits }) => credits !== 0).sort((a, b) => a.time - b.time);
 }
 
-/** Credits a day over the days that are known, and what is left. @param now Unix time, milliseconds */
-export function paceOf(days: readonly CreditDay[], now: number): { readonly perDay: number; readonly left: number } {
+/**
+ * Credits a day over the days that are known, and what is left.
+ * @param externalId whose part of the accounts, without caps; undefined: all of them
+ * @param now Unix time, milliseconds
+ */
+export function paceOf(
+  days: readonly CreditDay[],
+  { externalId }: Pick<StatementOf, "externalId">,
+  now: number,
+): { readonly perDay: number; readonly left: number } {
+  const isOurs = (day: CreditDay): boolean =>
+    day.externalId !== undefined && (externalId === undefined || (day.externalId === externalId && day.isCap !== true));
   let [perDay, left] = [0, 0];
   for (const kept of byAccount(days)) {
     const rows = withEnd(kept, now);
-    const [first, last] = [kept[0], rows.at(-1) as CreditDay];
-    left += last.externalId === undefined ? 0 : last.balance;
+    const [ours, end] = [rows.filter(isOurs), rows.at(-1)];
+    const [first, last] = [ours[0], ours.at(-1)];
+    if (first === undefined || last === undefined) continue;
+    if (last === end) left += last.balance;
     if (last.day > first.day) perDay += ((last.spent - first.spent) * LEVELS.day) / (last.day - first.day);
   }
   return { perDay, left };

@@ -42,7 +42,7 @@ export function toSuccess(requestId: string, data: unknown, headers: readonly st
  */
 export async function toPage(
   requestId: string,
-  page: { readonly data: readonly unknown[]; readonly pagination?: unknown },
+  page: { readonly data: object; readonly pagination?: unknown },
   headers: readonly string[],
   hold: Hold,
 ): Promise<Outgoing> {
@@ -55,10 +55,17 @@ export async function toPage(
 /** Characters of JSON that are written in one turn of the event loop: about a millisecond. */
 const CHARACTERS_PER_TURN = 262_144;
 
-async function toJsonInTurns(items: readonly unknown[], hold: Hold): Promise<string> {
+/** Of a list its items by turns; of an object those of its lists. */
+async function toJsonInTurns(data: object, hold: Hold): Promise<string> {
+  if (!Array.isArray(data)) {
+    const members: string[] = [];
+    for (const [name, value] of Object.entries(data as Record<string, unknown>))
+      members.push(`"${name}":${Array.isArray(value) ? await toJsonInTurns(value, hold) : toJson(value)}`);
+    return `{${members.join(",")}}`;
+  }
   let text = "";
   let written = 0;
-  for (const item of items) {
+  for (const item of data as readonly unknown[]) {
     text += `${text === "" ? "" : ","}${toJson(item)}`;
     if (text.length - written < CHARACTERS_PER_TURN) continue;
     written = text.length;

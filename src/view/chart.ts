@@ -43,3 +43,19 @@ export function chart(
   const axis = [passed, refused].map((values) => html`<span><i>${write(most(values))}</i><i>0</i></span>`);
   return html`<div class="ks-plot"><p class="ks-axis" aria-hidden="true">${axis}</p><svg class="ks-chart" viewBox="0 0 ${width} ${whole}" preserveAspectRatio="none" aria-hidden="true">${line(HEIGHT)}${line(whole - 2)}${bars(passed, "ks-valid", HEIGHT)}${bars(refused, "ks-refused", HEIGHT * 2 + 4)}${over}</svg></div>`;
 }
+
+/**
+ * What is left at the end of each day.
+ * @param left by day
+ * @param known how many of these days have begun; the others are a forecast, in pale
+ * @param texts what is said of each day where the pointer is over it
+ */
+export function burnDown(left: readonly number[], known: number, texts: readonly Part[]): Html {
+  const highest = Math.max(1, most(left));
+  const bars = left.map((value, i) => {
+    const height = Math.max(value > 0 ? 1 : 0, (value / highest) * HEIGHT);
+    const kind = i < known ? "ks-valid" : "ks-track";
+    return html`<rect class="${kind}" x="${i * 10 + 1}" y="${(HEIGHT - height).toFixed(1)}" width="8" height="${height.toFixed(1)}"><title>${texts[i]}</title></rect>`;
+  });
+  return html`<div class="ks-plot"><p class="ks-axis" aria-hidden="true"><span><i>${number(highest)}</i><i>0</i></span></p><svg class="ks-chart" viewBox="0 0 ${left.length * 10} ${HEIGHT}" preserveAspectRatio="none" aria-hidden="true">${bars}</svg></div>`;
+}

@@ -113,10 +113,10 @@ describe.each(Object.entries(stores))("createAnalytics on %s", (_, open) => {
       spent: 0,
       days: [],
     });
-    const { perDay, emptyAt } = await analytics.forecast(paying.keyId);
+    const { perDay, emptyAt } = await analytics.forecast({ keyId: paying.keyId });
     expect(perDay).toBeGreaterThan(0);
     expect(emptyAt).toBeGreaterThan(Date.UTC(2026, 11, 3));
-    expect(await analytics.forecast(free.keyId)).toEqual({ perDay: 0 });
+    expect(await analytics.forecast({ keyId: free.keyId })).toEqual({ perDay: 0 });
     await store.close();
   });
 

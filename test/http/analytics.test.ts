@@ -1,4 +1,7 @@
+import { Ajv2020 } from "ajv/dist/2020.js";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { createAnalytics } from "../../src/analytics/analytics.js";
+import { OPERATIONS } from "../../src/http/operations/index.js";
 import { createVerifier } from "../../src/verify/verifier.js";
 import { NOON, type World, world } from "./support.js";
 
@@ -90,5 +93,69 @@ describe("analytics.getRefusals", () => {
     expect(await status({ apiId: other.apiId })).toBe(403);
     expect(await status({ keyId: hidden.keyId })).toBe(404);
     expect(await status({ externalId: "user_1" })).toBe(403);
+  });
+});
+
+describe("analytics.getStatement", () => {
+  const MONTH = new Date(NOON).toISOString().slice(0, 7);
+  let w: World;
+  let keyId: string;
+  beforeAll(async () => {
+    w = await world();
+    const made = await w.create({ externalId: "user_1", credits: { remaining: 100 } });
+    keyId = made.keyId;
+    const verifier = createVerifier(w.store, { analytics: true, clock: () => NOON });
+    for (const cost of [30, 5, 500]) await verifier.verify({ key: made.key, credits: { cost } });
+    await w.keyring.updateCredits({ keyId, operation: "increment", value: 7, reason: "a refund" });
+    await verifier.close();
+  });
+  afterAll(() => w.close());
+
+  it("answers what the library does, of an owner and of a key", async () => {
+    const analytics = createAnalytics(w.store, { clock: () => NOON });
+    for (const of of [{ externalId: "user_1" }, { keyId }]) {
+      const { data } = (await w.call("analytics.getStatement", { ...of, month: MONTH })).body;
+      expect(data).toEqual(JSON.parse(JSON.stringify(await analytics.statement(of, MONTH))));
+      expect(data).toMatchObject({
+        ...{ opening: 0, spent: 35, adjustments: 107, closing: 72, refused: { USAGE_EXCEEDED: 1 } },
+        lines: [
+          { kind: "adjustment", credits: 100 },
+          { credits: 7, reason: "a refund", operation: "updateCredits" },
+        ],
+        changes: expect.arrayContaining([expect.objectContaining({ operation: "updateCredits", reason: "a refund" })]),
+      });
+      const validate = new Ajv2020({ strict: false, validateFormats: false }).compile(
+        OPERATIONS["analytics.getStatement"]!.answer,
+      );
+      validate(data);
+      expect(validate.errors).toBeNull();
+    }
+  });
+
+  it.each([
+    ["body", { month: MONTH }],
+    ["body", { keyId: "key_1", externalId: "user_1", month: MONTH }],
+    ["body.month", { keyId: "key_1" }],
+    ["body.month", { keyId: "key_1", month: "2026-13" }],
+    ["body.month", { keyId: "key_1", month: "November 2026" }],
+  ])("a 400 is located at %s: %j", async (location, body) => {
+    const { status, body: answer } = await w.call("analytics.getStatement", body);
+    expect([status, (answer.error as { errors: { location: string }[] }).errors[0]!.location]).toEqual([400, location]);
+  });
+
+  it("shows a caller of one API its keys, and who changed what to whoever may read the audit trail", async () => {
+    const other = await w.keyring.createApi({ name: "other" });
+    const hidden = await w.keyring.createKey({ apiId: other.apiId });
+    const caller = w.as((await w.keyring.createRootKey({ permissions: [`api.${w.apiId}.read_analytics`] })).key);
+    const ask = (of: object) => caller("analytics.getStatement", { ...of, month: MONTH });
+    expect((await ask({ keyId: hidden.keyId })).status).toBe(404);
+    expect((await ask({ externalId: "user_1" })).status).toBe(403);
+    const { status, body } = await ask({ keyId });
+    const time: unknown = expect.any(Number);
+    expect([status, body.data]).toMatchObject([200, { spent: 35, closing: 72, changes: [] }]);
+    expect((body.data as { lines: unknown }).lines).toEqual([
+      { time, kind: "adjustment", credits: 100 },
+      { time, kind: "adjustment", credits: 7 },
+    ]);
   });
 });

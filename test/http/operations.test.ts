@@ -154,6 +154,7 @@ const steps: readonly [name: string, body: (w: Made) => unknown, data: unknown][
   ["permissions.deletePermission", () => ({ permission: "documents.read" }), {}],
   ["analytics.getVerifications", () => ({ query: '{"by":["outcome"],"from":0,"to":1793491200000}' }), []],
   ["analytics.getRefusals", ({ keyId }) => ({ keyId }), { hours: [], last: [] }],
+  ["analytics.getStatement", ({ keyId }) => ({ keyId, month: "2026-11" }), { month: "2026-11", spent: 0 }],
   ["apis.deleteApi", ({ apiId }) => ({ apiId }), {}],
 ];
 

@@ -31,7 +31,7 @@ import { keyTable } from "./keys.js";
 import { notShown } from "./rights.js";
 import { refusalsOf } from "./refusals.js";
 import { toStop } from "./stop.js";
-import { ownerUsage } from "./usage.js";
+import { burnDownOf, ownerUsage } from "./usage.js";
 import { explainAsked, usedLimits } from "./verdict.js";
 
 /** What an empty balance of a new owner means. */
@@ -75,13 +75,13 @@ async function show(view: View, externalId: string): Promise<Content> {
     title: owner.externalId,
     about: code(owner.id),
     actions: html`${view.analyticsOf() && button(view, `${to}/statement`, "Statement")}
-      ${keys && (view.may("keys.updateKey") || view.may("keys.deleteKey")) && button(view, toStop(owner.externalId), "Stop all keys")}
+      ${keys && view.may("keys.changeKeys") && button(view, toStop(owner.externalId), "Stop all keys")}
       ${view.may("identities.updateIdentity") && html`${button(view, `${to}/edit`, "Edit")} ${form(view, toggle)}`}`,
     body: html`${facts([
       ["State", state(view, owner)],
       ["Expires", time(owner.expires, view.now)],
     ])}${section("Shared credits", await showAccounts(view, toHolder(owner), muted("None that its keys draw on.")))}
-      ${await ownerUsage(view, owner.externalId)}${await refusalsOf(view, { externalId: owner.externalId })}${keys && section("Keys", keys)}
+      ${await burnDownOf(view, owner.externalId)}${await ownerUsage(view, owner.externalId)}${await refusalsOf(view, { externalId: owner.externalId })}${keys && section("Keys", keys)}
       ${section("Shared limits", limits)}${metadata(owner)}${notShown(view, PARTS)}`,
   };
 }

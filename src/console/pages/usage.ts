@@ -1,12 +1,13 @@
 /** Usage by day, where verifications are counted: those that passed, and below them those that were refused. */
 import type { AnalyticsQuery } from "../../analytics/query.js";
 import type { AnalyticsRow } from "../../analytics/rows.js";
+import { boundsOf } from "../../analytics/statement.js";
 import { isKeystileError } from "../../contracts/errors.js";
 import { OTHER } from "../../contracts/outcomes.js";
 import type { ConsoleAnalytics } from "../options.js";
 import type { KeyResponseData } from "../../keyring/schemas/responses.js";
 import { DAY, dayOf, number, time } from "../../view/format.js";
-import { chart, most, spark } from "../../view/chart.js";
+import { burnDown, chart, most, spark } from "../../view/chart.js";
 import { html, type Html, type Part } from "../../view/html.js";
 import { badge, code, link, muted, name, section, table } from "../../view/parts.js";
 import type { View } from "../view/view.js";
@@ -31,9 +32,13 @@ async function readCounts(
   query: Omit<AnalyticsQuery, "from" | "to">,
 ): Promise<readonly AnalyticsRow[] | undefined> {
   const to = Math.floor(now / DAY) * DAY + DAY;
+  // A program's own may return anything; what is no list is a fault.
+  return unlessTooMany(async () => [...(await analytics.query({ ...query, from: to - days * DAY, to })).rows]);
+}
+
+async function unlessTooMany<T>(read: () => Promise<T>): Promise<T | undefined> {
   try {
-    // A program's own may return anything; what is no list is a fault.
-    return [...(await analytics.query({ ...query, from: to - days * DAY, to })).rows];
+    return await read();
   } catch (error) {
     if (isKeystileError(error) && error.code === "ANALYTICS_TOO_LARGE") return undefined;
     throw error;
@@ -131,11 +136,41 @@ export async function ownerUsage(view: View, externalId: string): Promise<Part> 
   return html`${days}${section(`By key and by tag in ${DAYS} days`, grid, otherOrder(view))}`;
 }
 
+/** What an owner had at the end of each day of this month, and will have at the pace of two weeks. */
+export async function burnDownOf(view: View, externalId: string): Promise<Part> {
+  const analytics = view.analyticsOf();
+  if (analytics === undefined) return undefined;
+  const { now } = view;
+  const month = new Date(now).toISOString().slice(0, 7);
+  const [from, to] = boundsOf(month);
+  const found = await unlessTooMany(() => analytics.statement({ externalId }, month));
+  if (found === undefined || found.accounts.length === 0) return undefined;
+  const { perDay, emptyAt } = await analytics.forecast({ externalId });
+  const changes = [
+    ...found.lines.map(({ time: at, credits }) => [at, credits] as const),
+    ...found.days.map(({ day, spent }) => [day, -spent] as const),
+  ];
+  const known = Math.floor((now - from) / DAY) + 1;
+  const left = Array.from({ length: (to - from) / DAY }, (_, i) => {
+    const end = from + (i + 1) * DAY;
+    if (i >= known) return Math.max(0, found.closing - perDay * ((end - now) / DAY));
+    return changes.reduce((sum, [at, credits]) => (at < end ? sum + credits : sum), found.opening);
+  });
+  const texts = left.map((value, i) => `${dayOf(from + i * DAY)}: ${number(Math.round(value))}`);
+  const over = emptyAt !== undefined && html`, used up ${time(emptyAt, now)} without a refill`;
+  return section(
+    "Credits this month",
+    html`${burnDown(left, known, texts)}<p class="ks-ends"><span>${dayOf(from)}</span><span>${dayOf(to - DAY)}</span></p>
+    <p class="ks-hint">${number(found.closing)} left now; ${number(Math.round(perDay))} a day were spent in two
+    weeks${over}. The pale bars show what is left at that pace.</p>`,
+  );
+}
+
 /** How fast the credits of a key are spent, and when they are used up at that pace; undefined: nobody counts that. */
 export async function pace(view: View, { keyId, apiId }: KeyResponseData): Promise<Part> {
   const analytics = view.analyticsOf(apiId);
   if (analytics === undefined) return undefined;
-  const { perDay, emptyAt } = await analytics.forecast(keyId);
+  const { perDay, emptyAt } = await analytics.forecast({ keyId });
   if (perDay <= 0) return muted("nothing was spent in two weeks");
   const end = emptyAt !== undefined && html`, used up ${time(emptyAt, view.now)} without a refill`;
   return html`${number(Math.max(1, Math.round(perDay)))} a day in two weeks${end}`;

@@ -1,7 +1,17 @@
 /**
- * Operation `analytics.getVerifications`. The interface has its query as SQL text; here it is an object, or a text that
- * holds its JSON, so that clients of the interface can send it.
+ * Operations `analytics.*`. The interface has the query of `getVerifications` as SQL text; here it is an object, or a
+ * text that holds its JSON, so that clients of the interface can send it.
  */
+import { readStatement } from "../../analytics/read-statement.js";
+import {
+  assertStatementOf,
+  boundsOf,
+  type Statement,
+  type StatementAccount,
+  type StatementLine,
+  type StatementOf,
+  type StatementSums,
+} from "../../analytics/statement.js";
 import { type Plan, planQuery } from "../../analytics/query.js";
 import { type AnalyticsRow, readRows } from "../../analytics/rows.js";
 import {
@@ -11,6 +21,7 @@ import {
   type RefusalsRange,
   type RefusedHour,
 } from "../../analytics/refusals.js";
+import type { AuditEntry } from "../../contracts/audit.js";
 import { badRequest, type ValidationProblem } from "../../contracts/errors.js";
 import type { Refusal } from "../../contracts/outcomes.js";
 import { body, optional, text as textGiven, time as timeGiven } from "../../keyring/schemas/primitives.js";
@@ -22,7 +33,7 @@ import type { Context } from "../../keyring/context.js";
 import { forbidden } from "../../keyring/rows.js";
 import { type Access, formsOf, onKey } from "./access.js";
 import { group } from "./operation.js";
-import { arrayOf, integer, object, text, texts, time } from "./responses.js";
+import { arrayOf, changeOfCredits, flag, free, integer, object, text, texts, time } from "./responses.js";
 
 /** Counts that one call may read, rows that they may make, and milliseconds after which reading ends. */
 const MAX_ROWS = 1_000_000;
@@ -38,6 +49,7 @@ interface Request {
 
 const idGiven = textGiven(1, 512);
 type RefusalsRequest = RefusalsOf & RefusalsRange;
+type StatementRequest = Pick<RefusalsOf, "keyId" | "externalId"> & { readonly month: string };
 
 /** A row as the interface names its columns. */
 interface Row {
@@ -68,7 +80,7 @@ const access: Access<Request> = {
 };
 
 /** On all APIs, on the one that is named, or on that of the key that is. */
-const ofRefusals: Access<RefusalsRequest> = {
+const onNamed: Access<RefusalsOf> = {
   ...{ action: ACTION, type: "api", permissions },
   async allow(context, caller, { keyId, apiId }) {
     if (caller.may(ACTION, { type: "api" })) return;
@@ -82,6 +94,58 @@ async function getRefusals({ store, workspaceId, clock }: Context, request: Refu
   const bounds = { maxRows: MAX_ROWS, until: performance.now() + TIMEOUT };
   return readRefusals(store, workspaceId, request, { ...bounds, now: clock(), location: "body" });
 }
+
+/** Who changed something, and why, is told to whoever may read the audit trail. */
+async function getStatement(
+  { store, workspaceId, clock, caller }: Context,
+  { month, ...named }: StatementRequest,
+): Promise<Statement> {
+  const of = named as StatementOf;
+  assertStatementOf(of, "body");
+  boundsOf(month, "body.month");
+  requirePower(store, "analytics", "analytics.getStatement");
+  const bounds = { maxRows: MAX_ROWS, until: performance.now() + TIMEOUT };
+  const found = await readStatement(store, workspaceId, { of, month }, { ...bounds, now: clock() });
+  if (caller?.may("read_audit", { type: "workspace" }) !== false) return found;
+  const lines = found.lines.map(({ operation: _operation, actor: _actor, reason, ...line }) =>
+    line.kind === "adjustment" || reason === undefined ? line : { ...line, reason },
+  );
+  return { ...found, lines, changes: [] };
+}
+
+const amount = integer(-Number.MAX_SAFE_INTEGER);
+const sums = {
+  ...{ opening: amount, refills: amount, granted: amount, adjustments: amount },
+  ...{ spent: amount, forfeited: amount, expired: amount, closing: amount },
+} as const satisfies Record<keyof StatementSums, unknown>;
+const statement = object<Statement>(
+  {
+    ...{ month: text, ...sums, unattributed: amount, unexplained: amount, refused: free },
+    days: arrayOf(object<Statement["days"][number]>({ day: time, spent: amount })),
+    accounts: arrayOf(
+      object<StatementAccount>(
+        { account: text, ...sums },
+        { keyId: text, identityId: text, grantId: text, reason: text, isCap: { ...flag, enum: [true] } },
+      ),
+    ),
+    lines: arrayOf(
+      object<StatementLine>(
+        { time, kind: text, credits: amount },
+        { grantId: text, reason: text, operation: text, actor: text },
+      ),
+    ),
+    changes: arrayOf(
+      object<AuditEntry>(
+        {
+          ...{ time, workspaceId: text, actorKind: text, operation: text },
+          ...{ ids: texts, fields: texts, count: integer(0) },
+        },
+        { actor: text, credits: changeOfCredits, reason: text },
+      ),
+    ),
+  },
+  { countedFrom: time },
+);
 
 const refusal = object<Refusal>(
   { time, code: text, cost: integer(0) },
@@ -186,7 +250,24 @@ export const analyticsOperations = [
         hours: arrayOf(object<RefusedHour>({ time, code: text, count: integer(1) })),
         last: arrayOf(refusal),
       }),
-      access: ofRefusals,
+      access: onNamed,
+      statuses: [404, 422],
+    },
+  ),
+  define(
+    {
+      name: "getStatement",
+      act: getStatement,
+      schema: body<StatementRequest>()({
+        ...{ keyId: optional(idGiven), externalId: optional(idGiven), month: textGiven(1, 7) },
+      }),
+    },
+    {
+      summary:
+        "The credits of an owner or a key in a month: what was there, came, was spent and is left, line by line.",
+      answer: statement,
+      access: onNamed,
+      isLong: true,
       statuses: [404, 422],
     },
   ),

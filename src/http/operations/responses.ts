@@ -2,6 +2,7 @@
  * What several operations return, as JSON Schemas of `data`, and what all are made of. Contract 2.2. Each object names
  * its type: the compiler refuses a property that the type lacks, and one that it has and the schema lacks.
  */
+import type { AuditCredits } from "../../contracts/audit.js";
 import type { Identity, RatelimitResponse, Refill } from "../../contracts/types.js";
 import type { JsonSchema } from "../../keyring/schemas/json-schema.js";
 import type { OptionalKey } from "../../keyring/schemas/parse.js";
@@ -89,6 +90,12 @@ export const changedCredits = object<Omit<A.ChangedCredits, "reserved" | "grante
   ...ofBalance,
   repeated: { ...flag, enum: [true] },
 });
+
+/** What a change did to a balance, as the audit trail has it. */
+export const changeOfCredits = object<AuditCredits>(
+  { added: integer(-MAX), remaining: { ...integer(0), type: ["integer", "null"] } },
+  { grantId: text },
+);
 
 /** A new grant, or the one under the same id. */
 export const newGrant = object<A.GrantCreditsData>(

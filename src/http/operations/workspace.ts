@@ -4,17 +4,12 @@
  */
 import { listAudit } from "../../keyring/list-audit.js";
 import { deleteRootKey, listRootKeys } from "../../keyring/root-keys.js";
-import type { AuditCredits } from "../../contracts/audit.js";
 import type { AuditData, RootKeyData } from "../../keyring/schemas/responses.js";
 import { onAll } from "./access.js";
 import { group } from "./operation.js";
-import { empty, flag, integer, object, text, texts, time } from "./responses.js";
+import { changeOfCredits, empty, flag, integer, object, text, texts, time } from "./responses.js";
 
 const ofRootKeys = group("rootKeys", ({ keyring }) => keyring);
-const changedBy = object<AuditCredits>(
-  { added: integer(-Number.MAX_SAFE_INTEGER), remaining: { ...integer(0), type: ["integer", "null"] } },
-  { grantId: text },
-);
 const ofAudit = group("audit", ({ keyring }) => keyring);
 
 /** Root keys and the audit trail. */
@@ -38,7 +33,7 @@ export const workspaceOperations = [
     summary: "Lists who changed what, newest first.",
     answer: object<AuditData>(
       { time, actorKind: text, operation: text, ids: texts, kinds: texts, fields: texts, count: integer(0) },
-      { actor: text, actorName: text, credits: changedBy, reason: text, entries: integer(2), since: time },
+      { actor: text, actorName: text, credits: changeOfCredits, reason: text, entries: integer(2), since: time },
     ),
     isList: true,
     access: onAll("read_audit", "workspace"),

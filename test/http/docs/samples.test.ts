@@ -31,6 +31,7 @@ const KINDS = {
   limit: 4,
   limits: 2,
   meta: 3,
+  month: 2,
   name: 7,
   namespace: 2,
   permissions: 4,

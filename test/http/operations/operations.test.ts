@@ -41,6 +41,7 @@ const TABLE: Readonly<Record<string, readonly [permissions: readonly string[], b
     ({ apiId }) => ({ query: { from: 0, to: 1_793_491_200_000, where: { apiId: [apiId] } } }),
   ],
   "analytics.getRefusals": [ofApi("read_analytics"), ({ apiId }) => ({ apiId })],
+  "analytics.getStatement": [ofApi("read_analytics"), ({ keyId }) => ({ keyId, month: "2026-11" })],
   "apis.createApi": [["api.*.create_api"], () => ({ name: "abc" })],
   "apis.deleteApi": [ofApi("delete_api"), named],
   "apis.getApi": [ofApi("read_api"), named],
@@ -286,6 +287,7 @@ const alwaysBesides = (name: string) =>
 /** What the document does not have. */
 const OURS = [
   "analytics.getRefusals",
+  "analytics.getStatement",
   "apis.listApis",
   "apis.updateApi",
   "audit.listAudit",
