@@ -5,7 +5,7 @@
 import { hasChecksum } from "../lib/hash.js";
 import { ONCE, TOKEN } from "../view/form.js";
 
-/** Characters of what is kept, as a form sends it: the form that signs in carries it, in at most 16 kB. */
+/** Most characters of kept fields, encoded as a form sends them. The sign-in form carries them, in at most 16 kB. */
 const MAX_KEPT = 12_000;
 /** Of the form that was sent, not of who typed. */
 const OWN: readonly string[] = [TOKEN, ONCE];

@@ -12,8 +12,9 @@ export interface Dated<T> {
 
 export interface Kept {
   /**
-   * @param name of what is asked for, with all that decides it
-   * Of one name one is worked out at a time: whoever finds it too old waits until it ends, and then for the next.
+   * Works an answer out, or returns the one that is kept. Answers of one name are worked out one at a time: a caller
+   * for whom the kept answer is too old waits until the running computation ends, and then for its own.
+   * @param name names the question, with every input that decides the answer
    * @param maxAge milliseconds; 0: it is worked out for this call alone, also beside others
    */
   read<T>(name: string, maxAge: number, make: () => Promise<T>): Promise<Dated<T>>;

@@ -140,9 +140,10 @@ export interface Keyring<Meta = JsonObject> {
    */
   updateKey(body: WithMeta<R.V2KeysUpdateKeyRequestBody, Meta | null>): Promise<A.EmptyResponse>;
   /**
-   * Disables, enables or deletes many keys: those that are named, or those that a filter of `searchKeys` finds, 100 a
-   * call in one step, with one entry in the audit trail. Called again with the cursor it goes on, also after an
-   * interruption; `changeAllKeys` does so. `dryRun` says what it would do.
+   * Disables, enables or deletes many keys: the keys that `keyIds` names, or the keys that a filter of `searchKeys`
+   * finds. A call changes at most 100 keys in one step, with one entry in the audit trail. A call with the cursor of
+   * the last page goes on, also after an interruption; `changeAllKeys` makes all these calls. `dryRun` changes nothing
+   * and says what a call would do.
    * @throws KeystileError as `searchKeys` · BAD_REQUEST: nothing selects keys
    */
   changeKeys(body: R.ChangeKeysRequestBody): Promise<A.SearchPage<A.KeyChange>>;

@@ -57,7 +57,7 @@ async function list(view: View): Promise<Content> {
     field("ends", "Expires", ENDS),
     field("order", "Order", ORDERS),
   ];
-  const maySelect = filters["state"] !== "deleted" && (view.may("keys.updateKey") || view.may("keys.deleteKey"));
+  const maySelect = filters["state"] !== "deleted" && view.may("keys.changeKeys");
   return {
     title: "Keys",
     actions: html`${view.may("keys.whoami") && button(view, "/keys/find", "Find by its text")}

@@ -4,16 +4,19 @@
  */
 import { badRequest } from "../../contracts/errors.js";
 import type { KeyResponseData } from "../../keyring/schemas/responses.js";
-import { count, time } from "../../view/format.js";
+import { count, number, time } from "../../view/format.js";
 import { button, form, requireTyped, typedForm } from "../../view/form.js";
 import { html, type Html, type Part } from "../../view/html.js";
 import { code, link, name, section, table } from "../../view/parts.js";
 import type { Content, Done, Page, View } from "../view/view.js";
 import { keyLink, ownerLink, showState, toOwner } from "./key-parts.js";
 
-/** Keys that are stopped at once: so many can be selected, and of an owner no more are taken. */
+/** Keys that are stopped in one step: so many can be selected. */
 const MAX_SELECTED = 100;
-const MAX_OF_OWNER = 1_000;
+/** Keys of an owner that are stopped from here; for more there is the command line. */
+const MAX_OF_OWNER = 10_000;
+/** Rows of the list of what will be stopped. */
+const MAX_SHOWN = 1_000;
 const PATH = "/keys/stop";
 /** Of the form that selects, whose boxes stand in the rows of a list. */
 const SELECTION = "ks-stop";
@@ -53,7 +56,7 @@ async function keysOf(ask: View["ask"], externalId: string): Promise<readonly Ke
     const { data, pagination } = await ask("keys.searchKeys", request);
     found.push(...data);
     cursor = pagination.cursor;
-    if (cursor === undefined || found.length >= MAX_OF_OWNER) return found.slice(0, MAX_OF_OWNER);
+    if (cursor === undefined || found.length > MAX_OF_OWNER) return found;
   }
 }
 
@@ -63,46 +66,56 @@ async function show(view: View): Promise<Content> {
   const title = owner === undefined ? `Stop ${all}` : `Stop all ${all} of an owner`;
   const about = owner !== undefined && link(view.path(toOwner(owner)), name(owner));
   if (keys.length === 0) return { title: "Stop keys", about, body: nothing(view) };
+  if (owner !== undefined && keys.length > MAX_OF_OWNER) return { title: "Stop all keys", about, body: tooMany(owner) };
   const hidden = {
     count: String(keys.length),
     ...(owner === undefined ? { keys: keys.map(({ keyId }) => keyId).join(" ") } : { owner }),
   };
   const way = (to: string, submit: string) => ({ to: `${PATH}/${to}`, hidden, submit, cancel: "/keys" });
-  const rows = keys.map((key): Part[] => [
-    keyLink(view, key),
-    showState(key.state, key.rerolledTo),
-    ownerLink(view, key),
-    time(key.lastUsedAt, view.now),
-  ]);
+  const rows = keys
+    .slice(0, MAX_SHOWN)
+    .map((key): Part[] => [
+      keyLink(view, key),
+      showState(key.state, key.rerolledTo),
+      ownerLink(view, key),
+      time(key.lastUsedAt, view.now),
+    ]);
+  const shown = keys.length > MAX_SHOWN ? `The first ${number(MAX_SHOWN)} of them` : "Keys";
+  // Whatever is done, it is done by the operation that changes many keys.
+  const mayChange = view.may("keys.changeKeys");
   return {
     title,
     about,
     body: html`${
-      view.may("keys.updateKey") &&
+      mayChange &&
       section(
         "Disable",
         html`<p class="ks-lead">Verifications are refused from then on. Each can be enabled again. ${count(some, "is", "are")} enabled now.</p>${form(view, { ...way("disable", `Disable ${all}`), tone: "danger" })}`,
       )
     }${
+      mayChange &&
       view.may("keys.deleteKey") &&
       section(
         "Revoke",
         html`<p class="ks-lead">They cannot be brought back.</p>
         ${typedForm(view, way("revoke", `Revoke ${all}`), "how many keys these are", String(keys.length))}`,
       )
-    }${section("Keys", table("Keys", ["Key", "State", "Owner", "Last used"], rows, ""))}`,
+    }${section(shown, table("Keys", ["Key", "State", "Owner", "Last used"], rows, ""))}`,
   };
 }
 
 const nothing = (view: View): Html =>
   html`<p class="ks-empty">No key is selected.</p><p class="ks-buttons ks-below">${button(view, "/keys", "Back to the keys")}</p>`;
 
-/** Stops the keys that were shown, and no others. */
+const tooMany = (owner: string): Html =>
+  html`<p class="ks-empty">This owner has more than ${number(MAX_OF_OWNER)} keys. ${code("keystile keys disable --external-id")} stops all of ${name(owner)}.</p>`;
+
+/** Stops the keys that were counted, and no others. */
 const stop =
   (done: string, action: "disable" | "delete") =>
   async (view: View): Promise<Done> => {
     const { keys } = await find(view);
-    if (view.form.get("count") !== String(keys.length))
+    if (view.form.get("count") !== String(keys.length) || keys.length > MAX_OF_OWNER)
       throw badRequest([
         { location: "body", message: `there are ${count(keys.length, "key")} by now; look at them again` },
       ]);
@@ -130,10 +143,10 @@ const remove = stop("revoked", "delete");
 /** The pages that stop many keys. */
 export const stopPages: readonly Page[] = [
   { path: PATH, needs: "keys.getKeys", show },
-  { path: `${PATH}/disable`, needs: "keys.updateKey", show, act: disable },
+  { path: `${PATH}/disable`, needs: "keys.changeKeys", show, act: disable },
   {
     path: `${PATH}/revoke`,
-    needs: "keys.deleteKey",
+    needs: "keys.changeKeys",
     show,
     async act(view) {
       requireTyped(view, view.form.get("count") ?? "");

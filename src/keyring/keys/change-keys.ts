@@ -28,7 +28,7 @@ const ACTIONS: Readonly<Record<Action, string>> = {
 };
 
 /**
- * Disables, enables or deletes the keys that are named, or a page of those that a search finds.
+ * Disables, enables or deletes keys: the keys that `keyIds` names, or one page of the keys that a filter finds.
  * @throws KeystileError BAD_REQUEST: nothing selects keys, or both ids and a filter do · NOT_FOUND: no such API ·
  *   STORE_POWER_MISSING: the store cannot search
  */

@@ -1,4 +1,4 @@
-/** The requests of a search of keys, and of a change of those that it finds. */
+/** Schemas of `searchKeys`, `countKeys` and `changeKeys`. */
 import * as v from "valibot";
 import { KEY_STATES } from "../../lib/key-state.js";
 import { readKeyCursor } from "./cursor.js";

@@ -246,8 +246,8 @@ CREATE INDEX credit_days_by_age ON ${s}.credit_days (day);`,
 export const OLDEST_REFUSAL = "(pg_catalog.jsonb_extract_path_text(refusals, '-1', 'time')::bigint)";
 
 /**
- * The last refusals of keys, a row a key of a workspace: a JSON list, newest first. They are added in the step that
- * counts them, and go with the row of the key.
+ * The last refusals: one row for each key of a workspace, with a JSON list of refusals, newest first. The step that
+ * counts outcomes adds refusals. A trigger deletes the row when the row of its key is deleted.
  */
 export const KEEP_REFUSALS = {
   up: (s: string): string => `

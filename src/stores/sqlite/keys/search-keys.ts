@@ -282,8 +282,9 @@ const OWNERS = "owners ";
 const MAX_OWNERS = 64;
 
 /**
- * Counts from indexes alone: the keys by id, and of those that are disabled or expire the few that are. Keys of
- * identities that have expired come last, identity by identity.
+ * Counts keys from indexes alone. One index by id gives the total; a partial index holds only keys that are disabled or
+ * have an expiry, which are few, and gives these two counts. Keys of expired identities are counted last, one identity
+ * after the other.
  */
 function createKeyCount(handle: Handle): (count: KeyCount) => KeyCounts {
   type Counted<K extends string> = { readonly [N in K]: number | bigint | null };
