@@ -121,12 +121,13 @@
  *     credits from, clauses 5 to 7, 14, 23 and 27 hold as of one balance. The others stay as they are, but for those at
  *     their `expires` or past it: nothing is taken from them, and what is left there has expired then. A wallet has
  *     what its accounts have together, at most 2^53 − 1, and the result has the least of what the wallets have, and
- *     says which has it; one with an unlimited account is unlimited, and nothing is taken from it. The result is
- *     `stale` if an account is not there, or has another calendar than its period. A reservation has a part in each
- *     account that it took from, all under its id. `settleWallets` settles the parts in one step: it keeps `spent` of
- *     each wallet, from the parts in the order given, and the rest returns to the accounts that it came from. Parts
- *     that have ended by then are passed over; if all have, the outcome is how the first of them ended. keystile passes
- *     at most two wallets of at most 17 accounts, and no account twice. Power `wallets`.
+ *     says which has it; one with an unlimited account is unlimited, and nothing is taken from it. A cost of 0 also
+ *     tells the `balances` of the accounts. The result is `stale` if an account is not there, or has another calendar
+ *     than its period. A reservation has a part in each account that it took from, all under its id. `settleWallets`
+ *     settles the parts in one step: it keeps `spent` of each wallet, from the parts in the order given, and the rest
+ *     returns to the accounts that it came from. Parts that have ended by then are passed over; if all have, the
+ *     outcome is how the first of them ended. keystile passes at most two wallets of at most 17 accounts, and no
+ *     account twice. Power `wallets`.
  * 32. A grant has an account, which ends with its row. All that clauses 5 to 7, 13, 14, 23, 27 and 31 say of a balance
  *     holds of it; read at its `expires` or later, what is left has expired. A key that draws on an owner with
  *     `hasGrants` (the identity, or the keys of an account) has `wallets` in its record, if any grant of that owner has
@@ -656,6 +657,11 @@ export interface Spend {
    * this id (clause 27).
    */
   readonly refused?: "full" | "open";
+  /**
+   * Of a read of wallets, a cost of 0 without `once`: what can be taken of each account, of each wallet in the order
+   * given; null: unlimited. Absent: it is no such read, or stale.
+   */
+  readonly balances?: readonly (readonly (number | null)[])[];
 }
 /** What `spendOnce` records of a call with an idempotency key: digests alone, keyed with a secret of the store. */
 export interface OnceRecord {

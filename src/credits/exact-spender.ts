@@ -5,7 +5,7 @@ import { requirePower } from "../lib/guards/powers.js";
 import { isThenable } from "../lib/thenable.js";
 import { periodOf } from "./refill-calendar.js";
 import type { Spender, SpendTarget } from "./spender.js";
-import { toWallets } from "./wallet.js";
+import { drawsOnSeveral, toWallets } from "./wallet.js";
 
 /** The `exact` mode. */
 export function exactSpender(store: Store): Spender {
@@ -17,7 +17,9 @@ export function exactSpender(store: Store): Spender {
     isThenable(spent) ? Promise.resolve(spent).then(({ spend }) => spend) : spent.spend;
   return {
     spend({ ref, refill, wallets }, cost, now) {
-      if (wallets !== undefined) return spendOf(fromWallets(wallets, { cost, now }));
+      // A read tells the balances of all, also of those that have expired.
+      if (wallets !== undefined && (cost === 0 || drawsOnSeveral(wallets, now)))
+        return spendOf(fromWallets(wallets, { cost, now }));
       const spending = store.spendCredits(ref, cost, periodOf(refill, now), now);
       return isThenable(spending) ? Promise.resolve(spending) : spending;
     },

@@ -14,6 +14,7 @@ import { exactSpender } from "./exact-spender.js";
 import { LeaseManager } from "./lease-manager.js";
 import { NodeLease } from "./lease.js";
 import type { Spender, SpendTarget } from "./spender.js";
+import { drawsOnSeveral } from "./wallet.js";
 
 /** Sizes and times of the `leased` mode. `docs/credits.md` says what a crash costs. */
 export interface LeaseOptions {
@@ -90,7 +91,8 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
   };
   /** A spend that the lease which the target remembers did not cover. */
   const spendElsewhere = (target: SpendTarget, cost: number, now: number): MaybePromise<Spend | undefined> => {
-    if (target.wallets !== undefined) {
+    const { wallets } = target;
+    if (wallets !== undefined && (cost === 0 || drawsOnSeveral(wallets, now))) {
       const spending = spendSeveral(target, cost, now);
       leases.track(spending);
       return spending;
@@ -111,7 +113,9 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
   return {
     spend(target, cost, now) {
       const { lease } = target;
-      const spent = lease instanceof NodeLease ? lease.take(target.generation, cost, now) : undefined;
+      // A read of several accounts tells the balance of each.
+      const isRead = cost === 0 && target.wallets !== undefined;
+      const spent = lease instanceof NodeLease && !isRead ? lease.take(target.generation, cost, now) : undefined;
       return spent ?? spendElsewhere(target, cost, now);
     },
     async reserve(target, cost, now, reservation) {

@@ -76,6 +76,12 @@ export function toWallets(wallets: readonly OwnedWallet[], now: number): Wallet[
   );
 }
 
+/** Whether a call draws on several accounts at `now`: not once all grants of the one wallet have expired. */
+export function drawsOnSeveral([first, second]: readonly OwnedWallet[], now: number): boolean {
+  if (first === undefined || second !== undefined) return second !== undefined;
+  return first.accounts.some(({ grantId, expires = Infinity }) => grantId !== undefined && expires > now);
+}
+
 /** The accounts of wallets, by their refs. */
 export function refsOf(wallets: readonly Wallet[]): KeyRef[][] {
   return wallets.map((wallet) => wallet.map(({ ref }) => ref));
@@ -144,8 +150,11 @@ export function spendFromWallets(
   );
   const left = sums.length === 0 ? null : Math.min(...sums);
   const least = wallets.length > 1 && left !== null ? { least: read.indexOf(limited[sums.indexOf(left)]!) } : {};
-  if (left === null || cost === 0 || cost > left)
-    return { result: { ok: left === null || cost === 0, remaining: left, ...least }, changes: [] };
+  if (left === null || cost === 0 || cost > left) {
+    const isRead = asked === 0 && once === undefined;
+    const balances = isRead && { balances: read.map((parts) => parts.map(({ available }) => available)) };
+    return { result: { ok: left === null || cost === 0, remaining: left, ...least, ...balances }, changes: [] };
+  }
   const reserved = once?.record.reservation ?? reservation;
   const step = takeParts(accounts, { limited, cost, now, left }, reserved);
   return step.result.ok ? { ...step, result: { ...step.result, ...least } } : step;

@@ -67,9 +67,11 @@ async function walletOf(context: Context, owner: AccountData["owner"], row: KeyR
       },
     }),
   );
-  return inDrawOrder([plan, ...ofGrants], now).map(({ data, refill }) =>
-    refill === undefined ? data : { ...data, next: { at: nextBoundary(refill, now), amount: refill.amount } },
-  );
+  return inDrawOrder([plan, ...ofGrants], now).map(({ data, refill, expires = Infinity }) => {
+    const at = refill === undefined ? Infinity : nextBoundary(refill, now);
+    // At its end nothing comes any more.
+    return refill === undefined || at >= expires ? data : { ...data, next: { at, amount: refill.amount } };
+  });
 }
 
 interface Ordered extends Ranked {

@@ -7,6 +7,8 @@ import type {
   VerificationResult,
 } from "../contracts/types.js";
 import { untilRefilled } from "../credits/refill-calendar.js";
+import { untilCovered } from "../credits/wait.js";
+import { inDrawOrder } from "../credits/wallet.js";
 import { DEFAULT_WORKSPACE } from "../lib/check-options.js";
 import type { Verification } from "./call.js";
 import { NO_LIMITS } from "./check-limits.js";
@@ -20,8 +22,8 @@ export function conclude(call: Verification, key: CachedKey, code: VerificationC
   const { deps, now, limits = NO_LIMITS } = call;
   deps.usage.note(key, call.key, now);
   const response = responseOf(call, key, code);
-  if (limits.exceeded) keepRetryAfter(response, limits.retryAfter);
-  else if (code === "USAGE_EXCEEDED") keepRetryAfter(response, untilRefill(call, key));
+  if (limits.exceeded) keepRetryAfter(response, whileValid(key, now, limits.retryAfter));
+  else if (code === "USAGE_EXCEEDED") keepRetryAfter(response, whileValid(key, now, untilRefill(call, key)));
   call.context.tellPermissions?.(createPermissionCheck(deps.compileQuery, key.policy.grants));
   const { onOutcome, counter } = deps;
   if (onOutcome === undefined && counter === undefined) return response;
@@ -45,11 +47,22 @@ export function notFound({ deps, tags, key, context, now, began }: Verification)
   return { valid: false, code: "NOT_FOUND" };
 }
 
-/** Milliseconds until the refill that would cover the call; undefined: there is none, or several accounts have some. */
+/** Milliseconds until the refill that would cover the call; undefined: there is none. */
 function untilRefill({ cost, now, spend }: Verification, { refill, wallets }: CachedKey): number | undefined {
-  const remaining = spend?.remaining;
-  if (wallets !== undefined) return undefined;
-  return typeof remaining === "number" ? untilRefilled(refill, { remaining, cost }, now) : undefined;
+  const { remaining, balances } = spend ?? {};
+  if (wallets === undefined)
+    return typeof remaining === "number" ? untilRefilled(refill, { remaining, cost }, now) : undefined;
+  const limited = balances?.flatMap((left, i) => {
+    const accounts = inDrawOrder(wallets[i]?.accounts ?? [], now);
+    return left.includes(null) ? [] : [accounts.map((one, j) => ({ ...one, remaining: left[j] as number }))];
+  });
+  return limited && untilCovered(limited, cost, now);
+}
+
+/** A wait that ends while the key is valid; undefined: it will have expired. */
+function whileValid({ expires, rare }: CachedKey, now: number, wait: number | undefined): number | undefined {
+  const end = Math.min(expires ?? Infinity, rare.ownerExpires ?? Infinity);
+  return wait !== undefined && now + wait <= end ? wait : undefined;
 }
 
 /**

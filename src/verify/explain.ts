@@ -6,11 +6,11 @@
  */
 import type { LimitCheck, LimitVerdict } from "../contracts/limiter.js";
 import type { CachedKey } from "../cache/cached-key.js";
-import type { OwnedWallet } from "../contracts/store.js";
+import type { OwnedWallet, Spend } from "../contracts/store.js";
 import type { MaybePromise, V2KeysVerifyKeyRequestBody, VerifyKeyRatelimitData } from "../contracts/types.js";
 import { compileQuery, namesInQuery, parseQuery } from "../access/permission-query.js";
 import { badRequest, KeystileError } from "../contracts/errors.js";
-import { inDrawOrder, toWallets } from "../credits/wallet.js";
+import { inDrawOrder } from "../credits/wallet.js";
 import type { CreditsSource } from "../lib/credits-source.js";
 import type { Spender } from "../credits/spender.js";
 import { type Check, checkOptions, narrowing, text } from "../lib/check-options.js";
@@ -72,11 +72,12 @@ const FINDINGS: FindingsOf<typeof CHECKS> = [
     ...(limits.retryAfter !== undefined && { retryAfter: limits.retryAfter }),
     degraded: limits.degraded,
   }),
-  ({ cost, spend }, { policy, wallets = [] }) => ({
+  ({ cost, spend, now }, { policy, wallets = [] }) => ({
     cost,
     creditsFrom: policy.hasCredits && spend?.remaining !== null ? sourceOf(policy, wallets) : "none",
     ...(typeof spend?.remaining === "number" && { remaining: spend.remaining }),
     ...(spend?.least !== undefined && { decidedBy: wallets[spend.least]!.owner }),
+    ...(wallets.length > 0 && { accounts: accountsOf(wallets, now, spend) }),
   }),
 ];
 
@@ -84,23 +85,15 @@ function sourceOf({ creditsFrom }: CachedKey["policy"], wallets: readonly OwnedW
   return wallets.length > 1 ? "both" : (creditsFrom ?? "key");
 }
 
-/** What is left of each account that pays for a call, each as of its own moment. */
-async function readAccounts({ sources }: VerifyDeps, wallets: readonly OwnedWallet[], now: number) {
-  const accounts = wallets.flatMap(({ owner, accounts }) =>
-    inDrawOrder(accounts, now).map((account) => ({ owner, account })),
-  );
-  return Promise.all(
-    accounts.map(async ({ owner, account }): Promise<ExplainedAccount> => {
-      const [one] = toWallets([{ owner, accounts: [account] }], now);
-      const { spend } = await sources.store.spendWallets!([one!], { cost: 0, now });
-      const { grantId, expires } = account;
-      return {
-        owner,
-        ...(grantId !== undefined && { grantId }),
-        remaining: spend?.remaining ?? null,
-        ...(expires !== undefined && { expires }),
-      };
-    }),
+/** What is left of each account that pays for a call. */
+function accountsOf(wallets: readonly OwnedWallet[], now: number, spend: Spend | undefined) {
+  return wallets.flatMap(({ owner, accounts }, i) =>
+    inDrawOrder(accounts, now).map(({ grantId, expires }, j): ExplainedAccount => ({
+      owner,
+      ...(grantId !== undefined && { grantId }),
+      remaining: spend?.balances?.[i]?.[j] ?? null,
+      ...(expires !== undefined && { expires }),
+    })),
   );
 }
 
@@ -272,8 +265,6 @@ export async function explain(
       const failed: unknown = await fails(call, key);
       checks.push({ code, passes: failed === false, ...FINDINGS[i]!(call, key) } as ExplainedCheck);
     }
-    if (key.wallets !== undefined)
-      Object.assign(checks.at(-1) as ExplainedCheck, { accounts: await readAccounts(deps, key.wallets, call.now) });
     if (!isOutdated(call, key)) {
       if (call.spend === GONE) break;
       const refusal = checks.find(({ passes }) => !passes)?.code;

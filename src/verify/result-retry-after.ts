@@ -17,9 +17,10 @@ export function keepRetryAfter(result: V2KeysVerifyKeyResponseData<unknown>, wai
  *   parsed from JSON, has only the clamped numbers of a response, and needs `request`; the time is then up to 1 ms too
  *   long, for limits up to 1_000_000 in 1_000…2_592_000_000 ms that reset within these bounds
  * @param request the request that was refused
- * @returns milliseconds, ≥ 0, rounded up; with USAGE_EXCEEDED until the refill that covers the cost. undefined: another
- *   code; waiting does not help, because the cost exceeds a limit or no refill will cover it; `request` is needed and
- *   absent; or the result is a copy with USAGE_EXCEEDED
+ * @returns milliseconds, ≥ 0, rounded up; with USAGE_EXCEEDED until the refill that covers the cost, over all accounts
+ *   that pay for the call. undefined: another code; waiting does not help, because the cost exceeds a limit, no refill
+ *   will cover it, or the key or its owner will have expired; `request` is needed and absent; or the result is a copy
+ *   with USAGE_EXCEEDED
  */
 export function retryAfter(
   result: V2KeysVerifyKeyResponseData<unknown>,

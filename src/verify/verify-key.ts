@@ -12,7 +12,7 @@
  */
 import type { CachedKey } from "../cache/cached-key.js";
 import { KeystileError } from "../contracts/errors.js";
-import type { Spend } from "../contracts/store.js";
+import type { OwnedWallet, Spend } from "../contracts/store.js";
 import type { MaybePromise, VerificationCode, VerificationResult } from "../contracts/types.js";
 import { refsOf, toWallets } from "../credits/wallet.js";
 import { newId } from "../lib/hash.js";
@@ -152,9 +152,21 @@ async function whenChecked(call: Verification, key: CachedKey, i: number, failin
 
 /** A refusal takes no credits, and reports the balance as it stands. */
 function refuse(call: Verification, key: CachedKey, code: VerificationCode): MaybePromise<ResponseData> {
+  const { spend } = call;
+  if (code === "USAGE_EXCEEDED" && spend !== undefined && key.wallets?.some(mayGrow) === true)
+    return whenBalancesRead(call, key, code, spend);
   if (call.spend !== undefined || !key.policy.hasCredits) return end(call, key, code);
   const reading = spendCredits(call, key, 0);
   return typeof reading === "boolean" ? end(call, key, code) : whenBalanceRead(call, key, code, reading);
+}
+
+const mayGrow = ({ accounts }: OwnedWallet): boolean => accounts.some(({ refill }) => refill !== undefined);
+
+/** Of several accounts, what each has decides how long to wait. */
+async function whenBalancesRead(call: Verification, key: CachedKey, code: VerificationCode, spend: Spend) {
+  const { balances } = (await call.deps.spender.spend(key, 0, call.now)) ?? {};
+  if (balances !== undefined) call.spend = { ...spend, balances };
+  return end(call, key, code);
 }
 
 async function whenBalanceRead(call: Verification, key: CachedKey, code: VerificationCode, reading: Promise<boolean>) {

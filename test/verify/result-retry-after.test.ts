@@ -1,4 +1,5 @@
 /** retryAfter: the wait that a refusal tells is the one after which the limiter lets the same call pass. */
+import { randomUUID } from "node:crypto";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import {
@@ -10,7 +11,9 @@ import {
   type VerifierOptions,
 } from "../../src/index.js";
 import { retryAfterOf, waitFor } from "../../src/ratelimit/wait-time.js";
+import { sqliteStore } from "../../src/stores/sqlite/index.js";
 import { runs } from "../runs.js";
+import { temporaryPaths } from "../stores/sqlite/support.js";
 
 const START = 1_700_000_000_000;
 
@@ -22,6 +25,13 @@ async function stage(ratelimits: readonly object[], options: VerifierOptions = {
   const { apiId } = await keyring.createApi({ name: "documents" });
   const { key, keyId } = await keyring.createKey({ apiId, ratelimits: ratelimits as never });
   return { key, keyId, keyring, apiId, time, verifier: createVerifier(store, { clock: () => time.now, ...options }) };
+}
+
+/** An owner of its own. */
+async function newOwner(keyring: ReturnType<typeof createKeyring>, more: object) {
+  const externalId = `owner_${randomUUID()}`;
+  await keyring.createIdentity({ externalId, ...more });
+  return { externalId };
 }
 
 describe("retryAfter of USAGE_EXCEEDED", () => {
@@ -69,6 +79,113 @@ describe("retryAfter of USAGE_EXCEEDED", () => {
       expect(retryAfter(structuredClone(result))).toBeUndefined();
     }
     expect(waits).toEqual([false, true, false]);
+  });
+});
+
+describe("retryAfter of USAGE_EXCEEDED, of several accounts", () => {
+  const DAY = 86_400_000;
+  const path = temporaryPaths();
+  const stores = [
+    ["memory", memoryStore],
+    ["sqlite", () => sqliteStore(path())],
+  ] as const;
+  const plans = fc.record(
+    {
+      interval: fc.constantFrom("hourly", "daily"),
+      amount: fc.integer({ min: 1, max: 9 }),
+      rollover: fc.integer({ min: 0, max: 20 }),
+      timeZone: fc.constantFrom("UTC", "Asia/Kolkata"),
+    },
+    { requiredKeys: ["interval", "amount"] },
+  );
+  const grants = fc.array(
+    fc.record(
+      {
+        amount: fc.integer({ min: 1, max: 9 }),
+        expiresIn: fc.integer({ min: 3_600_000, max: 3 * DAY }),
+        refill: plans,
+        priority: fc.constantFrom(50, 100, 150),
+      },
+      { requiredKeys: ["amount"] },
+    ),
+    { maxLength: 2 },
+  );
+  const credits = fc.record({ remaining: fc.nat(9), refill: plans }, { requiredKeys: ["remaining"] });
+
+  it.each(stores)(
+    "%s: a cap, a plan, grants: after it the call passes, a millisecond before it does not",
+    async (_, open) => {
+      const store = open();
+      const time = { now: START };
+      const clock = () => time.now;
+      const keyring = createKeyring(store, { clock });
+      const verifier = createVerifier(store, { clock });
+      const { apiId } = await keyring.createApi({ name: "models" });
+      let [owners, waits] = [0, 0];
+      const property = fc.asyncProperty(
+        credits,
+        credits,
+        grants,
+        fc.integer({ min: 1, max: 25 }),
+        async (cap, plan, given, cost) => {
+          const externalId = `owner_${++owners}`;
+          await keyring.createIdentity({ externalId, credits: plan });
+          for (const [i, grant] of given.entries())
+            await keyring.grantCredits({
+              identity: externalId,
+              grantId: `grant_${i}`,
+              ...(grant as { amount: number }),
+            });
+          const { key } = await keyring.createKey({ apiId, externalId, credits: cap });
+          const request = { key, credits: { cost } };
+          const code = async () => (await verifier.verify(request)).code;
+          const result = await verifier.verify(request);
+          if (result.code === "VALID") return;
+          const wait = retryAfter(result);
+          const began = time.now;
+          if (wait === undefined) {
+            for (const days of [1, 2, 3, 9, 30]) {
+              time.now = began + days * DAY;
+              expect(await code()).toBe("USAGE_EXCEEDED");
+            }
+          } else {
+            waits++;
+            time.now += wait - 1;
+            expect(await code()).toBe("USAGE_EXCEEDED");
+            time.now++;
+            expect(await code()).toBe("VALID");
+          }
+        },
+      );
+      await fc.assert(property, { numRuns: runs(100) });
+      expect(waits).toBeGreaterThan(10);
+      await store.close();
+    },
+  );
+
+  it("no account has a refill, or the key or its owner ends before: waiting does not help", async () => {
+    const { keyring, apiId, verifier } = await stage([]);
+    const daily = { interval: "daily", amount: 5 } as const;
+    const midnight = Math.ceil(START / DAY) * DAY;
+    const waitOf = async (more: object, owner: object, plan: object) => {
+      const { externalId } = await newOwner(keyring, { ...owner, credits: plan });
+      const { key } = await keyring.createKey({ apiId, externalId, credits: { remaining: 9 }, ...more });
+      return retryAfter(await verifier.verify({ key, credits: { cost: 3 } }));
+    };
+    const plan = { remaining: 1, refill: daily };
+    expect(await waitOf({}, {}, { remaining: 1 })).toBeUndefined();
+    expect(await waitOf({}, {}, plan)).toBe(midnight - START);
+    expect(await waitOf({ expires: midnight }, { expires: midnight }, plan)).toBe(midnight - START);
+    expect(await waitOf({ expires: midnight - 1 }, {}, plan)).toBeUndefined();
+    expect(await waitOf({}, { expires: midnight - 1 }, plan)).toBeUndefined();
+  });
+
+  it("a limit that lets the call pass once the key has expired tells no wait either", async () => {
+    const calls = { name: "calls", limit: 1, duration: 60_000, autoApply: true };
+    const { key, verifier, keyring, keyId } = await stage([calls]);
+    await keyring.updateKey({ keyId, expires: START + 59_999 });
+    await verifier.verify({ key });
+    expect(retryAfter(await verifier.verify({ key }))).toBeUndefined();
   });
 });
 

@@ -83,7 +83,7 @@ describe.each(BEDS)("verify: several accounts: %s", (_, open, credits) => {
     await verifier.close();
   });
 
-  it("a refusal says no time to wait: which refill of which account would help is not known", async () => {
+  it("a refusal says no time to wait where no account has a refill", async () => {
     const { verify, verifier } = await world(open(), { credits });
     const refused = await verify(6);
     expect(refused.code).toBe("USAGE_EXCEEDED");
@@ -146,5 +146,47 @@ describe("verify: several accounts, leased", () => {
     expect((await left())[0]).toBe(0);
     await verifier.close();
     expect(await left()).toEqual([0, 17, 0]);
+  });
+});
+
+describe("verify: an owner whose grants have all expired", () => {
+  it.each([
+    ["exact", { mode: "exact" }, { spendCredits: 3 }],
+    ["leased", { mode: "leased", size: 50, step: 50, firstStep: 50 }, { drawCredits: 1 }],
+  ] as const)("%s: a call takes from the balance alone, as before there was a grant", async (_, credits, expected) => {
+    const asked: Record<string, number> = {};
+    const inner = memoryStore();
+    const counting = (name: "spendCredits" | "spendWallets" | "drawCredits") => ({
+      [name]: (...given: unknown[]) => {
+        asked[name] = (asked[name] ?? 0) + 1;
+        return (inner[name] as (...given: unknown[]) => unknown)(...given);
+      },
+    });
+    const store: Store = {
+      ...inner,
+      ...counting("spendCredits"),
+      ...counting("spendWallets"),
+      ...counting("drawCredits"),
+    };
+    const time = { now: NOON };
+    const clock = () => time.now;
+    const keyring = createKeyring(inner, { clock });
+    const verifier = createVerifier(store, { clock, credits });
+    const { apiId } = await keyring.createApi({ name: "models" });
+    await keyring.createIdentity({ externalId: "acme", credits: { remaining: 2_000 } });
+    await keyring.grantCredits({ identity: "acme", amount: 5, expires: EXPIRES });
+    const { key } = await keyring.createKey({ apiId, externalId: "acme" });
+    const verify = (cost: number) => verifier.verify({ key, credits: { cost } });
+    expect(await verify(2)).toMatchObject({ code: "VALID", credits: 2_003 });
+    expect(asked).toEqual({ spendWallets: 1 });
+    time.now = EXPIRES;
+    for (const left of [1_998, 1_996, 1_994]) expect(await verify(2)).toMatchObject({ code: "VALID", credits: left });
+    expect(asked).toEqual({ spendWallets: 1, ...expected });
+    const { checks } = await explain(verifier, { key, credits: { cost: 2 } });
+    expect(checks.at(-1)).toMatchObject({ accounts: [{ remaining: 0 }, { owner: "identity" }] });
+    await keyring.grantCredits({ identity: "acme", amount: 9, expires: EXPIRES + 1_000 });
+    expect(await verify(9)).toMatchObject({ code: "VALID" });
+    await verifier.close();
+    expect(await keyring.getBalance({ identity: "acme" })).toMatchObject({ remaining: 1_994 });
   });
 });

@@ -193,6 +193,7 @@ export const spend = object<Spend>({
   forfeited: optional(count),
   stale: optional(trueOnly),
   refused: optional(oneOf("full", "open")),
+  balances: optional(list(list(orNull(count)))),
 } satisfies Fields<Spend>);
 
 const settlementParts = object<{ settled: boolean; reason?: string | undefined }>({

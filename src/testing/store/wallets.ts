@@ -75,7 +75,7 @@ export function walletsClauses(all: Clause): void {
   clause("clause 31: a cost is taken from the accounts in order, and all of one before the next", async (open) => {
     const { at, spend, left } = await withAccounts(await open(), 5, 3, 10);
     const wallets = [[at(2), at(1), at(3)]];
-    expect(await spend(wallets, 0)).toEqual({ ok: true, remaining: 18 });
+    expect(await spend(wallets, 0)).toEqual({ ok: true, remaining: 18, balances: [[3, 5, 10]] });
     expect(await spend(wallets, 2)).toEqual({ ok: true, remaining: 16 });
     expect(await left()).toEqual([5, 1, 10]);
     expect(await spend(wallets, 8)).toEqual({ ok: true, remaining: 8 });
@@ -102,7 +102,7 @@ export function walletsClauses(all: Clause): void {
     const { at, spend, left, totals } = await withAccounts(await open(), 5, 10);
     const wallets = [[at(1, { expires: 50 }), at(2)]];
     expect(await spend(wallets, 1, 49)).toEqual({ ok: true, remaining: 14 });
-    expect(await spend(wallets, 0, 50)).toEqual({ ok: true, remaining: 10 });
+    expect(await spend(wallets, 0, 50)).toEqual({ ok: true, remaining: 10, balances: [[0, 10]] });
     expect(await spend(wallets, 11, 50)).toEqual({ ok: false, remaining: 10 });
     expect(await spend(wallets, 2, 50)).toEqual({ ok: true, remaining: 8 });
     expect(await left()).toEqual([0, 8]);
@@ -122,10 +122,11 @@ export function walletsClauses(all: Clause): void {
     }
     const { at, spend, left } = holder(store, [await refOf(store, "digest-1"), await refOf(store, "digest-2")]);
     const wallets = [[at(1, { period: DAYS + 7 }), at(2)]];
-    expect(await spend(wallets, 0)).toEqual({ ok: true, remaining: 16 });
+    expect(await spend(wallets, 0)).toEqual({ ok: true, remaining: 16, balances: [[15, 1]] });
     expect(await spend(wallets, 16)).toEqual({ ok: true, remaining: 0 });
     // The calendar has gone on: an earlier period counts nothing.
-    expect(await spend([[at(1, { period: DAYS + 5 }), at(2)]], 0)).toEqual({ ok: true, remaining: 0 });
+    const emptied = { ok: true, remaining: 0, balances: [[0, 0]] };
+    expect(await spend([[at(1, { period: DAYS + 5 }), at(2)]], 0)).toEqual(emptied);
     expect((await left()).at(1)).toBe(0);
     const stale = { ok: false, remaining: 0, stale: true };
     expect(await spend([[at(1, { period: 0 }), at(2)]], 1)).toEqual(stale);
@@ -142,11 +143,12 @@ export function walletsClauses(all: Clause): void {
       expect(await spend([[at(1)], [at(3)]], 4)).toEqual({ ok: false, remaining: 3, least: 1 });
       expect(await spend([[at(1)]], 4)).toEqual({ ok: true, remaining: null });
       expect(await left()).toEqual([null, 6, 3]);
+      expect((await spend([[at(1), at(3)], [at(2)]], 0))?.balances).toEqual([[null, 3], [6]]);
       const { version } = (await readRow(store, "keys", keyRow(3).id))!;
       await store.write([{ table: "keys", remove: keyRow(3).id, version }]);
       for (const cost of [0, 1])
         expect(await spend([[at(2)], [at(3)]], cost)).toEqual({ ok: false, remaining: 0, stale: true });
-      expect(await spend([[at(2)]], 0)).toEqual({ ok: true, remaining: 6 });
+      expect(await spend([[at(2)]], 0)).toEqual({ ok: true, remaining: 6, balances: [[6]] });
     },
   );
 
@@ -180,7 +182,7 @@ export function walletsClauses(all: Clause): void {
     for (const spent of [0, 7])
       expect(await settle(wallets, "a", spent)).toEqual({ settled: false, reason: "settled" });
     expect(await settle(wallets, "never", 0)).toEqual({ settled: false, reason: "unknown" });
-    expect(await spend(wallets, 0)).toEqual({ ok: true, remaining: 5, least: 1 });
+    expect(await spend(wallets, 0)).toEqual({ ok: true, remaining: 5, least: 1, balances: [[0, 8], [5]] });
   });
 
   clause("clause 31: a reservation under an id that is open in any of the accounts is refused", async (open) => {
@@ -197,7 +199,7 @@ export function walletsClauses(all: Clause): void {
     const wallets = [[at(1), at(2)]];
     await reserve(wallets, "a", 8);
     expect(await spend(wallets, 8, UNTIL - 1)).toEqual({ ok: false, remaining: 7 });
-    expect(await spend(wallets, 0, UNTIL)).toEqual({ ok: true, remaining: 15 });
+    expect(await spend(wallets, 0, UNTIL)).toEqual({ ok: true, remaining: 15, balances: [[5, 10]] });
     expect(await settle(wallets, "a", 8, UNTIL)).toEqual({ settled: false, reason: "expired" });
     expect(await spend(wallets, 14, UNTIL)).toEqual({ ok: true, remaining: 1 });
     expect(await left(UNTIL)).toEqual([0, 1]);
