@@ -257,7 +257,7 @@ async function* keysOf(
   const { store, workspaceId, clock, turns } = context;
   const { expiresFrom, expiresBefore = Infinity } = mayMatch;
   const start = expiresFrom === undefined ? undefined : { id: "", expires: expiresFrom };
-  const slicing = createSlicing(turns);
+  const slicing = createSlicing({ turns });
   for await (const { rows: apis } of pagesOf(context, "apis", MAX_BATCH)) {
     const apiIds = apis.map(({ id }) => id);
     for (let after: KeyPosition | undefined = start; ;) {
@@ -278,7 +278,7 @@ async function* pagesOf<T extends "apis" | "identities">(
   table: T,
   limit: number,
 ): AsyncGenerator<{ readonly rows: readonly Rows[T][]; readonly at: number }> {
-  const slicing = createSlicing(turns);
+  const slicing = createSlicing({ turns });
   for (let after = ""; ;) {
     const at = clock();
     const rows = await store.list(table, { workspaceId, limit, ...(after !== "" && { after }) });

@@ -121,8 +121,10 @@ async function toView(
   incoming: Incoming,
 ): Promise<View> {
   const { basePath, isReadOnly, servicesOf, seesLimits, analyticsOf, health } = context;
-  const ask = askAs(caller, servicesOf, isReadOnly);
-  const preview = askAs(caller, async (id) => dryServices(await servicesOf(id)), isReadOnly);
+  // What a form has begun is done to its end.
+  const isGone = incoming.method === "POST" ? undefined : () => incoming.isGone?.() === true;
+  const ask = askAs(caller, servicesOf, { isReadOnly, isGone });
+  const preview = askAs(caller, async (id) => dryServices(await servicesOf(id)), { isReadOnly, isGone });
   const { kind, id = kind, name: signed = id } = await ask("callers.whoami", {});
   // A caller without a session has a proof of its own, which nobody can compute without the secret of this console.
   const who = session ?? JSON.stringify([context.secret, caller.workspaceId, caller.kind, caller.id]);

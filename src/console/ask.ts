@@ -120,18 +120,18 @@ export function refuseProblems(problems: readonly ValidationProblem[], name: Ope
   throw badRequest([...problems, ...more]);
 }
 
-/** Operations as a caller, in its workspace. */
+/** Operations as a caller, in its workspace. @param isGone of a page: whether nobody waits for it any more */
 export function askAs(
   caller: Caller,
   servicesOf: (workspaceId: string) => MaybePromise<Services>,
-  isReadOnly: boolean,
+  { isReadOnly, isGone }: { readonly isReadOnly: boolean; readonly isGone: (() => boolean) | undefined },
 ): Ask {
   return async (name, body, idempotencyKey) => {
     const { perform } = operationOf(name);
     if (!mayAsk(caller, name, isReadOnly)) throw refusal(name, isReadOnly);
     const services = await servicesOf(caller.workspaceId);
     const header = (asked: string) => (asked === IDEMPOTENCY_KEY.toLowerCase() ? idempotencyKey : undefined);
-    return (await perform(services, { caller, body, header, isWhole: true })) as Answers[typeof name];
+    return (await perform(services, { caller, body, header, isWhole: true, isGone })) as Answers[typeof name];
   };
 }
 

@@ -74,6 +74,7 @@ export function handlerOf(
       header: (name) => request.headers.get(name) ?? undefined,
       clientAddress: addressOf(() => clientAddress?.(request, ...context)),
       toRequest: () => request,
+      isGone: () => request.signal.aborted,
       // A web stream does not expose what is already buffered.
       readBody: (maxBytes, hold) => readBody(request, maxBytes, hold),
     };

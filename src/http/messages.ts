@@ -16,6 +16,8 @@ export interface Incoming {
   readonly clientAddress: string | undefined;
   /** The request as the program's own functions get it, without its body. */
   toRequest(): Request;
+  /** Whether the client has gone away, so that nobody gets the answer. Absent on hosts that cannot know. */
+  isGone?(): boolean;
   /** Set if what arrived is not a valid request: the error to respond with. */
   readonly fault?: Error;
   /** Bytes of the body that the host has read already, and keeps until the body is read. Absent: it reads none. */

@@ -131,7 +131,7 @@ async function perform(
   // A body may take long to arrive and to be parsed: what was withdrawn from the caller meanwhile must not act.
   if (buffered === undefined) admitted = await admit(context, incoming, trace, hold);
   const { clientAddress, header } = incoming;
-  const asked = { caller: admitted.caller, body, header };
+  const asked = { caller: admitted.caller, body, header, isGone: () => incoming.isGone?.() === true };
   const call = clientAddress === undefined ? asked : { ...asked, clientAddress };
   const { requestId, headers } = trace;
   if (operation.isLong)

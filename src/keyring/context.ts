@@ -40,6 +40,8 @@ export interface Context {
   readonly kept: Kept;
   /** Of this call. */
   readonly progress: Progress;
+  /** Whether nobody waits for the answer of this call any more, so that long work ends; absent: it is not known. */
+  readonly isGone?: (() => boolean) | undefined;
   /** Of this call, as it was given; absent: none. */
   readonly idempotencyKey?: unknown;
   /** Why the balance is changed, for the audit trail; absent: nobody said. */

@@ -15,6 +15,7 @@ export interface NodeRequest {
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
   readonly socket: {
     readonly remoteAddress?: string | undefined;
+    readonly destroyed?: boolean;
   };
   readonly complete?: boolean;
   readonly readableDidRead?: boolean;
@@ -88,6 +89,7 @@ export function toIncoming(request: NodeRequest, response: NodeResponse, context
       return values.length > 1 ? values.join(", ") : values[0];
     },
     clientAddress: context.clientAddress,
+    isGone: () => request.socket.destroyed === true,
     bytesAhead: () => request.readableLength ?? 0,
     bodyIfBuffered: () => eager?.ifBuffered(),
     readBody: (maxBytes) => (eager ?? readBody(request, response, maxBytes, context)).whole(),

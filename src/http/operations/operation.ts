@@ -32,6 +32,8 @@ export interface Call {
   readonly clientAddress?: string;
   /** The value of a header by its lower-case name. */
   readonly header: (name: string) => string | undefined;
+  /** Whether nobody waits for the answer any more; absent: it is not known. */
+  readonly isGone?: (() => boolean) | undefined;
   /** True: the result as the library has it, with what HTTP leaves out. Default false. */
   readonly isWhole?: boolean;
 }
@@ -166,13 +168,13 @@ export function group<C extends Context>(groupName: string, contextIn: (services
       ...describe(`${groupName}.${name}`, request, definition),
       ...(takesKey && { headers: KEYED, statuses: [...(definition.statuses ?? [404]), 422] }),
       validate: (body, externalIds = "specified") => void read(body, externalIds),
-      async perform(services, { caller, body, header, isWhole }) {
+      async perform(services, { caller, body, header, isWhole, isGone }) {
         requireAnyGrant(access, caller);
         const request = read(body, services.externalIds);
         const sent = takesKey && header("idempotency-key");
         const idempotencyKey = sent === undefined ? undefined : readIdempotencyKey(sent);
         await access.allow(services, caller, request);
-        const call = { context: contextIn(services), operation: name, caller, idempotencyKey };
+        const call = { context: { ...contextIn(services), isGone }, operation: name, caller, idempotencyKey };
         const result = await runCall(call, (context) => act(context, request));
         return show === undefined || isWhole === true ? result : show(result);
       },

@@ -168,7 +168,7 @@ async function phasesOf(
 async function walkInOrder(walk: Walk, order: "made" | "expires", cursor: KeyCursor | undefined): Promise<Found> {
   const { context, matcher, phases, limit } = walk;
   const began = performance.now();
-  const slicing = createSlicing(context.turns);
+  const slicing = createSlicing(context);
   const rows: KeyRow[] = [];
   const of: number[] = [];
   let searched = 0;
@@ -216,8 +216,10 @@ async function rankAll(
     cursor === undefined || value > Number(cursor.value) || (value === cursor.value && id < cursor.id);
   if (maxAge > 0) {
     const name = JSON.stringify([order, apiIds, asked]);
+    // Others wait for it too.
+    const shared = { ...walk, context: { ...context, isGone: undefined } };
     const { asOf, value } = await context.kept.read(name, maxAge, async () => {
-      const { places, searched } = await rank(walk, order, RANKED, undefined);
+      const { places, searched } = await rank(shared, order, RANKED, undefined);
       return { places, searched };
     });
     const places = value.places.filter(isAfter);
@@ -256,7 +258,7 @@ function toFound(order: RankedOrder, places: readonly Place[], rows: readonly Ke
 /** Looks at every key, or at what it is ordered by, and keeps those that come first of the ones after a place. */
 async function rank(walk: Walk, order: RankedOrder, size: number, after: Place | undefined) {
   const { context, matcher, phases, isForDeleted } = walk;
-  const slicing = createSlicing(context.turns);
+  const slicing = createSlicing(context);
   const [{ identityId, text }] = phases as readonly [Phase];
   const isAny = order !== "expires" && !isForDeleted && phases.length === 1 && (identityId ?? text) === undefined;
   const ranking = matcher.ranking(order, size, after, phases.length === 1 && !isAny);

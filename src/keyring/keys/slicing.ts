@@ -3,7 +3,8 @@
  * takes of a turn, and others get their turn after a few milliseconds.
  */
 import type { MaybePromise } from "../../contracts/types.js";
-import type { Turns } from "../context.js";
+import { badRequest } from "../../contracts/errors.js";
+import type { Context } from "../context.js";
 
 /** Keys of the first slice, and of the largest. */
 const FIRST = 256;
@@ -16,11 +17,14 @@ export interface Slicing {
   among(): number;
   /** Runs a call of the store. */
   timed<T>(call: () => MaybePromise<T>): Promise<T>;
-  /** Lets others have their turn, if this one has taken long enough. */
+  /**
+   * Lets others have their turn, if this one has taken long enough.
+   * @throws (rejects) KeystileError BAD_REQUEST: nobody waits for the answer any more
+   */
   yield(): Promise<void>;
 }
 
-export function createSlicing(turns: Turns): Slicing {
+export function createSlicing({ turns, isGone }: Pick<Context, "turns" | "isGone">): Slicing {
   let among = FIRST;
   let began = performance.now();
   return {
@@ -35,6 +39,7 @@ export function createSlicing(turns: Turns): Slicing {
       return answer;
     },
     async yield() {
+      if (isGone?.() === true) throw badRequest([{ location: "request", message: "was given up by its client" }]);
       if (performance.now() - began < TURN_MS / 2) return;
       await turns.next();
       began = performance.now();

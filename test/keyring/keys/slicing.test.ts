@@ -10,7 +10,7 @@ describe("createSlicing", () => {
     vi.spyOn(performance, "now").mockImplementation(() => now);
     const turns = createTurns();
     const next = vi.spyOn(turns, "next");
-    const slicing = createSlicing(turns);
+    const slicing = createSlicing({ turns });
     /** A store that takes so long before it returns. */
     const take = (ms: number) => slicing.timed(() => void (now += ms));
     return { slicing, next, take };
