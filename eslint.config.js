@@ -9,7 +9,16 @@ const NO_DEFAULT_EXPORTS = {
 };
 
 export default tseslint.config(
-  { ignores: ["dist/", "coverage/", ".cache/", "grammar/permission-query.js", "grammar/permission-query.d.ts"] },
+  {
+    ignores: [
+      "dist/",
+      "coverage/",
+      ".cache/",
+      "grammar/permission-query.js",
+      "grammar/permission-query.d.ts",
+      "examples/next/",
+    ],
+  },
   { linterOptions: { reportUnusedDisableDirectives: "error" } },
   {
     files: ["**/*.ts"],

@@ -8,7 +8,7 @@ export const PACKAGE = ["test/package/**/*.test.ts"];
 
 /** What compiles, runs or reads much, and measures no time. */
 export const LONG = [
-  "test/middleware/{examples,registered-meta}.test.ts",
+  "test/middleware/{examples,recipes,registered-meta}.test.ts",
   "test/cli/database/copy-database.test.ts",
   "test/testing/node-test.test.ts",
   "test/simulation/postgres.test.ts",

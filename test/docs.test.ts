@@ -20,22 +20,19 @@ import { type Block, blocksOf, layOut, programsOf, promisedOutput, type RunBlock
 import { ROOT } from "./structure/source.js";
 
 const read = (file: string): string => readFileSync(join(ROOT, file), "utf8");
-const inDocs = readdirSync(join(ROOT, "docs")).filter((name) => name.endsWith(".md"));
+const inDocs = ["", "recipes/"].flatMap((folder) =>
+  readdirSync(join(ROOT, "docs", folder))
+    .filter((name) => name.endsWith(".md"))
+    .map((name) => `${folder}${name}`),
+);
 const PAGES = ["README.md", ...inDocs.map((name) => `docs/${name}`)];
-/** Pieces of programs that are run or counted elsewhere. */
-const PIECES: Readonly<Record<string, readonly string[]>> = {
-  "docs/middleware.md": [
-    ...["express", "hono", "fastify", "web", "nest", "trpc"],
-    ...["elysia", "h3", "koa", "mcp", "websocket"],
-  ],
-};
+/** Pieces of programs of examples/, where test/middleware runs them. */
+const isExample = (mark: string): boolean => existsSync(join(ROOT, "examples", `${mark}.ts`));
 
 describe("docs: examples", () => {
   it.each(PAGES)("%s: each says what it is", (page) => {
     const marks = blocksOf(read(page)).map(({ mark }) => mark);
-    expect(marks.filter((mark) => !["run", "servers", "next", "part", ...(PIECES[page] ?? [])].includes(mark))).toEqual(
-      [],
-    );
+    expect(marks.filter((mark) => !["run", "servers", "next", "part"].includes(mark) && !isExample(mark))).toEqual([]);
   });
 
   const programs = PAGES.flatMap((page) =>

@@ -1,0 +1,43 @@
+/**
+ * A function on a serverless host, with keys in PostgreSQL (`DATABASE_URL`) and limits in Redis (`REDIS_URL`). Here Node
+ * stands for the host. `API_ID` is that of the keys.
+ */
+import { serve } from "@hono/node-server";
+import { Redis } from "ioredis";
+import pg from "pg";
+import { createVerifier } from "keystile";
+import { postgresStore } from "keystile/postgres";
+import { redisLimiter } from "keystile/redis";
+import { apiKey } from "keystile/web";
+
+// Made once for each instance, outside the handler.
+const pool = new pg.Pool({
+  connectionString: process.env["DATABASE_URL"],
+  max: 2, // times the instances: below the server's max_connections
+  idleTimeoutMillis: 5_000, // an instance that is frozen holds no connection for long
+  connectionTimeoutMillis: 3_000,
+});
+const redis = new Redis(process.env["REDIS_URL"] ?? "redis://127.0.0.1:6379");
+for (const client of [pool, redis]) client.on("error", console.error);
+
+// Two methods in place of the pool: no connection listens for changes. Behind pgbouncer it works as it is.
+const store = postgresStore({ query: (text, values) => pool.query(text, [...values]) });
+const verifier = createVerifier(store, { limiter: redisLimiter(redis) });
+
+const { API_ID: apiId = "api_documents" } = process.env;
+export const GET = apiKey(verifier, { apiId, permissions: "documents.read" }, (_request, key) =>
+  Response.json({ documents: [], credits: key.credits }),
+);
+
+/** Hosts that end instances in order send SIGTERM first. */
+async function end() {
+  await verifier.close();
+  await store.close();
+  await pool.end();
+  redis.disconnect();
+}
+
+const host = serve({ fetch: GET, port: Number(process.env["PORT"] ?? 0), hostname: "127.0.0.1" }, ({ port }) =>
+  console.log(`http://127.0.0.1:${port}/documents`),
+);
+process.once("SIGTERM", () => host.close(() => void end()));
