@@ -1,7 +1,7 @@
 /** Results as tables in Markdown. Knows units, nothing of what was measured. */
 import { median, type Result, type Row } from "./harness.js";
 
-const HEAD = ["", "median", "min – max", "per second", "× floor", "goal"];
+const HEAD = ["", "median", "min – max", "per second", "× baseline", "goal"];
 const RULE = ["---", "--:", "--:", "--:", "--:", "---"];
 
 /** A heading and a table. A row's floor is the nearest row of that name above it; notes get columns of their own. */
