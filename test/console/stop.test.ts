@@ -52,9 +52,9 @@ describe("console: many keys", () => {
     const before = (await keyring.searchKeys({ externalId: "globex" })).data.filter((key) => key.enabled).length;
     expect((await browser.get("/owners/acme")).text).toContain('href="/keys/stop?owner=acme">Stop all keys');
     const { text } = await browser.get("/keys/stop?owner=acme");
-    expect(text).toContain("Disable 1022 keys");
+    expect(text).toContain("Disable 1,022 keys");
     const done = await browser.post("/keys/stop/disable", hiddenOf(text, "/keys/stop/disable"));
-    expect(done.text).toContain("1022 keys are disabled");
+    expect(done.text).toContain("1,022 keys are disabled");
     expect(wordsOf(text)).toContain("The first 1,000 of them");
     const left = await keyring.searchKeys({ externalId: "acme", state: "active", limit: 100 });
     expect(left.data).toEqual([]);

@@ -320,7 +320,7 @@ export function grantsClauses(all: Clause): void {
       (await store.readBalances([{ grantId: bonus.id, period: 0, ...(expires !== undefined && { expires }) }], now))[0];
     expect((await read(NOW))?.remaining).toBe(3);
     expect(await read(NOW + 50, NOW + 50)).toMatchObject({ remaining: 0, reserved: 0 });
-    expect(await spend(0, NOW + 50)).toEqual({ ok: true, remaining: 0 });
+    expect(await spend(0, NOW + 50)).toEqual({ ok: true, remaining: 0, balances: [[0, 0]] });
     expect((await store.readBalances([{ grantId: "grant_9", period: 0 }], 0))[0]).toBeUndefined();
   });
 
