@@ -193,6 +193,54 @@ function statementsIn(text: string): string[][] {
   );
 }
 
+/** The cells of a row in the first table below a heading of bench/README.md that has it. */
+function benchCells(section: string, row: string): readonly string[] {
+  const [, text = ""] = read("bench/README.md").split(`## ${section}\n`);
+  const line = text
+    .split(/^## /m)[0]!
+    .split("\n")
+    .find((one) => one.startsWith(`| ${row} |`));
+  if (line === undefined) throw new Error(`bench/README.md has no row "${row}" below "${section}"`);
+  return line.split("|").map((cell) => cell.trim());
+}
+
+/** The numbers in a cell, without the commas between thousands. */
+const numbersIn = (cell = ""): number[] =>
+  [...cell.replaceAll(",", "").matchAll(/\d+(?:\.\d+)?/g)].map(([number]) => Number(number));
+
+const PEERS = "docs/choosing.md";
+const BY_HAND = "by hand: prefixed-api-key, rate-limiter-flexible, a counter in memory";
+/** A figure: where it is said, with the number in a group, and where it was measured: row, column and the unit's factor. */
+const FIGURES: readonly [page: string, says: RegExp, section: string, row: string, column: number, per?: number][] = [
+  ["README.md", /([\d.]+) µs with 64 in use/, "cost", "verify: any of 64 keys, the work of `hot`", 2, 1_000],
+  ["README.md", /([\d.]+) µs with 10,000/, "cost", "verify: any of 10,000 keys, the work of `hot`", 2, 1_000],
+  ["README.md", /([\d.]+) µs with a million/, "cost", "verify: any of 1,000,000 keys, the work of `hot`", 2, 1_000],
+  ["README.md", /SQLite 11 to ([\d.]+) µs/, "Ten million keys", "cold: any of 10,000,000 keys / of 100,000", 2],
+  ["README.md", /reached ([\d,]+) per second/, "throughput", "verify, power-durable, 64 in flight", 4],
+  [PEERS, /process, ([\d.]+) to 0.6 µs/, "Peers", "keystile, leases on SQLite", 2, 1_000],
+  [PEERS, /process, 0.5 to ([\d.]+) µs/, "Peers", "keystile, memory store", 2, 1_000],
+  [PEERS, /process, ([\d.]+) ms/, "Peers", "better-auth, API-key plugin, memory adapter", 2],
+  [PEERS, /process, ([\d.]+) µs \|$/m, "Peers", BY_HAND, 2, 1_000],
+];
+
+describe("docs: figures", () => {
+  it.each(FIGURES)("%s says %s, as bench/README.md has it", (page, says, section, row, column, per = 1) => {
+    const said = says.exec(read(page))?.[1] ?? "";
+    const measured = numbersIn(benchCells(section, row)[column])[0]! / per;
+    const digits = said
+      .replaceAll(",", "")
+      .replace(/^0?\.0*|[.]/g, "")
+      .replace(/0+$/, "").length;
+    expect(Number(said.replaceAll(",", ""))).toBe(Number(measured.toPrecision(digits)));
+  });
+
+  it("choosing names the peers in the versions that are installed to be measured", () => {
+    const { dependencies } = JSON.parse(read("bench/peers/package.json")) as { dependencies: Record<string, string> };
+    for (const page of ["docs/choosing.md", "docs/sell-a-plan.md"])
+      expect(read(page)).toMatch(new RegExp(`better-auth\\S* ${dependencies["@better-auth/api-key"]}\\b`));
+  });
+});
+
 describe("docs: questions in SQL", () => {
   it("PostgreSQL: every statement runs with the columns and the rights that the page names", async () => {
     const server = await PGlite.create();
