@@ -12,7 +12,7 @@ export const LONG = [
   "test/cli/database/copy-database.test.ts",
   "test/testing/node-test.test.ts",
   "test/simulation/postgres.test.ts",
-  "test/{bench,docs,docstrings,structure,secrets,secrets-sqlite}.test.ts",
+  "test/{bench,docs,docstrings,site,structure,secrets,secrets-sqlite}.test.ts",
 ];
 
 /** What starts processes and servers, and mostly waits for them. Not what is {@link SLOW}. */

@@ -1,10 +1,11 @@
 /** The page of all operations over HTTP, from the table that routes and the command line are built from. */
 import { format } from "prettier";
+import { libraryOf } from "../../docs/site/twins.js";
 import { OPERATIONS } from "../../src/http/operations/index.js";
 
 const HEAD = `# Operations over HTTP
 
-Each is \`POST /v2/<name>\` with a JSON body and \`Authorization: Bearer <root key>\`, and \`keystile api <group> <operation>\` on the command line. In the library \`keys.verifyKey\` is \`verifier.verify\`, \`analytics\` is \`createAnalytics\`, and the keyring has the others: \`keyring.createKey\`; \`identities.updateCredits\` is \`updateIdentityCredits\`, and plans, grants and balances of keys and identities are one method. [\`keystile serve\`](http-service.md) shows every field at \`/docs\`, where they can be called too; \`/openapi.json\` is for programs.
+Each is \`POST /v2/<name>\` with a JSON body and \`Authorization: Bearer <root key>\`, and \`keystile api <group> <operation>\` on the command line: \`keystile api keys create-key\`. The second column is its name in a program, where \`keyring\` is \`createKeyring(store)\`, \`verifier\` is \`createVerifier(store)\`, \`ratelimits\` is \`createRatelimits(store)\` and \`analytics\` is \`createAnalytics(store)\`. [\`keystile serve\`](http-service.md) shows every field at \`/docs\`, with a request to copy; \`/openapi.json\` is for programs.
 
 A root key needs one of the permissions in the row; [Callers](callers.md) has the longer form of each. Any operation may also answer 400, 401, 403, 429, 500 or 503: [Errors](errors.md) has their causes.
 `;
@@ -16,15 +17,17 @@ export function operationsPage(): Promise<string> {
     const rows = all
       .filter((operation) => groupOf(operation) === group)
       .map(({ name, summary, permissions, also, statuses, headers, isList }) => {
+        const called = libraryOf(name);
+        const library = called === undefined ? "" : `\`${called}\``;
         const further = also.map(({ permission, where }) => `, and \`${permission}\`${where ? ` where ${where}` : ""}`);
         const more = [isList && "in pages", headers?.["Idempotency-Key"] && "takes `Idempotency-Key`", ...statuses];
         const needed = `${permissions
           .filter((one) => !one.startsWith("<scheme>"))
           .map((one) => `\`${one}\``)
           .join(" ")}${further.join("")}`;
-        return `| \`${name}\` | ${summary} | ${needed} | ${more.filter(Boolean).join(", ")} |`;
+        return `| \`${name}\` | ${library} | ${summary} | ${needed} | ${more.filter(Boolean).join(", ")} |`;
       });
-    return `## ${group}\n\n| Operation | What it does | Permission | More |\n| --- | --- | --- | --- |\n${rows.join("\n")}\n`;
+    return `## ${group}\n\n| Operation | Library | What it does | Permission | More |\n| --- | --- | --- | --- | --- |\n${rows.join("\n")}\n`;
   });
   return format(`${HEAD}\n${sections.join("\n")}`, { parser: "markdown", printWidth: 120 });
 }
