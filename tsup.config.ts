@@ -5,6 +5,7 @@ const LIBRARY = {
   sqlite: "src/stores/sqlite/index.ts",
   postgres: "src/stores/postgres/index.ts",
   redis: "src/ratelimit/redis/index.ts",
+  "durable-object": "src/edge/index.ts",
   http: "src/http/index.ts",
   console: "src/console/index.ts",
   portal: "src/portal/index.ts",
@@ -33,7 +34,7 @@ const COMMON: Options = {
   // Neutral: `keystile` must load in any runtime, so nothing of Node may be put in behind its back.
   platform: "neutral",
   target: "node20",
-  external: [/^node:/],
+  external: [/^node:/, /^cloudflare:/],
   removeNodeProtocol: false,
   // Split in both formats: all entries share one KeystileError.
   splitting: true,

@@ -19,6 +19,7 @@ export const LONG = [
 export const SERVED = [
   "test/rigs/**/*.test.ts",
   "test/middleware/saas.test.ts",
+  "test/edge/workerd.test.ts",
   "test/ratelimit/redis/{suite,cluster,remembered}.test.ts",
   "test/service/{console,deploy,docs-page,docs,end-to-end,first-start,pictures,pipes,playground,portal}.test.ts",
   "test/cli/commands/{serve,migrate-keys}.test.ts",

@@ -11,6 +11,9 @@ type NodeCrypto = typeof import("node:crypto");
 const runtime = globalThis as { process?: { getBuiltinModule?: (id: string) => NodeCrypto | undefined } };
 const node = runtime.process?.getBuiltinModule?.("node:crypto");
 
+/** Whether {@link digestText} is synchronous here. */
+export const digestsAtOnce = node !== undefined;
+
 /**
  * Digest of a text's UTF-8 bytes: synchronous with node:crypto, a promise with WebCrypto.
  * @param text well-formed text: a lone surrogate would hash like U+FFFD, so reject it first
@@ -22,14 +25,6 @@ export const digestText: (algorithm: Digest, text: string, encoding: Encoding) =
     : typeof node.hash === "function"
       ? node.hash
       : (algorithm, text, encoding) => node.createHash(algorithm).update(text, "utf8").digest(encoding);
-
-/**
- * A keyed hash: SHA-256 of the secret and the text, in hexadecimal. Only where node:crypto is.
- * @param secret of 64 characters, so that it fills one block of SHA-256
- */
-export function keyedHashHex(secret: string): (text: string) => string {
-  return (text) => digestText("sha256", secret + text, "hex") as string;
-}
 
 /** Characters of a keyed digest: 132 bits, which nobody meets twice without the secret. */
 const KEYED_LENGTH = 22;

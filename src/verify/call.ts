@@ -16,7 +16,7 @@ import type { Idempotency, IdempotentCall } from "./idempotency.js";
 import type { KeyUsage } from "./key-usage.js";
 import type { OutcomeEvent } from "./outcome-events.js";
 import type { OutcomeCounter } from "./outcome-flush.js";
-import { type PermissionCheck, TELL_PERMISSIONS, type TellingContext } from "./permission-check.js";
+import { TELL_PERMISSIONS, type TellingContext } from "./permission-check.js";
 import type { MetaRead } from "./read-meta.js";
 import { fillRequest, fillWithKey, NO_REQUEST, readRequestWithoutKey, type VerificationRequest } from "./request.js";
 
@@ -68,7 +68,7 @@ export interface CallContext extends Viewer {
   /** As given, not yet validated; undefined: the call has no idempotency key. */
   readonly idempotencyKey: unknown;
   /** Receives a function that checks further permissions of the key; `undefined`: none is wanted. */
-  readonly tellPermissions: ((check: PermissionCheck) => void) | undefined;
+  readonly tellPermissions: TellingContext[typeof TELL_PERMISSIONS];
   /** Milliseconds for which the cost is reserved; `undefined`: the cost is spent at once. */
   readonly timeout: number | undefined;
 }

@@ -24,7 +24,7 @@ export function conclude(call: Verification, key: CachedKey, code: VerificationC
   const response = responseOf(call, key, code);
   if (limits.exceeded) keepRetryAfter(response, whileValid(key, now, limits.retryAfter));
   else if (code === "USAGE_EXCEEDED") keepRetryAfter(response, whileValid(key, now, untilRefill(call, key)));
-  call.context.tellPermissions?.(createPermissionCheck(deps.compileQuery, key.policy.grants));
+  call.context.tellPermissions?.(createPermissionCheck(deps.compileQuery, key.policy.grants), key.policy.grants);
   const { onOutcome, counter } = deps;
   if (onOutcome === undefined && counter === undefined) return response;
   const taken = code === "VALID" && key.policy.hasCredits && call.once?.isRepeat !== true ? call.cost : 0;

@@ -141,6 +141,8 @@ export interface OutcomeCounter {
   /** Counts a verification whose key was not found. */
   countUnknown(workspaceId: string, now: number, tags: readonly string[], key: string): void;
   counters(): Counters;
+  /** Writes what was counted so far, and removes what is older than it is kept at this time. Never rejects. */
+  flush(now: number): Promise<void>;
   /** Writes the remaining counts. Never rejects. */
   close(): Promise<void>;
 }
@@ -152,6 +154,9 @@ export type SettledOf = Omit<Counted, "cell">;
 const MAX_SETTLED = 10_000;
 
 const NO_TAGS: readonly string[] = Object.freeze([]);
+
+/** What the pieces of this process are known by. */
+const newSource = (): string => newSecret().slice(0, 32);
 
 /** Number of open counters per store in this process: they divide the memory. */
 const counters = new WeakMap<Store, { open: number }>();
@@ -211,7 +216,7 @@ export function createOutcomeCounter(store: Store, options: AnalyticsOptions, of
     });
   /** @returns undefined: the piece was given up and is not in the store */
   const write = async (piece: readonly OutcomeCell[]): Promise<FlushResult | undefined> => {
-    if (source === "") source = newSecret().slice(0, 32);
+    source ||= newSource();
     let flush: OutcomeFlush = { source, seq: seq + 1, at: latest[0] as number, maxTagSets: tagSets, cells: piece };
     for (let wait = Math.min(1_000, interval); ; wait = Math.min(wait * 2, MAX_PAUSE)) {
       try {
@@ -222,7 +227,7 @@ export function createOutcomeCounter(store: Store, options: AnalyticsOptions, of
           return result;
         }
         // The store has forgotten this source, so it did not count the piece.
-        source = newSecret().slice(0, 32);
+        source = newSource();
         flush = { ...flush, source, seq: 1 };
       } catch (error) {
         if (isKeystileError(error) && error.code === "STORE_CLOSED") return undefined;
@@ -327,6 +332,11 @@ export function createOutcomeCounter(store: Store, options: AnalyticsOptions, of
       outcomesUncounted: lost,
       ...named(meter.sums().map((sum, i) => sum + (totals[i] as number))),
     }),
+    flush(now) {
+      latest[0] = now;
+      source ||= newSource();
+      return flushNow();
+    },
     async close() {
       closesAt = performance.now() + CLOSE_TIMEOUT;
       wake?.();

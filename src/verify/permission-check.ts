@@ -18,7 +18,13 @@ export const TELL_PERMISSIONS = Symbol.for("keystile.verifier.tellPermissions");
 
 /** What a context may have besides its public properties. */
 export interface TellingContext {
-  readonly [TELL_PERMISSIONS]?: (check: PermissionCheck) => void;
+  readonly [TELL_PERMISSIONS]?: (check: PermissionCheck, listed: ListedPermissions) => void;
+}
+
+/** The permissions themselves, for a check elsewhere. */
+export interface ListedPermissions {
+  /** `undefined`: they are too long to list. */
+  copyPermissions(): string[] | undefined;
 }
 
 /** @param grants of the key; wildcards are as in a verification */

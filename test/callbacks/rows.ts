@@ -31,9 +31,11 @@ import {
   type VerifyContext,
 } from "../../src/index.js";
 import type { ApiKeyOptions } from "../../src/middleware/guard.js";
+import { type AlarmStorage, createEngine, type Engine, type ObjectOptions } from "../../src/edge/engine.js";
 import { apiKey } from "../../src/middleware/web.js";
 import { type RedisClient, redisLimiter } from "../../src/ratelimit/redis/index.js";
 import { type PostgresClient, postgresStore } from "../../src/stores/postgres/index.js";
+import { nodeStorage } from "../edge/node-storage.js";
 import { SCHEMA_VERSION } from "../../src/stores/postgres/schema.js";
 import { sqliteStore } from "../../src/stores/sqlite/index.js";
 
@@ -78,6 +80,15 @@ async function verified(
   const { valid, code } = await verifier.verify({ key, ...request }, context);
   await verifier.close();
   return valid ? "in" : code;
+}
+
+/** What an object is told, and something that is done with it. */
+async function object(
+  options: ObjectOptions,
+  act: (engine: Engine, storage: AlarmStorage) => Promise<string>,
+): Promise<string> {
+  const storage = nodeStorage();
+  return act(createEngine(storage, options, undefined), storage);
 }
 
 /** A request with a valid key, or without any, behind a guard. */
@@ -321,6 +332,23 @@ export const ROWS: Readonly<Record<string, Row>> = {
   },
   "AnalyticsOptions.onFlush": {
     run: (onFlush) => verified({ analytics: { onFlush } }),
+    always: listens,
+  },
+  "ObjectOptions.mount": {
+    run: (mount) =>
+      object({ mount }, async ({ fetch }) =>
+        (await fetch(new Request("http://x/console"))).status === 200 ? "in" : "refused",
+      ),
+  },
+  "ObjectOptions.onError": {
+    run: (onError) => {
+      const deliver = () => undefined;
+      return object({ onError, alerts: { creditsBelow: 1, deliver } }, async ({ alarm }, storage) => {
+        storage.sql.exec("DROP TABLE keystile_alerts");
+        await alarm();
+        return "in";
+      });
+    },
     always: listens,
   },
   "AlertsOptions.deliver": { run: (deliver) => alerted({ deliver }), always: listens },

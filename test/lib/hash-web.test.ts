@@ -26,6 +26,11 @@ describe.each([
     expect(await digestText("sha256", "k", "hex")).toBe(createHash("sha256").update("k").digest("hex"));
   });
 
+  it("a hash at once is the same", async () => {
+    const { sha256Hex } = await import("../../src/lib/sha256.js");
+    expect(sha256Hex("ключ")).toBe(createHash("sha256").update("ключ").digest("hex"));
+  });
+
   it("a keyed digest is the same", async () => {
     const { keyedDigest } = await import("../../src/lib/hash.js");
     const secret = "5".repeat(64);

@@ -67,6 +67,7 @@ export async function layOut(name: string, blocks: readonly Block[]): Promise<Ru
     "keystile/http": ["../../src/http/index.ts"],
     "keystile/console": ["../../src/console/index.ts"],
     "keystile/portal": ["../../src/portal/index.ts"],
+    "keystile/durable-object": ["../../src/edge/index.ts"],
     "keystile/store-kit": ["../../src/stores/kit.ts"],
     "keystile/postgres": ["../../src/stores/postgres/index.ts"],
     "keystile/redis": ["../../src/ratelimit/redis/index.ts"],

@@ -39,6 +39,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "ratelimit/assert-check",
     "stores",
   ],
+  "stores/durable-object": ["contracts", "lib", "stores/sqlite"],
   "stores/postgres": ["contracts", "lib", "credits/account", "credits/wallet", "stores"],
   "stores/kit": ["contracts/row-changes", "lib", "credits/account", "credits/refill-calendar", "stores"],
   testing: ["contracts", "lib/hash"],
@@ -65,6 +66,8 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   "console/listener": ["contracts", "lib/loopback", "console", "http", "http/node"],
   "console/index": ["console", "console/listener", "http", "http/node"],
   middleware: ["contracts", "lib", "access/permission-query", "verify"],
+  edge: ["contracts", "lib", "alerts", "access/permission-query", "verify", "keyring", "stores/durable-object", "http"],
+  "edge/index": ["contracts", "edge", "stores/durable-object", "stores/sqlite"],
   cli: [
     "contracts",
     "lib",
@@ -99,6 +102,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
 const PACKAGES: readonly (readonly [name: RegExp, importers: RegExp])[] = [
   [/^node:crypto$/, /^lib\/hash$/],
   [/^node:/, /^(stores\/sqlite\/(backup|connection|writer)\/|cli\/|http\/node\/)/],
+  [/^cloudflare:workers$/, /^edge\/object$/],
   [/^pg$/, /^cli\/database\/postgres$/],
   [/^better-sqlite3/, /^stores\/sqlite\/connection\/driver$/],
   [/^lru-cache$/, /^lib\/growing-lru$/],
@@ -125,6 +129,7 @@ const ENTRY_POINTS = [
   "index",
   "stores/sqlite/index",
   "stores/postgres/index",
+  "edge/index",
   "ratelimit/redis/index",
   "http/index",
   "console/index",

@@ -10,6 +10,7 @@ import { ROOT } from "./source.js";
 export const ENTRIES = [
   "src/index.ts",
   "src/stores/sqlite/index.ts",
+  "src/edge/index.ts",
   "src/ratelimit/redis/index.ts",
   "src/http/index.ts",
   "src/console/index.ts",

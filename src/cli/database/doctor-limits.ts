@@ -2,7 +2,8 @@
 import { existsSync, realpathSync } from "node:fs";
 import { type ClosableHandle, loadDriver, openFile } from "../../stores/sqlite/connection/driver.js";
 import { type Handle, select } from "../../stores/sqlite/connection/handle.js";
-import { hasTables, LIMITS_VERSION, limitsPathOf } from "../../stores/sqlite/limits/limits-file.js";
+import { limitsPathOf } from "../../stores/sqlite/limits/limits-file.js";
+import { hasTables, LIMITS_VERSION } from "../../stores/sqlite/limits/limits-tables.js";
 import { count } from "../io/text.js";
 import { CLOCK_TOLERANCE, codeOf, fail, type Finding, ok, warn } from "./finding.js";
 

@@ -10,11 +10,7 @@ export type { SqliteBackup } from "./backup/make-backup.js";
 export type { BackupOptions, BackupProgress } from "./backup/start-backup.js";
 export type { SqliteHandle, SqliteRunResult, SqliteStatement } from "./connection/handle.js";
 export type { SqliteHealth } from "./connection/health.js";
-export {
-  sqliteLimiter,
-  type SqliteLimiter,
-  type SqliteLimiterCounters,
-  type SqliteLimiterOptions,
-} from "./limits/limiter.js";
+export { sqliteLimiter, type SqliteLimiterOptions } from "./limits/limiter.js";
+export type { SqliteLimiter, SqliteLimiterCounters } from "./limits/wire-limiter.js";
 export type { SqliteAuditOptions, SqliteHandleOptions, SqliteStoreOptions } from "./options.js";
 export { sqliteStore, type SqliteStore } from "./store.js";

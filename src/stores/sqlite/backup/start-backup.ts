@@ -6,7 +6,7 @@ import { KeystileError } from "../../../contracts/errors.js";
 import { fireAndForget } from "../../../lib/callbacks.js";
 import { callable, type Check, checkOptions } from "../../../lib/check-options.js";
 import { isInFile, readPragma, select } from "../connection/handle.js";
-import type { Connection } from "../connection/open.js";
+import type { FileConnection } from "../connection/open.js";
 import { afterDelay } from "../connection/transaction.js";
 import type { SqliteStoreOptions } from "../options.js";
 import { type BackupData, type BackupResponse, unpackError } from "../writer/messages.js";
@@ -45,7 +45,7 @@ const OPTIONS = {
 
 /** @returns the method `backup` of the store on this connection */
 export function createBackup(
-  { driver, handle, isShared }: Connection,
+  { driver, handle, isShared }: FileConnection,
   { readonly, busyTimeout, writer }: Required<SqliteStoreOptions>,
 ): (target: string, options?: BackupOptions) => Promise<SqliteBackup> {
   return async (given, options = {}) => {

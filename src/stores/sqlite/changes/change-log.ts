@@ -7,7 +7,8 @@
  */
 import type { Change, RowChange } from "../../../contracts/store.js";
 import { createListeners } from "../../listeners.js";
-import { type Handle, select } from "../connection/handle.js";
+import type { Connection } from "../connection/connection.js";
+import { select } from "../connection/handle.js";
 
 /**
  * What the log tells: a row that keys refer to as `all`, since older processes that share the file read the log too.
@@ -41,23 +42,21 @@ const KEPT = 10_000;
 const MAX_DIGESTS = 1_000;
 
 /**
- * @param isShared other code may write through the same handle, which `data_version` does not show
- * @param onCommits called when other connections have committed, before their changes are read; may throw, then they
- * are read by the next poll
+ * Asks the connection for its `assertSchema` when others have committed, before their changes are read: if it throws,
+ * they are read by the next poll.
  */
-export function createChangeLog(handle: Handle, isShared: boolean, onCommits: () => void): ChangeLog {
+export function createChangeLog({ handle, isShared, dataVersion, assertSchema }: Connection): ChangeLog {
   const insert = handle.prepare("INSERT INTO keystile_changes (what) VALUES (?)");
   const prune = handle.prepare("DELETE FROM keystile_changes WHERE seq <= ?");
   const since = select<{ seq: number; what: string }>(
     handle,
     "SELECT seq, what FROM keystile_changes WHERE seq >= ? ORDER BY seq",
   );
-  const dataVersion = select<{ data_version: number }>(handle, "PRAGMA data_version");
   const newestEntry = select<{ seq: number }>(handle, "SELECT max(seq) AS seq FROM keystile_changes");
   const newest = () => Number(newestEntry.get()?.seq);
   const listeners = createListeners<LoggedChange>();
   // In this order, so that a commit between the two reads is read again instead of missed.
-  let version = dataVersion.get()?.data_version;
+  let version = dataVersion();
   let seen = newest();
 
   return {
@@ -80,9 +79,9 @@ export function createChangeLog(handle: Handle, isShared: boolean, onCommits: ()
       listeners.notify(recorded.changes);
     },
     poll() {
-      const now = dataVersion.get()?.data_version;
+      const now = dataVersion();
       if (now === version && !isShared) return;
-      onCommits();
+      assertSchema();
       const entries = since.all(seen);
       // If the last entry seen is missing, the log was pruned past it, or the file was replaced by an older copy.
       const isWhole = Number(entries[0]?.seq) === seen;

@@ -25,6 +25,7 @@ import {
 import { basename, dirname, join } from "node:path";
 import { KeystileError } from "../../../contracts/errors.js";
 import { isBusy, isForbidden, isFullError, resultName } from "./errors.js";
+import { type FileWatch, NO_FILE } from "./connection.js";
 import { type Handle, readPragma, select } from "./handle.js";
 import { monotonic, pauseThread } from "./transaction.js";
 
@@ -234,21 +235,6 @@ export function markFile(handle: Handle): void {
   if (Number(readPragma(handle, "application_id")) === 0) handle.exec(`PRAGMA application_id = ${APPLICATION_ID}`);
 }
 
-/** Watches the file of an open connection. */
-export interface FileWatch {
-  /** Without symbolic links; empty for a database in memory. */
-  readonly path: string;
-  /**
-   * Looks at the file: 2 µs. Once it was found changed, every later call throws.
-   * @throws KeystileError STORE_FILE_CHANGED: it was deleted, replaced or truncated
-   */
-  assertSame(): void;
-  /** The same, unless it was looked at within the last millisecond. */
-  assertRecent(): void;
-  /** Whether the disk or the quota has no space, found by writing a file beside the database; once a second at most. */
-  isFull(): boolean;
-}
-
 /** @throws KeystileError STORE_FILE_LINKED */
 export function watchFile(handle: Handle): FileWatch {
   const main = select<{ file: string | null }>(handle, "SELECT file FROM pragma_database_list WHERE name = 'main'");
@@ -258,8 +244,7 @@ export function watchFile(handle: Handle): FileWatch {
     return stat && { dev: stat.dev, ino: stat.ino, size: Number(stat.size) };
   };
   const opened = path === "" ? undefined : identify();
-  if (opened === undefined)
-    return { path: "", assertSame: () => undefined, assertRecent: () => undefined, isFull: () => false };
+  if (opened === undefined) return NO_FILE;
   assertOneName(path);
   let { size } = opened;
   let checkedAt = NaN;

@@ -1,5 +1,4 @@
 /** Maps errors of the SQLite drivers to KeystileError. No message contains a parameter, a key or a hash. */
-import { constants } from "node:os";
 import { isKeystileError, KeystileError, type KeystileErrorCode } from "../../../contracts/errors.js";
 
 /** SQLite's primary result codes that keystile distinguishes: number (node:sqlite) → name (the other drivers). */
@@ -59,11 +58,14 @@ export function isSyncFailure(cause: unknown): boolean {
   return SYNC_ERRCODES.includes(errcode) || (typeof code === "string" && code.endsWith("_FSYNC"));
 }
 
+/** Disk quota exceeded: on macOS and BSD, on Linux. Elsewhere no such number is an error of a file. */
+const EDQUOT: readonly number[] = [69, 122];
+
 /** Whether a call of the system failed for lack of space: on the disk, or within the user's quota. */
 export function isFullError(cause: unknown): boolean {
   const { code, errno } = (cause ?? {}) as { code?: unknown; errno?: unknown };
   // Node has no name for EDQUOT: its code is "Unknown system error -122".
-  return code === "ENOSPC" || (typeof errno === "number" && -errno === constants.errno.EDQUOT);
+  return code === "ENOSPC" || (typeof errno === "number" && EDQUOT.includes(-errno));
 }
 
 /** Whether the system refused a call for lack of rights, or because the file system is mounted read-only. */

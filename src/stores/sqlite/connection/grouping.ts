@@ -9,7 +9,7 @@
  */
 import { isBusy, toStoreError } from "./errors.js";
 import type { LockQueue, LockWaiter } from "./lock-queue.js";
-import { afterDelay, afterTurn } from "./transaction.js";
+import { afterCalls, afterDelay } from "./transaction.js";
 
 /** A call that waits for its transaction. */
 export interface Member {
@@ -91,7 +91,7 @@ export function createGrouping<M extends Member>(options: GroupingOptions<M>): G
     isScheduled = true;
     const milliseconds = pause();
     if (milliseconds > 0) afterDelay(flush, milliseconds);
-    else afterTurn(flush);
+    else afterCalls(flush);
   };
   const scheduleRest = () => {
     isScheduled = false;

@@ -1,6 +1,6 @@
 /** Work on a file that another program may delete, replace or truncate: the file is checked, and errors say so. */
 import { countFailures, type Counters } from "./counters.js";
-import type { FileWatch } from "./database-file.js";
+import type { FileWatch } from "./connection.js";
 import { toCommitError } from "./errors.js";
 
 type Wrap = <A extends unknown[], T>(work: (...given: A) => T) => (...given: A) => T;

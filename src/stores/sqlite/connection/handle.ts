@@ -33,6 +33,8 @@ export interface Statement {
 export interface Handle {
   prepare(sql: string): Statement;
   exec(sql: string): unknown;
+  /** The most values that a statement may bind; `undefined`: more than any here does. */
+  readonly maxValues?: number;
 }
 
 /**
@@ -60,6 +62,7 @@ export function adopt(given: Handle): Handle {
   const replaces = Boolean(given.prepare("SELECT 1 WHERE ? = ?").get("\ud800", "\ufffd"));
   if (!returnsNull && !replaces) return given;
   return {
+    ...(given.maxValues !== undefined && { maxValues: given.maxValues }),
     prepare(sql) {
       const statement = given.prepare(sql);
       return {
@@ -81,7 +84,8 @@ function toBound(values: (SqliteValue | undefined)[]): SqliteValue[] {
 }
 
 function toBindable(value: SqliteValue | undefined): SqliteValue {
-  if (typeof value === "string" && !value.isWellFormed()) return Buffer.from(value, "utf16le");
+  if (typeof value === "string" && !value.isWellFormed())
+    return new Uint8Array(Uint16Array.from(value, (unit) => unit.charCodeAt(0)).buffer);
   return value ?? null;
 }
 
@@ -99,6 +103,12 @@ export function select<Row>(handle: Handle, sql: string): Select<Row> {
 /** The current value of one setting of the connection. */
 export function readPragma(handle: Handle, name: string): unknown {
   return Object.values(handle.prepare(`PRAGMA ${name}`).get() as object)[0];
+}
+
+/** Reads a number that grows with every commit of another connection to the file. */
+export function dataVersionOf(handle: Handle): () => number | undefined {
+  const version = select<{ data_version: number }>(handle, "PRAGMA data_version");
+  return () => version.get()?.data_version;
 }
 
 /**

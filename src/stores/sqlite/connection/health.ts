@@ -6,7 +6,7 @@ import type { SqliteStoreOptions } from "../options.js";
 import { type CounterSet, sumOf } from "./counters.js";
 import { isBusy, toStoreError } from "./errors.js";
 import { readPragma } from "./handle.js";
-import type { Connection } from "./open.js";
+import type { Connection } from "./connection.js";
 import { SCHEMA_VERSION, schemaVersion } from "./schema.js";
 
 /** Result of a health check. */

@@ -1,36 +1,21 @@
 /** Opens and configures a connection: journal mode, durability, lock timeouts, tables. */
 import type { SqliteStoreOptions } from "../options.js";
-import {
-  assertOwnDatabase,
-  discardUnwritten,
-  type FileWatch,
-  markFile,
-  prepareFile,
-  settleLog,
-  watchFile,
-} from "./database-file.js";
+import type { Connection, FileWatch } from "./connection.js";
+import { assertOwnDatabase, discardUnwritten, markFile, prepareFile, settleLog, watchFile } from "./database-file.js";
 import { type ClosableHandle, type DriverName, loadDriver, openFile } from "./driver.js";
 import { resultName } from "./errors.js";
 import { assertOwnLog } from "./foreign-log.js";
-import { adopt, type Handle, readPragma } from "./handle.js";
-import { prepareSchema } from "./schema.js";
+import { adopt, dataVersionOf, type Handle, isInFile, readPragma } from "./handle.js";
+import { prepareSchema, watchSchema } from "./schema.js";
 import { createTransact, retryWhileBusy, type Transact } from "./transaction.js";
+import { sizeLog } from "./wal-size.js";
 
 type Options = Required<SqliteStoreOptions>;
 
-/** A configured connection. */
-export interface Connection {
+/** A connection of this machine. */
+export interface FileConnection extends Connection {
   /** What opened the file; `undefined`: its owner did. */
   readonly driver: DriverName | undefined;
-  readonly handle: Handle;
-  readonly file: FileWatch;
-  readonly transact: Transact;
-  /** Runs one attempt to get a lock, for which the driver itself may wait briefly. */
-  probe(attempt: () => void): void;
-  /** Other code may write through the same handle. */
-  readonly isShared: boolean;
-  /** Closes a handle that was opened here; one passed by the caller stays open. */
-  close(): void;
 }
 
 /**
@@ -62,12 +47,12 @@ const PROBE_WAIT = 5;
  * @param only the driver to open a path with: what another thread has chosen
  * @throws KeystileError when the file cannot be used; otherwise the driver's error, for the caller to translate
  */
-export function connect(file: string | Handle, options: Options, only?: DriverName): Connection {
+export function connect(file: string | Handle, options: Options, only?: DriverName): FileConnection {
   if (typeof file !== "string") {
     const handle = adopt(file);
     const watch = watchFile(handle);
     const transact = prepare(handle, watch, options, Math.min(DRIVER_BUSY_TIMEOUT, options.busyTimeout));
-    return shareHandle(handle, watch, transact);
+    return { ...shareHandle(handle, watch, transact), ...stateOf(handle, options) };
   }
   const { readonly } = options;
   const fileMustExist = options.mustExist || readonly;
@@ -89,9 +74,11 @@ export function connect(file: string | Handle, options: Options, only?: DriverNa
       driver: driver.name,
       handle,
       file: watch,
-      transact,
+      ...sizeLog(handle, transact),
       probe: (attempt) => withDriverWait(handle, PROBE_WAIT, attempt),
       isShared: false,
+      sharesReads: true,
+      ...stateOf(handle, options),
       close: () => finish(opened, options),
     };
   } catch (cause) {
@@ -121,13 +108,15 @@ function prepare(handle: Handle, { path }: FileWatch, options: Options, driverWa
  * A connection on the caller's handle, whose `busy_timeout` stays in force outside the store's transactions. Inside
  * them the driver does not wait, as on the store's own connections: waits of many transactions in a row would add up.
  */
-function shareHandle(handle: Handle, file: FileWatch, transact: Transact): Connection {
+function shareHandle(handle: Handle, file: FileWatch, transact: Transact): Omit<FileConnection, keyof State> {
   let driverWait = 0;
+  const briefly: Transact = (work, onUndone) => withDriverWait(handle, driverWait, () => transact(work, onUndone));
   return {
     driver: undefined,
     handle,
     file,
-    transact: (work, onUndone) => withDriverWait(handle, driverWait, () => transact(work, onUndone)),
+    transact: briefly,
+    transactLong: briefly,
     probe(attempt) {
       driverWait = PROBE_WAIT;
       try {
@@ -137,7 +126,20 @@ function shareHandle(handle: Handle, file: FileWatch, transact: Transact): Conne
       }
     },
     isShared: true,
+    sharesReads: false,
     close: () => undefined,
+  };
+}
+
+type State = Pick<Connection, "dataVersion" | "assertSchema" | "powers">;
+
+/** A database in memory has no file: it ends with its connection, and no other process can use it. */
+function stateOf(handle: Handle, { durability }: Options): State {
+  const isFile = isInFile(handle);
+  return {
+    dataVersion: dataVersionOf(handle),
+    assertSchema: watchSchema(handle),
+    powers: { changes: isFile ? "polled" : "own", durability: isFile ? durability : "none" },
   };
 }
 

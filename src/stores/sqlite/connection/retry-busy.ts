@@ -3,7 +3,7 @@ import type { MaybePromise } from "../../../contracts/types.js";
 import type { Counters } from "./counters.js";
 import { isBusy, toStoreError } from "./errors.js";
 import { createLockQueue, type LockQueue } from "./lock-queue.js";
-import type { Connection } from "./open.js";
+import type { Connection } from "./connection.js";
 
 /** Reads and writes each have their own: a lock that blocks writers does not block readers. */
 export interface BusyRetry {

@@ -48,15 +48,21 @@ export function createTransact(handle: Handle): Transact {
   };
 }
 
+/** What Node, Bun and Deno have, and a worker lacks. */
+const host = globalThis as Partial<Pick<typeof globalThis, "process" | "setImmediate">>;
+
 /** Calls back once the current callback has ended, before the next one. */
-export const { nextTick } = process;
+export const nextTick: (act: () => void) => void = host.process?.nextTick ?? queueMicrotask;
 
 /**
  * Captured at load, so that fake timers in a program's tests delay no commits, polls of changes or waits for locks.
  * `afterCallback`: as a microtask, before the event loop continues; `afterTurn`: once this turn of the event loop is
  * over.
  */
-export const { setImmediate: afterTurn, setTimeout: afterDelay, queueMicrotask: afterCallback } = globalThis;
+export const { setTimeout: afterDelay, queueMicrotask: afterCallback } = globalThis;
+export const afterTurn: (act: () => void) => unknown = host.setImmediate ?? ((act) => afterDelay(act, 0));
+/** When a group of calls is complete: as {@link afterTurn}, or as a microtask in a worker: its events come singly. */
+export const afterCalls: (act: () => void) => unknown = host.setImmediate ?? queueMicrotask;
 const clock = performance;
 
 /** Milliseconds of a clock that never goes backwards. */

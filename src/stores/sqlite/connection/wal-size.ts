@@ -1,5 +1,6 @@
 /** Size at which the write-ahead log (WAL) is checkpointed: one for single commits, one for imports. */
-import type { Connection } from "./open.js";
+import type { Handle } from "./handle.js";
+import type { Connection } from "./connection.js";
 import type { Transact } from "./transaction.js";
 
 /**
@@ -10,12 +11,8 @@ const SHORT = 1_000;
 /** Pages, for imports: at 1,000 every batch triggered a checkpoint and took 1.3 times as long. */
 const LONG = 4_000;
 
-/** The same transactions with a short and with a long WAL. The caller's own handle keeps its setting. */
-export function sizeLog({ handle, isShared, transact }: Connection): {
-  readonly short: Transact;
-  readonly long: Transact;
-} {
-  if (isShared) return { short: transact, long: transact };
+/** The same transactions with a short and with a long WAL. */
+export function sizeLog(handle: Handle, transact: Transact): Pick<Connection, "transact" | "transactLong"> {
   let current = 0;
   const withPages =
     (pages: number): Transact =>
@@ -23,5 +20,5 @@ export function sizeLog({ handle, isShared, transact }: Connection): {
       if (current !== pages) handle.exec(`PRAGMA wal_autocheckpoint = ${(current = pages)}`);
       return transact(work, onUndone);
     };
-  return { short: withPages(SHORT), long: withPages(LONG) };
+  return { transact: withPages(SHORT), transactLong: withPages(LONG) };
 }

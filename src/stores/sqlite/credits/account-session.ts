@@ -14,7 +14,7 @@ import type {
 import { type Account, type Lease, type Applied, reserve, spend, spendRemaining } from "../../../credits/account.js";
 import { settleParts, spendFromWallets, type WalletAccounts, type WalletStep } from "../../../credits/wallet.js";
 import { endedAs } from "../../endings.js";
-import { type Handle, select } from "../connection/handle.js";
+import type { Connection } from "../connection/connection.js";
 import type { Accounts } from "./account-table.js";
 
 export interface AccountSession {
@@ -65,17 +65,14 @@ interface CachedAccount {
 const MAX_CACHED_ACCOUNTS = 4_096;
 
 /**
- * @param isShared other code may write through the same handle: then nothing is cached, since `data_version` would not
- * show it
- * @param onVersion called with the `data_version` of each transaction
+ * @param connection if other code may write through its handle, nothing is cached, since its version would not show it
+ * @param onVersion called with the version of the data in each transaction
  */
 export function createAccountSession(
-  handle: Handle,
+  { isShared, dataVersion }: Pick<Connection, "isShared" | "dataVersion">,
   accounts: Accounts,
-  isShared: boolean,
   onVersion: (version: number | undefined) => void,
 ): AccountSession {
-  const dataVersion = select<{ data_version: number }>(handle, "PRAGMA data_version");
   let version: number | undefined;
   let cache = new Map<number, CachedAccount>();
   let dirty: CachedAccount[] = [];
@@ -109,7 +106,7 @@ export function createAccountSession(
     begin() {
       // Inside the transaction no other connection can write: an unchanged version means that the cache matches the
       // file.
-      const now = dataVersion.get()?.data_version;
+      const now = dataVersion();
       onVersion(now);
       const isFirst = version === undefined;
       const isChanged = now !== version;

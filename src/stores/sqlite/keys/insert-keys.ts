@@ -14,7 +14,7 @@ import type { Accounts } from "../credits/account-table.js";
 import type { EncodedKey } from "../../codec/encoded-keys.js";
 import { type HashIndex, entryOfIdentity } from "./hash-index.js";
 import type { KeyedHash } from "./keyed-hash.js";
-import { marks, ROWS } from "./multi-row-insert.js";
+import { marks, rowsOf } from "./multi-row-insert.js";
 
 /** Inserts one key at a time. */
 export interface SingleKeys {
@@ -30,7 +30,7 @@ export interface SingleKeys {
  */
 const MAX_KNOWN_IDENTITIES = 10_000;
 const COLUMNS = ["number", "id", "api", "identity", "version", "digest", "foreign_digest", "deleted", "grants", "body"];
-const INSERT = `INSERT INTO keystile_keys (${COLUMNS.join(", ")}) VALUES ${marks(COLUMNS.length, ROWS)}`;
+const INSERT = `INSERT INTO keystile_keys (${COLUMNS.join(", ")}) VALUES`;
 
 /** A key to be inserted. */
 interface Candidate {
@@ -50,7 +50,8 @@ export function createBulkInsert(
   accounts: Accounts,
   single: SingleKeys,
 ): (keys: readonly EncodedKey[]) => boolean[] {
-  const insertRows = handle.prepare(INSERT);
+  const rows = rowsOf(handle, COLUMNS.length);
+  const insertRows = handle.prepare(`${INSERT} ${marks(COLUMNS.length, rows)}`);
   const lastNumber = select<{ seq: number | bigint }>(
     handle,
     "SELECT seq FROM sqlite_sequence WHERE name = 'keystile_keys'",
@@ -113,11 +114,11 @@ export function createBulkInsert(
     const candidates = keys.map(toCandidate);
     const [sure, doubtful] = partition(candidates);
     sure.sort(byId);
-    const whole = sure.length - (sure.length % ROWS);
+    const whole = sure.length - (sure.length % rows);
     const entries: number[] = [];
     const inserted: [n: number, key: EncodedKey][] = [];
-    for (let start = 0; start < whole; start += ROWS) {
-      for (const { key, identity, hashes, n = 0 } of insertRowsOf(sure.slice(start, start + ROWS))) {
+    for (let start = 0; start < whole; start += rows) {
+      for (const { key, identity, hashes, n = 0 } of insertRowsOf(sure.slice(start, start + rows))) {
         for (const hash of hashes) entries.push(hash, n);
         if (identity !== null && !key.deleted) entries.push(entryOfIdentity(identity), n);
         inserted.push([n, key]);

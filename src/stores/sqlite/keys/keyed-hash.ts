@@ -1,6 +1,6 @@
 /** Keyed 47-bit hash of a text for the hash index. Part of the file format. */
 import { KeystileError } from "../../../contracts/errors.js";
-import { keyedHashHex } from "../../../lib/hash.js";
+import { keyedHashHex } from "../../../lib/sha256.js";
 import { type Handle, select } from "../connection/handle.js";
 
 /** A number from 0 to 2^47 − 1, which SQLite stores in six bytes. Two texts may share a number. */

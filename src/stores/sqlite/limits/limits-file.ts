@@ -1,5 +1,5 @@
 /**
- * The file of the rate limits: its tables, and the connection to it.
+ * The file of the rate limits, and the connection to it.
  *
  * Why a file of its own beside the store's: buckets change with every call and may be forgotten in a power cut, credits
  * may not. In one file they would share its log and its write lock, so that takes wait for the fsyncs of spends and
@@ -9,54 +9,20 @@
  * only a checkpoint waits for the disk. A power cut takes the file back to an earlier commit, and never damages it.
  */
 import { KeystileError } from "../../../contracts/errors.js";
-import { discardUnwritten, type FileWatch, prepareFile, watchFile } from "../connection/database-file.js";
+import { discardUnwritten, prepareFile, watchFile } from "../connection/database-file.js";
 import { loadDriver, openFile } from "../connection/driver.js";
 import { toOpenError } from "../connection/errors.js";
 import { assertOwnLog } from "../connection/foreign-log.js";
-import { type Handle, readPragma, select } from "../connection/handle.js";
-import { createTransact, retryWhileBusy, type Transact } from "../connection/transaction.js";
+import { dataVersionOf, type Handle, readPragma, select } from "../connection/handle.js";
+import { createTransact, retryWhileBusy } from "../connection/transaction.js";
+import { hasTables, makeTables } from "./limits-tables.js";
+import type { LimitsConnection } from "./wire-limiter.js";
 
 /** Where the rate limits of a database are: this follows the name of its file. */
 const SUFFIX = "-limits";
 
 /** Marks the file in its header: "KSTB". */
 const APPLICATION_ID = 0x4b535442;
-
-/** The version of the tables. */
-export const LIMITS_VERSION = 1;
-
-const count = (name: string) => `${name} INTEGER NOT NULL CHECK (${name} BETWEEN 0 AND 9007199254740991)`;
-
-/**
- * A bucket's id is a keyed hash of its name. `amount` and `duration` are the limit of its first level, `levels` the
- * others as JSON: `[[amount, duration, used], …]`.
- */
-const CREATE = `
-  CREATE TABLE keystile_limits (
-    one INTEGER PRIMARY KEY CHECK (one = 1),
-    version INTEGER NOT NULL,
-    secret BLOB NOT NULL CHECK (length(secret) = 32),
-    clock INTEGER NOT NULL,
-    ${["buckets", "ad_hoc", "holders", "ad_hoc_holders"].map(count).join(", ")}
-  ) STRICT;
-  INSERT INTO keystile_limits VALUES (1, ${LIMITS_VERSION}, randomblob(32), -9007199254740991, 0, 0, 0, 0);
-  CREATE TABLE keystile_bucket_holders (
-    number INTEGER PRIMARY KEY,
-    workspace_id TEXT NOT NULL UNIQUE,
-    ${count("buckets")},
-    ad_hoc INTEGER NOT NULL CHECK (ad_hoc BETWEEN 0 AND buckets)
-  ) STRICT;
-  CREATE INDEX keystile_bucket_holders_most ON keystile_bucket_holders (buckets);
-  CREATE INDEX keystile_bucket_holders_most_ad_hoc ON keystile_bucket_holders (ad_hoc) WHERE ad_hoc > 0;
-  CREATE TABLE keystile_buckets (
-    id INTEGER PRIMARY KEY,
-    holder INTEGER NOT NULL,
-    is_ad_hoc INTEGER NOT NULL CHECK (is_ad_hoc IN (0, 1)),
-    at INTEGER NOT NULL,
-    ${["amount", "duration", "used"].map(count).join(", ")},
-    levels TEXT
-  ) STRICT;
-  CREATE INDEX keystile_buckets_of ON keystile_buckets (holder, is_ad_hoc);`;
 
 /** Kibibytes of the page cache. */
 const CACHE_KIB = 65_536;
@@ -70,17 +36,6 @@ const MAX_LOG_BYTES = 16_777_216;
 const PROBE_WAIT = 5;
 const CLOSE_WAIT = 50;
 
-/** A configured connection to the file. */
-export interface LimitsFile {
-  readonly handle: Handle;
-  readonly watch: FileWatch;
-  readonly transact: Transact;
-  /** Runs one attempt to get a lock, for which the driver itself waits briefly. */
-  probe(attempt: () => void): void;
-  /** Carries the log over, unless another process uses it, and closes the connection. */
-  close(): void;
-}
-
 /** Where the rate limits of the database at `path` are. */
 export function limitsPathOf(path: string): string {
   return `${path}${SUFFIX}`;
@@ -92,7 +47,7 @@ export function limitsPathOf(path: string): string {
  * @param wait milliseconds to wait for locks; blocks
  * @throws KeystileError as `sqliteLimiter` does
  */
-export function openLimits(path: string, wait: number): LimitsFile {
+export function openLimits(path: string, wait: number): LimitsConnection {
   try {
     return connect(path, wait);
   } catch (cause) {
@@ -100,7 +55,7 @@ export function openLimits(path: string, wait: number): LimitsFile {
   }
 }
 
-function connect(path: string, wait: number): LimitsFile {
+function connect(path: string, wait: number): LimitsConnection {
   const driver = loadDriver();
   const isNew = prepareFile(path, false, wait);
   const handle = openFile(driver, path, { readonly: false, fileMustExist: true, timeout: 0 });
@@ -119,7 +74,8 @@ function connect(path: string, wait: number): LimitsFile {
     }, wait);
     return {
       handle,
-      watch: watchFile(handle),
+      file: watchFile(handle),
+      dataVersion: dataVersionOf(handle),
       transact,
       probe(attempt) {
         handle.exec(`PRAGMA busy_timeout = ${PROBE_WAIT}`);
@@ -153,16 +109,9 @@ function assertOwnTables(handle: Handle): void {
   throw new KeystileError("STORE_INVALID", "it is a database of something else; move it away");
 }
 
-/** Whether the file has the tables of rate limits. */
-export function hasTables(handle: Handle): boolean {
-  const sql = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'keystile_limits'";
-  return select(handle, sql).get() !== undefined;
-}
-
 /** Inside a transaction, so that one process makes them. */
 function completeTables(handle: Handle): boolean {
-  if (hasTables(handle)) return true;
-  handle.exec(CREATE);
+  makeTables(handle);
   if (Number(readPragma(handle, "application_id")) === 0) handle.exec(`PRAGMA application_id = ${APPLICATION_ID}`);
   return true;
 }

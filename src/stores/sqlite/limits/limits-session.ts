@@ -17,7 +17,7 @@ import {
   utilization,
   verdictOf,
 } from "../../../ratelimit/memory/bucket.js";
-import { type Handle, select } from "../connection/handle.js";
+import type { Connection } from "../connection/connection.js";
 import { createBucketRows, ID_BOUND, type StoredBucket } from "./stored-buckets.js";
 import { createEvictions } from "./evictions.js";
 import { createTotals } from "./totals.js";
@@ -74,8 +74,10 @@ const SWEEP_INTERVAL = 100;
 const STEPS_PER_BUCKET = 2;
 
 /** @param bound most buckets in the file, ≥ 1 */
-export function createLimitsSession(handle: Handle, bound: number): LimitsSession {
-  const dataVersion = select<{ data_version: number }>(handle, "PRAGMA data_version");
+export function createLimitsSession(
+  { handle, dataVersion }: Pick<Connection, "handle" | "dataVersion">,
+  bound: number,
+): LimitsSession {
   const rateOf = rateMemo();
   const rows = createBucketRows(handle, rateOf);
   const totals = createTotals(handle);
@@ -186,7 +188,7 @@ export function createLimitsSession(handle: Handle, bound: number): LimitsSessio
   return {
     begin() {
       // Inside the transaction no other connection can write: an unchanged version means that all is as it was read.
-      const found = dataVersion.get()?.data_version;
+      const found = dataVersion();
       if (found !== version || cache.size > MAX_CACHED_BUCKETS) forget();
       version = found;
       if (!isLoaded) totals.load();

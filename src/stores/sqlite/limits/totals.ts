@@ -1,7 +1,7 @@
 /** How many buckets the file has, of which workspaces, and the time up to which they were used. */
 import { KeystileError } from "../../../contracts/errors.js";
 import { type Handle, select } from "../connection/handle.js";
-import { LIMITS_VERSION } from "./limits-file.js";
+import { LIMITS_VERSION } from "./limits-tables.js";
 
 /** A workspace that holds buckets. */
 export interface Holder {

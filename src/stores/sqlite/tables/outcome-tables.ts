@@ -32,7 +32,7 @@ import {
   tagTexts,
   toOutcomeRows,
 } from "../../outcome-entries.js";
-import { digestText } from "../../../lib/hash.js";
+import { sha256Hex } from "../../../lib/sha256.js";
 import { changed, type Handle, select, type Statement } from "../connection/handle.js";
 import { countRows, readCounts } from "./counted-rows.js";
 import { CREATE_CREDIT_DAYS, type CreditDays, ENDED_TOTALS, ENDED_TOTALS_DOWN } from "./credit-days.js";
@@ -72,8 +72,8 @@ export const CREATE_OUTCOMES = `
   ${CREATE_CREDIT_DAYS}`;
 
 /** The first 16 bytes of its SHA-256: nobody makes two sets with one. */
-const digestOf = (tags: string): Buffer =>
-  Buffer.from(digestText("sha256", tags, "hex") as string, "hex").subarray(0, 16);
+const digestOf = (tags: string): Uint8Array =>
+  Uint8Array.from(sha256Hex(tags).slice(0, 32).match(/../g) as string[], (byte) => Number.parseInt(byte, 16));
 const COUNTED_SETS = `%.tags NOT IN ('${NO_TAGS}', '${OTHER_TAGS}')`;
 
 /**

@@ -1,0 +1,202 @@
+/**
+ * Verifies and administers keys from a Worker, in the Durable Object that has them: one hop a call.
+ *
+ * Why nothing waits for another request's call: a Worker may not settle a promise, or fire a timer, of another request.
+ */
+import { compileQuery, createGrants } from "../access/permission-query.js";
+import { isKeystileError, KeystileError } from "../contracts/errors.js";
+import type { JsonObject, V2KeysVerifyKeyRequestBody, VerificationResult } from "../contracts/types.js";
+import type { Keyring } from "../keyring/keyring.js";
+import { type Check, checkOptions, group, integer } from "../lib/check-options.js";
+import { digestKey } from "../lib/hash.js";
+import { clearTimeout, setTimeout } from "../lib/timers.js";
+import type { VerifyContext } from "../verify/call.js";
+import { createPermissionCheck, TELL_PERMISSIONS, type TellingContext } from "../verify/permission-check.js";
+import type { ReservationResult } from "../verify/reserve.js";
+import { keepRetryAfter } from "../verify/result-retry-after.js";
+import type { Verifier } from "../verify/verifier.js";
+import { type Answer, readAnswer } from "./answers.js";
+
+/** What is used of the stub of an object: `env.KEYS.getByName("keys")`. */
+export interface ObjectStub {
+  call(operation: string, ...given: unknown[]): PromiseLike<string>;
+}
+
+/** Options of {@link remoteVerifier} and {@link remoteKeyring}. */
+export interface RemoteOptions {
+  /** Milliseconds within which the object must answer, 1…60_000, default 5_000. */
+  readonly timeout?: number;
+}
+
+/** What {@link remoteVerifier} remembers. */
+export interface RemoteCacheOptions {
+  /** Milliseconds for which a VALID result is used again, 1…60_000: a revocation is seen within them. */
+  readonly maxAge: number;
+  /** Most results, 1…100_000, default 1_000. */
+  readonly size?: number;
+}
+
+/** Options of {@link remoteVerifier}. */
+export interface RemoteVerifierOptions extends RemoteOptions {
+  /**
+   * Use VALID results of keys again that have neither credits nor rate limits. What is answered from memory is not
+   * counted by `analytics`, nor as a use of the key. Default: every call asks the object.
+   */
+  readonly cache?: RemoteCacheOptions;
+}
+
+const REMOTE_OPTIONS = { timeout: integer(1, 60_000) } as const satisfies Record<keyof RemoteOptions, Check>;
+const CACHE_OPTIONS = { maxAge: integer(1, 60_000), size: integer(1, 100_000) } as const satisfies Record<
+  keyof RemoteCacheOptions,
+  Check
+>;
+const OPTIONS = { ...REMOTE_OPTIONS, cache: group(CACHE_OPTIONS) } as const satisfies Record<
+  keyof RemoteVerifierOptions,
+  Check
+>;
+const DEFAULT_TIMEOUT = 5_000;
+const DEFAULT_SIZE = 1_000;
+
+type Ask = (stub: ObjectStub, operation: string, given: readonly unknown[]) => Promise<string>;
+
+/** @throws (the function rejects) KeystileError STORE_TIMEOUT, STORE_UNAVAILABLE */
+function createAsk({ timeout = DEFAULT_TIMEOUT }: RemoteOptions): Ask {
+  return async (stub, operation, given) => {
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const late = new Promise<never>((_, reject) => {
+      const detail = `the object did not answer within ${timeout} ms; a change may or may not have been made`;
+      timer = setTimeout(() => reject(new KeystileError("STORE_TIMEOUT", detail)), timeout);
+    });
+    try {
+      return await Promise.race([stub.call(operation, ...given), late]);
+    } catch (cause) {
+      if (isKeystileError(cause)) throw cause;
+      const detail = "the object cannot be reached, or failed; its own words are in the cause";
+      throw new KeystileError("STORE_UNAVAILABLE", detail, { cause, outcomeUnknown: true });
+    } finally {
+      clearTimeout(timer);
+    }
+  };
+}
+
+/** The operations of an object, asked from a Worker; made by {@link remoteKeyring}. */
+export type RemoteKeyring = Keyring & Pick<Verifier, "spend" | "settle">;
+
+/**
+ * The operations of the keyring of an object, `spend` and `settle`, each as one call of the object: the same requests,
+ * responses and errors. No `forOwner`, portal or console takes it: those run in the object.
+ * @throws TypeError or RangeError naming the option · (each method rejects) also STORE_UNAVAILABLE and STORE_TIMEOUT:
+ * a change may have been made
+ * @example
+ * const { key } = await remoteKeyring(env.KEYS.getByName("keys")).createKey({ apiId });
+ */
+export function remoteKeyring(stub: ObjectStub, options: RemoteOptions = {}): RemoteKeyring {
+  const ask = createAsk(checkOptions(options, REMOTE_OPTIONS));
+  const methodOf =
+    (operation: string) =>
+    async (...given: readonly unknown[]) =>
+      readAnswer(await ask(stub, operation, given)).value;
+  // An object with `then` would be taken for a promise.
+  return new Proxy({} as RemoteKeyring, {
+    get: (_, name) => (typeof name === "string" && name !== "then" ? methodOf(name) : undefined),
+  });
+}
+
+/**
+ * A verifier for guards in a Worker, whose keys are in a Durable Object. Each verification is one call of the object,
+ * unless `cache` says otherwise; credits and rate limits are always taken there. A call that fails, or takes longer
+ * than `timeout`, rejects, and a guard refuses with 503.
+ * @param objectOf finds the object of a key, by its text. It is asked for each call, since a stub that failed may stay
+ * broken
+ * @throws TypeError or RangeError naming the option · (its methods reject) as those of `createVerifier`, and
+ * KeystileError STORE_UNAVAILABLE, STORE_TIMEOUT
+ * @example
+ * const verifier = remoteVerifier(() => env.KEYS.getByName("keys"), { cache: { maxAge: 5_000 } });
+ * export default { fetch: apiKey(verifier, { apiId }, (request, key) => Response.json(key.keyId)) };
+ */
+export function remoteVerifier(
+  objectOf: (key: string) => ObjectStub,
+  options: RemoteVerifierOptions = {},
+): Pick<Verifier, "verify" | "reserve"> {
+  if (typeof objectOf !== "function") throw new TypeError("objectOf must be a function that returns a stub");
+  const { cache, ...rest } = checkOptions(options, OPTIONS);
+  if (cache !== undefined && cache.maxAge === undefined) throw new TypeError("options.cache.maxAge must be given");
+  const ask = createAsk(rest);
+  const results = cache && createResultCache(cache);
+  const askFor = (operation: string, request: V2KeysVerifyKeyRequestBody, context: VerifyContext | undefined) => {
+    const { [TELL_PERMISSIONS]: tell, ...sent } = (context ?? {}) as VerifyContext & TellingContext;
+    return ask(objectOf(request.key), operation, [request, context && sent, tell !== undefined]);
+  };
+  const verify: Verifier["verify"] = async (request, context) => {
+    const name = results && (await nameOf(request, context));
+    const began = Date.now();
+    const text = (name && results?.find(name, began)) ?? (await askFor("verify", request, context));
+    const answer = readAnswer(text);
+    if (name !== undefined && isLasting(answer)) results?.keep(name, text, began, answer.value as Lasting);
+    return resultOf(answer, context);
+  };
+  return {
+    verify,
+    async reserve(request, context) {
+      const answer = readAnswer(await askFor("reserve", request, context));
+      const result = resultOf(answer, context) as ReservationResult<JsonObject>;
+      if (!("id" in result)) return result;
+      const { id } = result;
+      const commit = async (spent: number) =>
+        readAnswer(await ask(objectOf(request.key), "settle", [id, spent])).value as never;
+      return Object.assign(result, { commit, release: () => commit(0) });
+    },
+  };
+}
+
+/** The result of an answer, with what goes with it unseen. */
+function resultOf({ value, retryAfter, permissions }: Answer, context: (VerifyContext & TellingContext) | undefined) {
+  const result = value as VerificationResult;
+  if (!result.valid) keepRetryAfter(result, retryAfter);
+  if (permissions !== undefined) {
+    const check = createPermissionCheck(compileQuery, createGrants(permissions));
+    context?.[TELL_PERMISSIONS]?.(check, { copyPermissions: () => [...permissions] });
+  }
+  return result;
+}
+
+interface Lasting {
+  readonly expires?: number;
+}
+
+/** Whether nothing was taken for it, so that it may be used again: VALID without credits and limits. */
+function isLasting({ value }: Answer): boolean {
+  const { valid, credits, ratelimits } = value as { valid?: unknown; credits?: unknown; ratelimits?: unknown };
+  return valid === true && credits === undefined && ratelimits === undefined;
+}
+
+/** @returns undefined: the call takes effect by itself, and must be made */
+async function nameOf(request: V2KeysVerifyKeyRequestBody, context: VerifyContext = {}): Promise<string | undefined> {
+  if ((request.ratelimits?.length ?? 0) > 0 || context.idempotencyKey !== undefined) return undefined;
+  // A field that is present and undefined may be a mistake, which is not to pass for its absence.
+  const withUndefined = (_: string, value: unknown): unknown => (value === undefined ? { undefined: true } : value);
+  return digestKey(JSON.stringify([request, context, TELL_PERMISSIONS in context], withUndefined));
+}
+
+/** Texts of answers by the digest of their request: no text of a key is kept. */
+function createResultCache({ maxAge, size = DEFAULT_SIZE }: RemoteCacheOptions) {
+  const kept = new Map<string, { readonly text: string; readonly from: number; readonly until: number }>();
+  return {
+    find(name: string, now: number): string | undefined {
+      const found = kept.get(name);
+      if (found === undefined) return undefined;
+      // A clock that was set back proves nothing.
+      if (now >= found.from && now < found.until) return found.text;
+      kept.delete(name);
+      return undefined;
+    },
+    keep(name: string, text: string, from: number, { expires = Infinity }: Lasting): void {
+      if (kept.has(name)) return;
+      for (const [oldest] of kept) {
+        if (kept.size < size) break;
+        kept.delete(oldest);
+      }
+      kept.set(name, { text, from, until: Math.min(from + maxAge, expires + 1) });
+    },
+  };
+}
