@@ -186,7 +186,7 @@ const REFUSALS: ReadonlySet<string> = new Set(["CONFLICT", "NOT_FOUND", "UNPROCE
 export interface Crossing {
   readonly first: ActName;
   readonly second: ActName;
-  readonly open: () => Store;
+  readonly open: () => Store | Promise<Store>;
   /** Whether the first process may end at any moment. */
   readonly crashes: boolean;
   /** How often one process may be interrupted by the other: 1, one of them anywhere within the other. */
@@ -205,7 +205,7 @@ export async function cross({ first, second, open, crashes, switches }: Crossing
       chosen.push({ choice, of });
       return choice;
     };
-    const store = open();
+    const store = await open();
     try {
       await playOnce(store, [ACTS[first], ACTS[second]], { crashes, switches, choose, say: (text) => said.push(text) });
     } catch (error) {

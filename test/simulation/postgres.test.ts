@@ -2,7 +2,8 @@
 import { afterAll, describe, expect, it } from "vitest";
 import { CONNECTION_FAULTS } from "./faults.js";
 import { find, play } from "./playing.js";
-import { endPostgres, postgresBed } from "./postgres-bed.js";
+import { type ActName, cross } from "./crossings.js";
+import { emptiedPostgres, endPostgres, postgresBed } from "./postgres-bed.js";
 
 /** Its schedules take longer: planted faults are found soon from these seeds. */
 const FAULTS = [
@@ -21,5 +22,19 @@ describe("every interleaving of clients of one PostgreSQL", () => {
     const { clauses, ...plant } = CONNECTION_FAULTS[name]!;
     const found = await find(plant, clauses, { bed: postgresBed, first });
     expect(clauses).toContain(found.violation?.clause);
+  });
+});
+
+describe("operations of a plan that meet on PostgreSQL", () => {
+  /** All pairs are played on the other stores. */
+  const PAIRS = [
+    ["call over two accounts", "boundary, expiry and call"],
+    ["grant", "set of the cap"],
+    ["deletion of the owner", "call within a cap"],
+  ] as const satisfies readonly (readonly [ActName, ActName])[];
+
+  it.each(PAIRS)("%s × %s: statements say what was acknowledged, and balances what is left", async (first, second) => {
+    const crossing = { first, second, open: emptiedPostgres, crashes: false, switches: 1 };
+    expect(await cross(crossing)).toBeGreaterThan(1);
   });
 });
