@@ -38,9 +38,9 @@ export const STYLE = `:root{color-scheme:light dark;${LIGHT}}
 .ks-table{width:100%;border-collapse:collapse;font-variant-numeric:tabular-nums}
 .ks-table th{font-size:12.5px;font-weight:500;color:var(--muted);text-align:left;padding:.35rem 1rem .35rem 0;border-bottom:1px solid var(--line);white-space:nowrap}
 .ks-table td{padding:.5rem 1rem .5rem 0;border-bottom:1px solid var(--line);vertical-align:top}.ks-table :is(th,td):last-child{padding-right:0}
-.ks-table .ks-number{text-align:right}.ks-table tbody tr:hover{background:var(--side)}.ks-table td>div{min-width:0;overflow-wrap:anywhere}
+.ks-table .ks-number{text-align:right}.ks-table tbody tr:hover{background:var(--side)}.ks-table td>div{min-width:0;overflow-wrap:break-word}
 .ks-table :is(.ks-name,code){display:inline-block;max-width:min(13rem,18vw);overflow:hidden;text-overflow:ellipsis;white-space:nowrap;vertical-align:bottom}
-.ks-table .ks-button{padding:.1rem .6rem;font-size:13px}.ks-table time,.ks-table .ks-number{white-space:nowrap}
+.ks-table .ks-button{padding:.1rem .6rem;font-size:13px}.ks-table time,.ks-table .ks-number{white-space:nowrap}.ks-table .ks-number .ks-muted,.ks-table .ks-badge{white-space:normal}
 .ks-empty{padding:1.25rem;border:1px dashed var(--line);border-radius:8px;color:var(--muted);text-align:center}
 .ks-empty::first-letter,.ks-alert::first-letter{text-transform:uppercase}.ks-facts{display:grid;gap:.45rem}.ks-facts>div{display:grid;grid-template-columns:8.5rem minmax(0,1fr);gap:1rem}.ks-facts dt{color:var(--muted)}.ks-facts dd{overflow-wrap:anywhere}.ks-sums{max-width:22rem}.ks-sums dd{text-align:right;font-variant-numeric:tabular-nums}
 .ks-badge{display:inline-block;padding:.05rem .5rem;border-radius:999px;font-size:12.5px;font-weight:550;white-space:nowrap}

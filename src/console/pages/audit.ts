@@ -1,4 +1,5 @@
 /** The audit trail: who changed what, and when; and that of one thing, for its page. */
+import { isKeystileError } from "../../contracts/errors.js";
 import type { AuditData, AuditKind } from "../../keyring/schemas/responses.js";
 import { ifAble } from "../ask.js";
 import { count, number, signed, time } from "../../view/format.js";
@@ -8,7 +9,7 @@ import { asked, searched } from "../view/lists.js";
 import { code, link, muted, name, section, table } from "../../view/parts.js";
 import type { Content, Page, View } from "../view/view.js";
 import { search } from "./search.js";
-import { toKey, toOwner } from "./key-parts.js";
+import { keysById, toKey, toOwner } from "./key-parts.js";
 
 const COLUMNS = ["When", "Who", "What", "Fields", { title: "Credits", isNumber: true }, "Of"];
 
@@ -31,7 +32,7 @@ async function show(view: View): Promise<Content> {
     { ...field("from", "From, UTC", ""), type: "datetime-local" as const },
     { ...field("to", "Before, UTC", ""), type: "datetime-local" as const },
   ];
-  const rows = data.map((entry) => row(view, entry));
+  const rows = await rowsOf(view, data);
   return {
     title: "Audit",
     about: "Who changed what, newest first. Of values only amounts of credits are kept.",
@@ -39,10 +40,54 @@ async function show(view: View): Promise<Content> {
   };
 }
 
-/** Those of a statement have no kinds. */
 type Entry = Omit<AuditData, "kinds"> & Partial<Pick<AuditData, "kinds">>;
 
-function row(view: View, entry: Entry): Part[] {
+/** Ids of an entry that are shown. */
+const SHOWN = 3;
+
+async function rowsOf(view: View, entries: readonly Entry[]): Promise<Part[][]> {
+  const names = await namesOf(view, entries);
+  return entries.map((entry) => row(view, entry, names));
+}
+
+/** What keys and owners are called, by their ids; those that are gone, or not the caller's to see, have their ids alone. */
+async function namesOf(view: View, entries: readonly Entry[]): Promise<ReadonlyMap<string, string>> {
+  const idsOf = (wanted: AuditKind): string[] => [
+    ...new Set(
+      entries.flatMap((entry) => entry.ids.slice(0, SHOWN).filter((id, i) => kindOf(entry, id, i) === wanted)),
+    ),
+  ];
+  const [keys, owners] = [
+    await keysById(view, idsOf("key")),
+    view.may("identities.getIdentity") ? idsOf("identity") : [],
+  ];
+  const found = await Promise.all(
+    owners.map((identity) => view.ask("identities.getIdentity", { identity }).catch(asGone)),
+  );
+  return new Map([
+    ...[...keys.values()].flatMap(({ keyId, name: called }) =>
+      called === undefined ? [] : [[keyId, called] as const],
+    ),
+    ...found.flatMap((owner) => (owner === undefined ? [] : [[owner.id, owner.externalId] as const])),
+  ]);
+}
+
+function asGone(error: unknown): undefined {
+  if (isKeystileError(error) && [403, 404].includes(error.status)) return undefined;
+  throw error;
+}
+
+/** Entries of a statement have no kinds. */
+const kindOf = ({ kinds }: Entry, id: string, i: number): AuditKind =>
+  kinds?.[i] ?? (id.startsWith("key_") ? "key" : "other");
+
+/** `createKey` as `Create key`, in the words of the console. */
+function verb(operation: string): string {
+  const words = operation.replace("reroll", "rotate").replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}
+
+function row(view: View, entry: Entry, names: ReadonlyMap<string, string>): Part[] {
   const { time: at, actorKind, actor, actorName, operation, fields, reason, count: rows, entries } = entry;
   const shown = actorName ?? actor;
   const who =
@@ -52,10 +97,10 @@ function row(view: View, entry: Entry): Part[] {
   return [
     time(at, view.now),
     who,
-    html`${code(operation)}${why}${many}`,
+    html`${link(`${view.path("/audit")}?operation=${operation}`, verb(operation))}${why}${many}`,
     fields.join(", "),
     amounts(entry),
-    idsOf(view, entry),
+    of(view, entry, names),
   ];
 }
 
@@ -72,13 +117,16 @@ function amounts({ credits }: Entry): Part {
 /** The page of each kind that has one; of the others, their entries. */
 const PAGES: Readonly<Partial<Record<AuditKind, (id: string) => string>>> = { key: toKey, identity: toOwner };
 
-function idsOf(view: View, { ids, kinds, count: rows }: Entry): Part {
-  const [first] = ids;
-  if (first === undefined) return count(rows, "row");
-  const page = PAGES[kinds?.[0] ?? (first.startsWith("key_") ? "key" : "other")];
-  const path = page === undefined ? `${view.path("/audit")}?id=${encodeURIComponent(first)}` : view.path(page(first));
-  const shown = link(path, code(first));
-  return ids.length === 1 ? shown : html`${shown} ${muted(`and ${count(ids.length - 1, "other")}`)}`;
+function of(view: View, entry: Entry, names: ReadonlyMap<string, string>): Part {
+  const { ids, count: rows } = entry;
+  if (ids.length === 0) return count(rows, "row");
+  const shown = ids.slice(0, SHOWN).map((id, i): Part => {
+    const page = PAGES[kindOf(entry, id, i)];
+    const path = page === undefined ? `${view.path("/audit")}?id=${encodeURIComponent(id)}` : view.path(page(id));
+    const called = names.get(id);
+    return html`<div>${link(path, called === undefined ? code(id) : name(called))}</div>`;
+  });
+  return ids.length <= SHOWN ? shown : html`${shown}${muted(`and ${count(ids.length - SHOWN, "other")}`)}`;
 }
 
 /** The newest changes, or those of one thing, for whoever may read the trail. */
@@ -86,13 +134,12 @@ export async function recent(view: View, title: string, filters: { readonly id?:
   if (!view.may("audit.listAudit")) return undefined;
   const found = await ifAble(view.ask("audit.listAudit", { ...filters, limit: 10 }));
   const all = `${view.path("/audit")}?${new URLSearchParams({ ...filters }).toString()}`;
-  return found && section(title, changeTable(view, title, found.data), link(all, "All changes"));
+  return found && section(title, await changeTable(view, title, found.data), link(all, "All changes"));
 }
 
 /** Entries of the trail. */
-export function changeTable(view: View, title: string, entries: readonly Entry[]): Html {
-  const rows = entries.map((entry) => row(view, entry));
-  return table(title, COLUMNS, rows, "No change is recorded.");
+export async function changeTable(view: View, title: string, entries: readonly Entry[]): Promise<Html> {
+  return table(title, COLUMNS, await rowsOf(view, entries), "No change is recorded.");
 }
 
 /** The page of the audit trail. */

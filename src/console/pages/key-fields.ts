@@ -101,6 +101,7 @@ export function refillFields(at: string, refill?: Refill): readonly Field[] {
     }),
     one("amount", "Credits per refill"),
     one("refillDay", "Day", {
+      value: String(refill?.refillDay ?? 1),
       hint: "With a monthly refill the day of the month, or its last where it is shorter; with a weekly one 1 (Monday) to 7.",
     }),
     one("timeZone", "Time zone", {

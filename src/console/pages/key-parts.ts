@@ -25,6 +25,14 @@ export async function readKey(view: View, keyId: string, more: IncludesDeleted =
   return keys[0];
 }
 
+/** Keys by their ids, at most a hundred, deleted ones too; none for whoever may not read them. */
+export async function keysById(view: View, ids: readonly string[]): Promise<ReadonlyMap<string, KeyResponseData>> {
+  const keyIds = ids.slice(0, 100);
+  if (keyIds.length === 0 || !view.may("keys.getKeys")) return new Map();
+  const { keys } = await view.ask("keys.getKeys", { keyIds, includeDeleted: true });
+  return new Map(keys.map((key) => [key.keyId, key]));
+}
+
 /** The APIs that the caller may read, at most a hundred, by id with their names. */
 export async function apiOptions(view: View): Promise<Options> {
   if (!view.may("apis.listApis")) return [];

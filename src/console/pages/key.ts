@@ -41,13 +41,13 @@ const PARTS = [
 async function showKey(view: View, keyId: string): Promise<Content> {
   const key = await readKey(view, keyId, { includeDeleted: true });
   const isDeleted = key.state === "deleted";
-  const found = await explainAsked(view, keyId);
+  const found = await explainAsked(view, key);
   const apis = new Map(await apiOptions(view));
   return {
     title: key.name ?? `${key.start}…`,
     about: html`${code(key.keyId)} ${showState(key.state, key.rerolledTo)}`,
     actions: !isDeleted && actionsOf(view, key),
-    body: html`${verdict(view, keyId, found)}
+    body: html`${verdict(view, key, found)}
       ${await refusalsOf(view, { keyId }, key.apiId)}
       <div class="ks-grid">${section("Key", aboutKey(view, key, apis))}${section("Credits", await credits(view, key))}</div>
       ${await usageOf(view, { keyId: [keyId] }, key.apiId)}${await rotations(view, key)}

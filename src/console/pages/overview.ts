@@ -49,9 +49,9 @@ async function counts(view: View): Promise<Html> {
 }
 
 async function expiring(view: View): Promise<Html> {
-  const request = { state: "active", order: "expires", expiresBefore: view.now + SOON, limit: ROWS };
+  const request = { order: "expires", expiresFrom: view.now, expiresBefore: view.now + SOON, limit: ROWS };
   const { data, pagination } = await view.ask("keys.searchKeys", request);
-  const all = pagination.hasMore && link(view.path("/keys?state=active&ends=30"), "All");
+  const all = pagination.hasMore && link(view.path("/keys?ends=30"), "All");
   return keysOf(view, "Expire within 30 days", data, "Expires", ({ expires }) => time(expires, view.now), all);
 }
 

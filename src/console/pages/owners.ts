@@ -102,7 +102,7 @@ async function used(view: View, { externalId, ratelimits = [] }: Identity): Prom
   const found = await ifAble(view.ask("keys.searchKeys", { externalId, limit: 20 }));
   // A limit of its own takes the place of a shared one.
   const key = found?.data.find((one) => one.ratelimits === undefined);
-  return key === undefined ? new Map() : usedLimits(view, await explainAsked(view, key.keyId));
+  return key === undefined ? new Map() : usedLimits(view, await explainAsked(view, key));
 }
 
 async function showNew(view: View): Promise<Content> {

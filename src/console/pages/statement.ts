@@ -2,14 +2,15 @@
 import { statementCsv } from "../../analytics/csv.js";
 import { boundsOf, type Statement, type StatementOf } from "../../analytics/statement.js";
 import { forbidden } from "../../keyring/rows.js";
+import type { KeyResponseData } from "../../keyring/schemas/responses.js";
 import { permissionsOf } from "../ask.js";
 import { count, dayOf, number, signed } from "../../view/format.js";
 import { button } from "../../view/form.js";
 import { html, type Html, type Part } from "../../view/html.js";
-import { badge, facts, link, muted, name, section, table } from "../../view/parts.js";
+import { badge, code, facts, link, muted, name, section, table } from "../../view/parts.js";
 import type { Content, Download, Page, View } from "../view/view.js";
 import { changeTable } from "./audit.js";
-import { keyLink, readKey, toOwner } from "./key-parts.js";
+import { keyLink, keysById, readKey, toOwner } from "./key-parts.js";
 
 /** Balances that a page shows. */
 const MAX_ACCOUNTS = 100;
@@ -34,9 +35,16 @@ async function show(view: View, of: StatementOf, whose: Html, apiId?: string): P
     about: html`${whose} ${muted("Days are those of UTC.")}`,
     actions: html`${button(view, `${view.here}?month=${month}&as=csv`, "Download as CSV")}${way(from - 1, "Previous month")}${to <= view.now && way(to, "Next month")}`,
     body: html`<div class="ks-grid">${section("Credits", ledger(found, to > view.now))}${section("Refused", refusals(found))}</div>
-      ${section("Line by line", changesOf(found, view.may("audit.listAudit")))}${balances(found)}
+      ${section("Line by line", changesOf(found, view.may("audit.listAudit")))}${balances(
+        view,
+        found,
+        await keysById(
+          view,
+          found.accounts.flatMap(({ keyId = [] }) => keyId),
+        ),
+      )}
       ${section("Spent by day", spending(found))}
-      ${view.may("audit.listAudit") && section("Changes", changeTable(view, "Changes", found.changes))}`,
+      ${view.may("audit.listAudit") && section("Changes", await changeTable(view, "Changes", found.changes))}`,
   };
 }
 
@@ -82,15 +90,15 @@ function changesOf({ lines }: Statement, isTrail: boolean): Html {
 }
 
 /** Where there are several: what each had at both ends. */
-function balances({ accounts }: Statement): Html | undefined {
+function balances(view: View, { accounts }: Statement, keys: ReadonlyMap<string, KeyResponseData>): Html | undefined {
   if (accounts.length < 2) return undefined;
   const columns = ["Of", ...["Opening", "Spent", "Closing"].map((title) => ({ title, isNumber: true }))];
-  const rows = accounts
-    .slice(0, MAX_ACCOUNTS)
-    .map((one): Part[] => [
-      one.grantId === undefined ? (one.keyId ?? "Balance") : html`${muted("Grant")} ${name(one.grantId)}`,
-      ...[one.opening, one.spent, one.closing].map(number),
-    ]);
+  const rows = accounts.slice(0, MAX_ACCOUNTS).map(({ grantId, keyId, ...one }): Part[] => {
+    const key = keyId !== undefined && keys.get(keyId);
+    const own = keyId === undefined ? "Balance" : key ? keyLink(view, key) : code(keyId);
+    const of = grantId === undefined ? own : html`${muted("Grant")} ${name(grantId)}`;
+    return [of, ...[one.opening, one.spent, one.closing].map(number)];
+  });
   return section(
     accounts.length > MAX_ACCOUNTS ? `The first ${MAX_ACCOUNTS} balances` : "Balances",
     table("Balances", columns, rows, ""),

@@ -114,7 +114,7 @@ const tooMany = (owner: string): Html =>
 const stop =
   (done: string, action: "disable" | "delete") =>
   async (view: View): Promise<Done> => {
-    const { keys } = await find(view);
+    const { owner, keys } = await find(view);
     if (view.form.get("count") !== String(keys.length) || keys.length > MAX_OF_OWNER)
       throw badRequest([
         { location: "body", message: `there are ${count(keys.length, "key")} by now; look at them again` },
@@ -131,8 +131,8 @@ const stop =
     const went = keys.length - failed.length;
     return {
       title: `${count(went, "key is", "keys are")} ${done}`,
-      about: "Verifications are refused from now on.",
-      body: html`<p class="ks-buttons">${button(view, "/keys", "Back to the keys")}</p>
+      about: html`Verifications are refused from now on.${owner !== undefined && html` Keys that are made for ${name(owner)} later work, unless the owner is disabled too.`}`,
+      body: html`<p class="ks-buttons">${owner === undefined ? button(view, "/keys", "Back to the keys") : button(view, toOwner(owner), "To the owner")}</p>
         ${rest}`,
     };
   };

@@ -10,8 +10,9 @@ import { DAY, dayOf, number, time } from "../../view/format.js";
 import { burnDown, chart, most, spark } from "../../view/chart.js";
 import { html, type Html, type Part } from "../../view/html.js";
 import { badge, code, link, muted, name, section, table } from "../../view/parts.js";
+import { toPage } from "../view/lists.js";
 import type { View } from "../view/view.js";
-import { toKey, toOwner } from "./key-parts.js";
+import { keysById, toKey, toOwner } from "./key-parts.js";
 
 const DAYS = 30;
 const TOP_DAYS = 7;
@@ -105,22 +106,23 @@ const TOPS = [
   { by: "tag", title: "Tag", show: (_: View, tag: string) => code(tag) },
 ] as const;
 
-/** Who used most in a week: by verifications, or by credits where the address asks for it. */
+/** Who used most in a week, or in a month: by verifications, or by credits where the address asks for it. */
 export async function topUsage(view: View): Promise<Part> {
   const analytics = view.analyticsOf();
   if (analytics === undefined) return undefined;
-  const isSpent = isBySpent(view);
-  const lists = TOPS.map((top) => topList(view, { analytics, days: TOP_DAYS, where: {} }, top));
-  const title = `Who ${isSpent ? "spent" : "used"} most in ${TOP_DAYS} days`;
-  return section(title, html`<div class="ks-grid">${await Promise.all(lists)}</div>`, otherOrder(view));
+  const [days, other] = view.query.get("days") === String(DAYS) ? [DAYS, TOP_DAYS] : [TOP_DAYS, DAYS];
+  const lists = TOPS.map((top) => topList(view, { analytics, days, where: {} }, top));
+  const title = `Who ${isBySpent(view) ? "spent" : "used"} most in ${days} days`;
+  const ways = html`<span>${otherOrder(view)} · ${link(view.path(toPage(view, { days: other })), `In ${other} days`)}</span>`;
+  return section(title, html`<div class="ks-grid">${await Promise.all(lists)}</div>`, ways);
 }
 
 const isBySpent = ({ query }: View): boolean => query.get("top") === "spent";
 
 /** The way to the same page in the other order. */
 function otherOrder(view: View): Html {
-  const here = view.path(view.here);
-  return isBySpent(view) ? link(here, "Order by verifications") : link(`${here}?top=spent`, "Order by credits");
+  const [top, order] = isBySpent(view) ? ["used", "verifications"] : ["spent", "credits"];
+  return link(view.path(toPage(view, { top })), `Order by ${order}`);
 }
 
 /** The last 30 days of an owner: by day, by key and by tag. */
@@ -209,9 +211,9 @@ async function topList(
   // Two more, which are left out: calls of none, and of what was not told apart.
   const rows = await readCounts(analytics, view, days, { by: [by], where, order, limit: TOP_ROWS + 2 });
   const named = rows?.filter(({ [by]: id = "" }) => id !== "" && id !== OTHER).slice(0, TOP_ROWS);
-  const called = by === "keyId" ? await namesOf(view, named ?? []) : new Map<string, string>();
+  const keys = await keysById(view, named?.flatMap(({ keyId = [] }) => keyId) ?? []);
   const cells = named?.map(({ [by]: id = "", count, spent }): Part[] => {
-    const shown = called.get(id);
+    const shown = keys.get(id)?.name;
     return [
       shown === undefined ? show(view, id) : link(view.path(toKey(id)), name(shown)),
       number(count),
@@ -221,11 +223,4 @@ async function topList(
   const numbers = ["Verifications", "Credits"].map((column) => ({ title: column, isNumber: true }));
   const list = cells && table(`Most used: ${title}`, [title, ...numbers], cells, `None in ${days} days.`);
   return html`<div>${list ?? TOO_MANY}</div>`;
-}
-
-/** Names of keys by id; those of keys that the caller may not see, or that have none, are left out. */
-async function namesOf(view: View, rows: readonly AnalyticsRow[]): Promise<ReadonlyMap<string, string>> {
-  if (rows.length === 0 || !view.may("keys.getKeys")) return new Map();
-  const { keys } = await view.ask("keys.getKeys", { keyIds: rows.map(({ keyId = "" }) => keyId) });
-  return new Map(keys.flatMap((key) => (key.name === undefined ? [] : [[key.keyId, key.name] as const])));
 }

@@ -1,6 +1,7 @@
 /** What a verification would return now: each check in its order, the first failure in bold. */
 import { isKeystileError, type KeystileError } from "../../contracts/errors.js";
 import type { VerifyKeyRatelimitData } from "../../contracts/types.js";
+import type { KeyResponseData } from "../../keyring/schemas/responses.js";
 import type { Explanation } from "../../verify/explain.js";
 import type { ExplainedCheck } from "../../verify/explained-check.js";
 import { duration, number, time, window } from "../../view/format.js";
@@ -14,29 +15,33 @@ import { deletion, toKey } from "./key-parts.js";
 /** What is explained: what a call would get, or what is wrong with what was asked of it. */
 export type Found = Explanation | KeystileError;
 
-/** What a call would get, with the query, cost and address that the page's address names. */
-export function explainAsked({ ask, query }: View, keyId: string): Promise<Found> {
-  const [permissions, cost, clientAddress] = ["query", "cost", "address"].map((name) => query.get(name) ?? "");
+/** What is asked about a key: what the page's address names, and from where it may be used unless that names another. */
+function askedOf({ query }: View, { ipAllowlist = [] }: KeyResponseData): readonly string[] {
+  const [first = ""] = ipAllowlist;
+  return [query.get("query") ?? "", query.get("cost") ?? "", query.get("address") ?? first.replace(/\/.*$/, "")];
+}
+
+/** What a call would get. */
+export function explainAsked(view: View, key: KeyResponseData): Promise<Found> {
+  const [permissions, cost, clientAddress] = askedOf(view, key);
   const request = {
     ...(permissions !== "" && { permissions }),
     ...(cost !== "" && { credits: { cost: toNumber(cost ?? "") } }),
     ...(clientAddress !== "" && { clientAddress }),
   };
-  return ask("keys.explainKey", { keyId, ...request }).catch(asRefused);
+  return view.ask("keys.explainKey", { keyId: key.keyId, ...request }).catch(asRefused);
 }
 
 /** What was asked, and the verdict on it. */
-export function verdict(view: View, keyId: string, found: Found): Html {
-  const field = (name: string, label: string, placeholder: string): Field => ({
-    ...{ name, label, placeholder, value: view.query.get(name) ?? "" },
-  });
+export function verdict(view: View, key: KeyResponseData, found: Found): Html {
+  const [query = "", cost, address] = askedOf(view, key);
   const fields: readonly Field[] = [
-    field("query", "Permission query", "documents.read AND exports.run"),
-    { ...field("cost", "Cost", "1"), type: "number" },
-    field("address", "Client address", "203.0.113.7"),
+    { name: "query", label: "Permission query", placeholder: "documents.read AND exports.run", value: query },
+    { name: "cost", label: "Cost", placeholder: "1", value: cost, type: "number" },
+    { name: "address", label: "Client address", placeholder: "203.0.113.7", value: address },
   ];
-  const shown = isKeystileError(found) ? mistake(found, view.query.get("query") ?? "") : explained(view, found);
-  const form = askForm(view, "What would verify return", fields, "Explain", toKey(keyId));
+  const shown = isKeystileError(found) ? mistake(found, query) : explained(view, found);
+  const form = askForm(view, "What would verify return", fields, "Explain", toKey(key.keyId));
   return section("What would verify return?", html`${form}<div id="ks-found" aria-live="polite">${shown}</div>`);
 }
 
