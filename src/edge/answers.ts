@@ -21,7 +21,10 @@ export interface Answer {
   readonly permissions?: readonly string[] | undefined;
 }
 
-/** The text of what a call resolves to, or rejects with. @throws (rejects) what is neither an error of keystile nor a mistake */
+/**
+ * The text of what a call resolves to, or rejects with.
+ * @throws (rejects) what is neither an error of keystile nor a mistake
+ */
 export async function answerOf(work: () => Promise<Answer>): Promise<string> {
   return JSON.stringify(await work().catch(toAnswer));
 }

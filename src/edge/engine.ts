@@ -1,6 +1,5 @@
-/** What a Durable Object of keystile does: the calls of its stub, HTTP, and its alarm. Needs no module of the platform. */
-import type { AlertsOptions } from "../alerts/alerts.js";
-import { createAlerts } from "../alerts/alerts.js";
+/** What a Durable Object of keystile does: calls of its stub, HTTP, and its alarm. Needs no module of the platform. */
+import { type AlertsOptions, createAlerts } from "../alerts/alerts.js";
 import type { Store } from "../contracts/store.js";
 import { createHandler, type Handler, type HandlerOptions } from "../http/fetch.js";
 import type { ServiceParts } from "../http/service.js";

@@ -62,6 +62,29 @@ describe("workerd: killed", () => {
   });
 });
 
+describe("workerd: guards", () => {
+  let running: Running;
+  beforeAll(async () => {
+    running = await startWorker(await bundleWorker("test/edge/programs/guard.ts"), "Objects");
+  });
+  afterAll(() => running.stop());
+
+  it("keys find their object by their prefix, and one whose object does not start is refused with 503", async () => {
+    const { plain, paid } = await running.ask<{ plain: string; paid: string }>("/keys");
+    const status = async (path: string, key: string) =>
+      (await running.fetch(path, { headers: { authorization: `Bearer ${key}` } })).status;
+    const passed = [await status("/guarded", plain), await status("/guarded", paid), await status("/cached", plain)];
+    expect(passed).toEqual([200, 200, 200]);
+    expect(await status("/guarded", plain.replace("acme_", "other_"))).toBe(401);
+    expect(await status("/guarded", plain.replace("acme_", "broken_"))).toBe(503);
+  });
+
+  it("spends in one object are exact, however many are under way", async () => {
+    const { left } = await running.ask<{ left: number }>("/spends?count=2000&atOnce=64");
+    expect(left).toBe(0);
+  });
+});
+
 /** What responses of the operations below have. */
 type Data = Record<"key" | "keyId" | "apiId" | "code" | "externalId", string> & {
   readonly remaining: number;

@@ -16,6 +16,7 @@ const ENTRIES = [
   "index",
   "sqlite",
   "sqlite-writer",
+  "durable-object",
   "postgres",
   "redis",
   "http",
