@@ -25,6 +25,9 @@ export interface References {
   anchor?(code: string): string | undefined;
 }
 
+/** Characters of a cell that a narrow column would make a tower of. */
+const LONG_CELL = 40;
+
 export function render(markdown: string, { resolve, define, anchor }: References): Rendered {
   const headings: Heading[] = [];
   const anchors = new Set<string>();
@@ -69,6 +72,10 @@ export function render(markdown: string, { resolve, define, anchor }: References
           /\b(src|srcset|href)="([^"]*)"/g,
           (_, name: string, link: string) => `${name}="${resolve(link)}"`,
         );
+      },
+      tablecell({ tokens, header, text }) {
+        const tag = header ? "th" : "td";
+        return `<${tag}${text.length > LONG_CELL ? ' class="long"' : ""}>${this.parser.parseInline(tokens)}</${tag}>\n`;
       },
       table(this: Renderer, token: Tokens.Table) {
         return `<div class="table" tabindex="0">${Renderer.prototype.table.call(this, token)}</div>\n`;
