@@ -6,7 +6,6 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { cp, readFile, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { createKeyring } from "../../src/index.js";
 import { sqliteStore } from "../../src/stores/sqlite/index.js";
@@ -18,7 +17,7 @@ const NEXT = ["node_modules", "next", "dist", "bin", "next"];
 let stranger: Stranger;
 let server: ChildProcess | undefined;
 /** Starts `next dev`. @returns its address */
-async function start(env: NodeJS.ProcessEnv): Promise<string> {
+function start(env: NodeJS.ProcessEnv): Promise<string> {
   const child = spawn(process.execPath, [join(stranger.folder, ...NEXT), "dev", "--port", "0"], {
     cwd: stranger.folder,
     env: { ...process.env, NEXT_TELEMETRY_DISABLED: "1", ...env },
@@ -26,11 +25,16 @@ async function start(env: NodeJS.ProcessEnv): Promise<string> {
     detached: true,
   });
   server = child;
-  for await (const line of createInterface(child.stdout)) {
-    const [url] = /http:\/\/localhost:\d+/.exec(line) ?? [];
-    if (url !== undefined) return url;
-  }
-  throw new Error("next dev ended before it listened");
+  return new Promise((resolve, reject) => {
+    let said = "";
+    // Read to its end: a server that cannot write its log stands still.
+    child.stdout.on("data", (data: Buffer) => {
+      said += data.toString();
+      const [url] = /http:\/\/localhost:\d+/.exec(said) ?? [];
+      if (url !== undefined) resolve(url);
+    });
+    child.once("exit", () => reject(new Error(`next dev ended before it listened: ${said}`)));
+  });
 }
 
 describe.skipIf(process.env["KEYSTILE_NEXT"] !== "1")("package: Next", () => {
