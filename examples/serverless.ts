@@ -1,6 +1,6 @@
 /**
- * A function on a serverless host, with keys in PostgreSQL (`DATABASE_URL`) and limits in Redis (`REDIS_URL`). Here Node
- * stands for the host. `API_ID` is that of the keys.
+ * A function on a serverless host, with keys in PostgreSQL (`DATABASE_URL`) and limits in Redis (`REDIS_URL`). Here
+ * Node stands for the host. `API_ID` is that of the keys.
  */
 import { serve } from "@hono/node-server";
 import { Redis } from "ioredis";

@@ -1,6 +1,6 @@
 /**
- * Usage as meter events of Stripe: each customer's credits of each full hour. `STRIPE_URL` and `STRIPE_KEY` say where to
- * send them. Customers have Stripe's id of them as `externalId`.
+ * Usage as meter events of Stripe: each customer's credits of each full hour. `STRIPE_URL` and `STRIPE_KEY` say where
+ * to send them. Customers have Stripe's id of them as `externalId`.
  */
 import { createAnalytics, createKeyring, createVerifier, memoryStore } from "keystile";
 import { testClock } from "keystile/testing";

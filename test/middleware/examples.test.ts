@@ -1,6 +1,6 @@
 /**
- * Each guarded route of examples/ as a process of its own: it passes, refuses and limits over real HTTP. Their types are
- * checked by `npm run check`. The programs of docs/recipes have tests of their own beside this file.
+ * Each guarded route of examples/ as a process of its own: it passes, refuses and limits over real HTTP. Their types
+ * are checked by `npm run check`. The programs of docs/recipes have tests of their own beside this file.
  */
 import { beforeAll, describe, expect, it } from "vitest";
 import { buildPrograms, PROGRAMS, type Programs, RECIPES } from "./programs.js";
