@@ -210,7 +210,7 @@ const numbersIn = (cell = ""): number[] =>
 
 const PEERS = "docs/choosing.md";
 const BY_HAND = "by hand: prefixed-api-key, rate-limiter-flexible, a counter in memory";
-/** Where a figure is said, its number in a group, and where it was measured: row, column, and the factor of its unit. */
+/** Where a figure is said, its number in a group, and where it was measured: row, column, factor of the unit. */
 const FIGURES: readonly [page: string, says: RegExp, section: string, row: string, column: number, per?: number][] = [
   ["README.md", /([\d.]+) µs with 64 in use/, "cost", "verify: any of 64 keys, the work of `hot`", 2, 1_000],
   ["README.md", /([\d.]+) µs with 10,000/, "cost", "verify: any of 10,000 keys, the work of `hot`", 2, 1_000],
