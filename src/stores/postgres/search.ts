@@ -74,11 +74,13 @@ function searching(schema: string, order: Order, deleted: string, ofIdentity: bo
     `SELECT k.number, k.id, k.expires FROM ${schema}.keys k
      WHERE ${condition} AND k.workspace_id = $1 AND ${deleted} AND ($4::text IS NULL OR true) AND ${after}
      ORDER BY ${by} LIMIT $5::text::bigint`;
+  // With LIMIT, PostgreSQL knows how many APIs there are: it takes a list to have a hundred, and then compiled the
+  // statement, which took ten times as long as running it.
   const streams = ofIdentity
     ? `SELECT y.*, pg_catalog.row_number() OVER (ORDER BY ${by}) AS place
        FROM (${next(`k.identity_id = $14 AND k.api_id IN (SELECT ${APIS})`)}) y`
     : `SELECT y.*, pg_catalog.row_number() OVER (PARTITION BY a.api ORDER BY ${by}) AS place
-       FROM (SELECT ${APIS} AS api) a CROSS JOIN LATERAL (${next("k.api_id = a.api")}) y`;
+       FROM (SELECT ${APIS} AS api LIMIT pg_catalog.jsonb_array_length($2::text::jsonb)) a CROSS JOIN LATERAL (${next("k.api_id = a.api")}) y`;
   return {
     isRead: true,
     text: `WITH streams AS MATERIALIZED (${streams}),
@@ -91,7 +93,7 @@ function searching(schema: string, order: Order, deleted: string, ofIdentity: bo
       ),
       places AS MATERIALIZED (SELECT * FROM sure WHERE place <= $6::text::bigint),
       hits AS MATERIALIZED (
-        -- Each by its number: of a join, PostgreSQL takes the places to be a hundred times as many, and reads all keys.
+        -- Each by its number: a merge join would read all keys.
         SELECT s.place, ${KEY_COLUMNS} FROM places s
         CROSS JOIN LATERAL (SELECT * FROM ${schema}.keys x WHERE x.number = s.number LIMIT 1) k
         LEFT JOIN ${schema}.entities i ON i.kind = 'identities' AND i.id = k.identity_id
