@@ -1,7 +1,7 @@
 import { serve } from "@hono/node-server";
 import { type ExecutionArgs, GraphQLError } from "graphql";
 import { getComplexity } from "graphql-query-complexity";
-import { createSchema, createYoga, type Plugin, type YogaInitialContext } from "graphql-yoga";
+import { createSchema, createYoga, type Plugin } from "graphql-yoga";
 import { createGuard } from "keystile/web";
 import { apiId, tell, verifier } from "./keys.js";
 
@@ -20,10 +20,10 @@ const guard = createGuard<Request>(verifier, { apiId, permissions: "documents.re
 
 /** Charges an operation before it runs. */
 const charge: Plugin["onExecute"] = async ({ args, setResultAndStopExecution }) => {
-  const { document: query, variableValues, operationName }: ExecutionArgs = args;
-  const { request } = args.contextValue as YogaInitialContext;
+  const { document: query, variableValues, operationName } = args as ExecutionArgs;
+  const { request } = args.contextValue;
   const cost = getComplexity({
-    ...{ schema, query, variables: variableValues ?? {}, operationName: operationName ?? undefined },
+    ...{ schema, query, variables: variableValues ?? {}, ...(operationName && { operationName }) },
     estimators: [
       // A list costs what is asked of each row, `first` times; a `first` below one must not make a query cheaper.
       ({ type, field, args, childComplexity }) =>
