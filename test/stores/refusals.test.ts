@@ -30,11 +30,17 @@ describe.each(Object.keys(stores))("refusals on %s", (name) => {
     const count = (cells: readonly OutcomeCell[]) =>
       store.countOutcomes({ source: "one", seq: ++seq, at: NOON, maxTagSets: 10, cells });
     await count([0, 1, 2].map((n) => cellOf("quiet", n)));
+    await count([cellOf("loud", 0), cellOf("late", 0)]);
     for (let n = 0; n < REFUSED_KEYS + TOO_MANY; n += PIECE)
       await count(Array.from({ length: PIECE }, (_, i) => cellOf("loud", n + i)));
     const isKept = async (workspaceId: string, n: number) =>
       (await store.readRefusals!({ workspaceId, keyId: `key_${workspaceId}_${n}` })).length === 1;
-    expect([await isKept("quiet", 0), await isKept("quiet", 2)]).toEqual([true, true]);
+    for (const [workspaceId, n] of [
+      ["quiet", 0],
+      ["quiet", 2],
+      ["late", 0],
+    ] as const)
+      expect(await isKept(workspaceId, n), workspaceId).toBe(true);
     const kept = [];
     for (const n of [0, TOO_MANY - PIECE - 10, TOO_MANY + 150, REFUSED_KEYS + TOO_MANY - 1])
       kept.push(await isKept("loud", n));
