@@ -1,4 +1,4 @@
-/** `npm run site`, or with a path to write elsewhere: the site of the documentation, as files that any server can send. */
+/** `npm run site`, or with a path to write elsewhere: the site of the documentation, as files for any server. */
 import { join } from "node:path";
 import { ROOT } from "./pages.js";
 import { buildSite } from "./site.js";

@@ -83,7 +83,7 @@ function fields(schema: JsonSchema): string {
   return rows.length === 0 ? "An empty object." : table(["Field", "Type", "", "Meaning"], rows);
 }
 
-/** A row for each field, those of nested objects and lists below theirs: `credits.refill.amount`, `ratelimits[].name`. */
+/** A row for each field, those of objects and lists below theirs: `credits.refill.amount`, `ratelimits[].name`. */
 function fieldsOf({ properties = {}, required = [] }: JsonSchema, before: string): string[][] {
   return Object.entries(properties).flatMap(([name, schema]) => [
     [

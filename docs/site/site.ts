@@ -1,4 +1,4 @@
-/** The site: the pages of the repository, a page for each entry point, operation and command, and an index of them all. */
+/** The site: the pages of the repository, one for each entry point, operation and command, and an index of all. */
 import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname, extname, join, posix } from "node:path";
 import { build } from "esbuild";

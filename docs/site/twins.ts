@@ -1,6 +1,6 @@
 /** What each operation over HTTP is called in the library and on the command line. */
 
-/** Where the library has it by another name than `keyring.<verb>`; undefined: the library has no callers to ask about. */
+/** Where the library has another name than `keyring.<verb>`; undefined: it has no callers to ask about. */
 const ELSEWHERE: Readonly<Record<string, string | undefined>> = {
   "keys.verifyKey": "verifier.verify",
   "keys.explainKey": "explain",

@@ -50,7 +50,7 @@ async function rowsOf(view: View, entries: readonly Entry[]): Promise<Part[][]> 
   return entries.map((entry) => row(view, entry, names));
 }
 
-/** What keys and owners are called, by their ids; those that are gone, or not the caller's to see, have their ids alone. */
+/** What keys and owners are called, by id; those that are gone, or that the caller may not see, are left out. */
 async function namesOf(view: View, entries: readonly Entry[]): Promise<ReadonlyMap<string, string>> {
   const idsOf = (wanted: AuditKind): string[] => [
     ...new Set(

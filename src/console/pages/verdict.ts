@@ -15,7 +15,7 @@ import { deletion, toKey } from "./key-parts.js";
 /** What is explained: what a call would get, or what is wrong with what was asked of it. */
 export type Found = Explanation | KeystileError;
 
-/** What is asked about a key: what the page's address names, and from where it may be used unless that names another. */
+/** What is asked about a key: what the URL names; and without an address there, one that the key may be used from. */
 function askedOf({ query }: View, { ipAllowlist = [] }: KeyResponseData): readonly string[] {
   const [first = ""] = ipAllowlist;
   return [query.get("query") ?? "", query.get("cost") ?? "", query.get("address") ?? first.replace(/\/.*$/, "")];
