@@ -35,10 +35,13 @@ function tidy(markdown: string, path: string): string {
     const anchor = heading.replaceAll(/\W/g, "").toLowerCase();
     counts.set(anchor, (counts.get(anchor) ?? 0) + 1);
   }
-  // TypeDoc counts `query` of `Analytics` as a second heading `AnalyticsQuery`.
+  // TypeDoc counts headings that are not on the page, such as `query` of `Analytics` as a second `AnalyticsQuery`. What it
+  // means by a number that is too high is the last one: functions come before types of the same name.
   return markdown
     .replaceAll(ALL_CODES, `[\`KeystileErrorCode\`](${up}errors.md)`)
-    .replaceAll(/\]\(#(\w+)-1\)/g, (link, anchor: string) =>
-      counts.get(anchor) === 1 && !named.has(`${anchor}-1`) ? `](#${anchor})` : link,
-    );
+    .replaceAll(/\]\(#(\w+)-(\d+)\)/g, (link, anchor: string, number: string) => {
+      const last = (counts.get(anchor) ?? 0) - 1;
+      if (last < 0 || last >= Number(number) || named.has(`${anchor}-${number}`)) return link;
+      return last === 0 ? `](#${anchor})` : `](#${anchor}-${last})`;
+    });
 }
