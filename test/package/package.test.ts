@@ -91,18 +91,26 @@ describe("package: examples", () => {
     const frameworks = [
       "@fastify",
       "@hono",
+      "@modelcontextprotocol",
       "@nestjs",
       "@trpc",
       "@types",
+      "bullmq",
       "elysia",
       "express",
       "fastify",
+      "graphql",
+      "graphql-query-complexity",
+      "graphql-yoga",
       "h3",
       "hono",
+      "ioredis",
       "koa",
+      "pg",
       "reflect-metadata",
       "rxjs",
       "ws",
+      "zod",
     ];
     for (const name of frameworks.filter((one) => !existsSync(join(modules, one))))
       await symlink(tool(name), join(modules, name));
@@ -279,9 +287,9 @@ describe("package: in any runtime", () => {
     expect(gzipSync(contents).length).toBeLessThan(98_000);
   });
 
-  it("a program that makes no keys is bundled without what makes them: below 50 kB", async () => {
+  it("a program that makes no keys is bundled without what makes them: below 52 kB", async () => {
     const { contents } = await bundle(true, "verify-only.mjs");
-    expect(gzipSync(contents).length).toBeLessThan(50_000);
+    expect(gzipSync(contents).length).toBeLessThan(52_000);
   });
 });
 
