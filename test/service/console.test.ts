@@ -298,7 +298,7 @@ describe.skipIf(!existsSync(CHROMIUM))("console in a browser", { timeout: 240_00
     if ((await rotate.count()) > 0) await rotate.click();
     await page.getByText("It was rotated before").waitFor();
     await page.getByRole("link", { name: rerolledTo }).click();
-    expect(await page.getByRole("link", { name: "Rotate" }).count()).toBe(1);
+    expect(await page.getByRole("link", { name: "Rotate", exact: true }).count()).toBe(1);
     const named = await keyring.searchKeys({ search: "Twice" });
     expect(named.data.map((one) => one.keyId).sort()).toEqual([keyId, rerolledTo].sort());
     await context.close();

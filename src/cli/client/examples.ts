@@ -9,6 +9,7 @@ const SHOWN_OPTIONAL: ReadonlySet<string> = new Set(["value"]);
 const ONE_OF: Readonly<Record<string, string>> = {
   "keys change-keys": "externalId",
   "analytics get-refusals": "keyId",
+  "analytics get-statement": "externalId",
 };
 
 /** A command line with each required flag. */
