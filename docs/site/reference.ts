@@ -48,8 +48,8 @@ function anchorsOf(markdown: string): Anchors {
 function tidy(markdown: string, path: string, anchors: ReadonlyMap<string, Anchors>): string {
   if (path === "README.md") return markdown.replace(/^# .*\n+## .*/, "# Entry points");
   const up = "../".repeat(path.split("/").length);
-  // TypeDoc counts headings that are not on the page, such as `query` of `Analytics` as a second `AnalyticsQuery`. What it
-  // means by a number that is too high is the last one: functions come before types of the same name.
+  // TypeDoc counts headings that are not on the page, such as `query` of `Analytics` as a second `AnalyticsQuery`. By a
+  // number that is too high it means the last one: functions come before types of the same name.
   const toLast = (link: string, to: string, anchor: string, number: string): string => {
     const there = anchors.get(to === "" ? path : posix.join(posix.dirname(path), to));
     const last = (there?.headings.get(anchor) ?? 0) - 1;
