@@ -60,7 +60,7 @@ export function createKept(clock: () => number): Kept {
       // Sooner than what is being worked out.
       if (found?.settled !== undefined && isFresh(found.settled)) return found.settled as Dated<T>;
       if (found !== undefined && !isFresh(found)) await found.ended;
-      // Never two at once: of those that waited the first begins the next, and the others get its answer.
+      // Never two computations at once: the first caller that waited begins the next one, and all others share it.
       const then = entries.get(name);
       const isNext = then !== undefined && (then !== found || isFresh(then));
       const entry = isNext ? then : begin(name, make, found?.settled);

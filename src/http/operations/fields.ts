@@ -21,7 +21,7 @@ const FIELDS: Readonly<Record<string, Field>> = {
   "accounts.expired": { text: "What a rollover or the end of a grant took.", sample: 0 },
   "accounts.granted": { text: "What was granted.", sample: 5_000 },
   "accounts.keyId": {
-    text: "Of a key's account: the key, of those that replaced each other the first.",
+    text: "The key that the account is of; of a chain of rotations, its first key.",
     sample: "key_9mKp2XwZ",
   },
   "accounts.kind": { text: "`plan`: the main account; or a `grant`.", sample: "plan" },

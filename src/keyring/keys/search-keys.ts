@@ -174,7 +174,7 @@ async function walkInOrder(walk: Walk, order: "made" | "expires", cursor: KeyCur
   let searched = 0;
   const cursorAt = (row: KeyRow): KeyCursor =>
     toCursor(order, of[rows.indexOf(row)] as number, row.id, order === "expires" ? row.expires : undefined);
-  // Where the owner that the text named is gone, there is one part less: all of what is left is looked at anew.
+  // An owner that is deleted between two pages leaves one part less: the search begins again with its first part.
   const from = cursor !== undefined && cursor.phase < phases.length ? cursor : undefined;
   for (let at = from?.phase ?? 0; at < phases.length; at++) {
     const phase = phases[at] as Phase;
