@@ -100,7 +100,13 @@ export function createEngine<Env>(storage: AlarmStorage, given: ObjectOptions<En
   const arm = async (): Promise<void> => {
     if (isArmed || (alerts === undefined && counter === undefined)) return;
     isArmed = true;
-    if ((await storage.getAlarm()) === null) await storage.setAlarm(Date.now() + interval);
+    try {
+      if ((await storage.getAlarm()) === null) await storage.setAlarm(Date.now() + interval);
+    } catch (error) {
+      // The next call tries again.
+      isArmed = false;
+      throw error;
+    }
   };
   const operations = createOperations(verifier, keyring);
   let handlers: Handlers | undefined;

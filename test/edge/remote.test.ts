@@ -216,6 +216,19 @@ describe("keystileObject: alarm", () => {
     await vi.waitFor(() => expect(storage.alarm()).not.toBeNull());
   });
 
+  it("that could not be set is set by the next call", async () => {
+    const storage = nodeStorage();
+    const { setAlarm } = storage;
+    let refused = 0;
+    storage.setAlarm = () => Promise.reject(new Error(`refused ${++refused} times`));
+    const engine = createEngine(storage, { verifier: { analytics: true } }, undefined);
+    await engine.call("createApi", [{ name: "documents" }]);
+    await vi.waitFor(() => expect(refused).toBe(1));
+    storage.setAlarm = setAlarm;
+    await engine.call("listApis", [{}]);
+    await vi.waitFor(() => expect(storage.alarm()).toBeGreaterThan(Date.now()));
+  });
+
   it("tells of alerts, sets itself anew, and reports what failed", async () => {
     const told: object[] = [];
     const failures: unknown[] = [];
