@@ -5,6 +5,7 @@
  */
 import type { KeystileError } from "../../contracts/errors.js";
 import { Fifo } from "../../lib/fifo.js";
+import { Ranking } from "../../lib/ranking.js";
 import type { Admission, Hold } from "../admission/admission.js";
 import { createPacedReads, type Lane, newLane, type Paced } from "./paced-reads.js";
 
@@ -81,9 +82,10 @@ interface Address {
 /** Bounds of {@link createConnections}. */
 export interface ConnectionBounds {
   /**
-   * Connections at a time. For a further one, the connection that has been idle longest is closed; or, if at most a
-   * sixteenth of `max` are idle, the oldest request of the workspace with the most requests is ended. For an address
-   * that has more than a sixteenth, the bound is fifteen sixteenths, and only its own idle connections are closed.
+   * Connections at a time. For a further one, a connection of the address with the most idle connections is closed, the
+   * one that has been idle longest; or, if at most a sixteenth of `max` are idle, the oldest request of the workspace
+   * with the most requests is ended. For an address that has more than a sixteenth, the bound is fifteen sixteenths, and
+   * only its own idle connections are closed.
    */
   readonly max: number;
   /** Connections of one address at a time; `undefined` addresses are not counted. */
@@ -143,6 +145,10 @@ const ENDED: RequestSlot = {
   end: ignore,
 };
 
+/** The name of connections that count for no address, and their idle ones where there are none. */
+const UNCOUNTED = "";
+const NONE: ReadonlySet<Connection> = new Set();
+
 /** Most waiting requests of one connection: Node reads up to 64 KiB of them before the connection can be paused. */
 const MAX_WAITING = 128;
 
@@ -152,8 +158,8 @@ export function createConnections(
   admission: Pick<Admission, "hurry" | "makeSpace">,
 ): Connections {
   const states = new Map<Connection, ConnectionState>();
-  /** The idle connections of all addresses. */
-  const idle = new Set<Connection>();
+  /** Counted addresses by their idle connections. */
+  const idle = new Ranking<Address>();
   /** An address with more connections than this leaves as many places to others. */
   const share = Math.max(1, max / 16);
   const maxOfLarge = max - Math.floor(max / 16);
@@ -175,14 +181,13 @@ export function createConnections(
     stopReading(socket, state);
   };
   const addIdle = (socket: Connection, address: Address): void => {
-    idle.add(socket);
+    if (address.name !== UNCOUNTED && !address.idle.has(socket)) idle.add(address);
     address.idle.add(socket);
   };
   const removeIdle = (socket: Connection, address: Address): void => {
-    idle.delete(socket);
-    address.idle.delete(socket);
+    if (address.idle.delete(socket) && address.name !== UNCOUNTED) idle.remove(address);
   };
-  const stateOf = (socket: Connection, name = ""): ConnectionState => {
+  const stateOf = (socket: Connection, name = UNCOUNTED): ConnectionState => {
     const known = states.get(socket);
     if (known !== undefined) return known;
     const address = addresses.get(name) ?? {
@@ -287,9 +292,12 @@ export function createConnections(
       const isOver = address !== undefined && connections > maxPerAddress;
       const isLarge = address !== undefined && connections > share;
       if (!isOver && states.size <= (isLarge ? maxOfLarge : max)) return;
-      const [oldest] = isOver || isLarge ? own : idle;
+      const uncounted = addresses.get(UNCOUNTED)?.idle ?? NONE;
+      const most = idle.largest()?.idle ?? NONE;
+      // With a single idle connection the address may be that of this very connection.
+      const [oldest] = isOver || isLarge ? own : most.size > 1 || uncounted.size === 0 ? most : uncounted;
       if (!evicts) socket.destroy();
-      else if (isOver || isLarge || idle.size > share) oldest?.destroy();
+      else if (isOver || isLarge || idle.total + uncounted.size > share) oldest?.destroy();
       else admission.makeSpace();
     },
     begin(socket, arrived) {

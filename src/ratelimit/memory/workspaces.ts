@@ -1,6 +1,6 @@
 /** Which workspace holds which buckets of a table, and which workspace holds most. */
 import { ClockHand } from "../../lib/clock-hand.js";
-import { Ranking } from "./ranking.js";
+import { Ranking } from "../../lib/ranking.js";
 
 /*
  * Why: workspaces share the table, and refusing buckets are not evicted. Without shares, one workspace could fill the

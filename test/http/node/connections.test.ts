@@ -124,4 +124,34 @@ describe("createConnections", () => {
       expect([open("192.0.2.1"), open("192.0.2.2"), open("192.0.2.3")].map((one) => one.destroyed)).toEqual(closed);
     }
   });
+
+  it("evicts: of the address with the most idle connections, the one that has been idle longest", () => {
+    const { open, begin } = world({ max: 160 });
+    const kept = open("192.0.2.1");
+    const crowd = Array.from({ length: 159 }, (_, i) => open(`198.51.100.${i % 53}`));
+    for (let i = 0; i < 60; i++) {
+      // One that is new has not been read yet: it is as idle as those of the crowd.
+      const anew = open("192.0.2.2");
+      crowd.push(open(`198.51.100.${i % 53}`));
+      expect([kept.destroyed, anew.destroyed]).toEqual([false, false]);
+      begin(anew).slot!.end();
+      anew.destroy();
+    }
+    expect(crowd.findIndex(({ destroyed }) => destroyed)).toBe(0);
+    expect(crowd.filter(({ destroyed }) => destroyed)).toHaveLength(61);
+  });
+
+  it("evicts: connections that count for no address only where no address has two", () => {
+    const { connections } = world({ max: 64 });
+    const open = (address?: string): Socket => {
+      const socket = new Socket(address);
+      connections.open(socket, address);
+      return socket;
+    };
+    const proxied = Array.from({ length: 64 }, () => open());
+    const closed = (sockets: readonly Socket[]) => sockets.flatMap(({ destroyed }, i) => (destroyed ? [i] : []));
+    const counted = ["192.0.2.1", "192.0.2.1", "192.0.2.2"].map(open);
+    // The first came for one of theirs, the second for the first.
+    expect([closed(counted), closed(proxied)]).toEqual([[0], [0, 1]]);
+  });
 });

@@ -1,8 +1,8 @@
 /** Who holds how much, compared with a plain list of counts. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { Ranking } from "../../../src/ratelimit/memory/ranking.js";
-import { runs } from "../../runs.js";
+import { Ranking } from "../../src/lib/ranking.js";
+import { runs } from "../runs.js";
 
 /** Compares all that a ranking says with the counts themselves. */
 function expectCounts(ranking: Ranking<number>, counts: readonly number[]): void {
