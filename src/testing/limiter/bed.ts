@@ -7,8 +7,11 @@ export const START = 1_700_000_000_000;
 export const MAX = Number.MAX_SAFE_INTEGER;
 export const DAY = 86_400_000;
 
-/** Adds a test; its body receives a function that creates a new limiter. */
-export type LimiterClause = (title: string, body: (make: () => Promise<Limiter>) => Promise<void>) => void;
+/** Adds a test; its body receives a new limiter, and a function that creates another. */
+export type LimiterClause = (
+  title: string,
+  body: (limiter: Limiter, make: () => Promise<Limiter>) => Promise<void>,
+) => void;
 
 export const check = (cost: number, limit = 10, duration = 1_000, bucket = "b"): LimitCheck => ({
   bucket,
@@ -16,6 +19,16 @@ export const check = (cost: number, limit = 10, duration = 1_000, bucket = "b"):
   duration,
   cost,
 });
+
+const verdict = (exceeded: boolean, remaining: number, reset?: number): Partial<LimitVerdict> => ({
+  exceeded,
+  remaining,
+  ...(reset !== undefined && { reset }),
+});
+/** What is expected of a verdict, but for `reset` where it is not given. */
+export const passed = verdict.bind(undefined, false);
+/** The same of a refusal. */
+export const refused = verdict.bind(undefined, true);
 
 export async function take(limiter: Limiter, now: number, ...checks: LimitCheck[]): Promise<readonly LimitVerdict[]> {
   const verdicts = await limiter.take(checks, now);
@@ -25,6 +38,10 @@ export async function take(limiter: Limiter, now: number, ...checks: LimitCheck[
 
 export const takeOne = async (limiter: Limiter, now: number, one: LimitCheck): Promise<LimitVerdict> =>
   (await take(limiter, now, one))[0]!;
+
+/** Whether each check was refused. */
+export const refusals = async (limiter: Limiter, now: number, ...checks: LimitCheck[]): Promise<boolean[]> =>
+  (await take(limiter, now, ...checks)).map(({ exceeded }) => exceeded);
 
 export const granted = async (limiter: Limiter, now: number, one: LimitCheck): Promise<boolean> =>
   !(await takeOne(limiter, now, one)).exceeded;

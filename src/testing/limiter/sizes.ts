@@ -1,31 +1,41 @@
 /** Buckets under several limits and durations, and several checks of one bucket: clauses 5 and 6. */
-import type { LimitCheck } from "../../contracts/limiter.js";
 import { expect } from "../expect.js";
 import { withSeeds } from "../random.js";
-import { type LimiterClause, START, DAY, check, take, takeOne, granted, randomSize, randomWait } from "./bed.js";
+import {
+  check,
+  DAY,
+  granted,
+  type LimiterClause,
+  passed,
+  randomSize,
+  randomWait,
+  refusals,
+  refused,
+  START,
+  take,
+  takeOne,
+} from "./bed.js";
 import { replay, type Take } from "./replay.js";
 
 export function sizesClauses(clause: LimiterClause): void {
-  clause("clause 5: another limit or duration leaves the tokens used in place", async (make) => {
-    const limiter = await make();
+  clause("clause 5: another limit or duration leaves the tokens used in place", async (limiter) => {
     await takeOne(limiter, START, check(8, 10, 60_000));
-    expect(await takeOne(limiter, START, check(0, 20, 60_000))).toMatchObject({ exceeded: false, remaining: 12 });
-    expect(await takeOne(limiter, START, check(0, 5, 60_000))).toMatchObject({ exceeded: false, remaining: 0 });
-    expect(await takeOne(limiter, START, check(1, 5, 60_000))).toMatchObject({ exceeded: true, remaining: 0 });
-    expect(await takeOne(limiter, START, check(1, 8, 1_000))).toMatchObject({ exceeded: true, remaining: 0 });
-    expect(await takeOne(limiter, START, check(12, 20, 60_000))).toMatchObject({ exceeded: false, remaining: 0 });
-    expect(await takeOne(limiter, START, check(1, 10, 60_000))).toMatchObject({ exceeded: true, remaining: 0 });
+    expect(await takeOne(limiter, START, check(0, 20, 60_000))).toMatchObject(passed(12));
+    expect(await takeOne(limiter, START, check(0, 5, 60_000))).toMatchObject(passed(0));
+    expect(await takeOne(limiter, START, check(1, 5, 60_000))).toMatchObject(refused(0));
+    expect(await takeOne(limiter, START, check(1, 8, 1_000))).toMatchObject(refused(0));
+    expect(await takeOne(limiter, START, check(12, 20, 60_000))).toMatchObject(passed(0));
+    expect(await takeOne(limiter, START, check(1, 10, 60_000))).toMatchObject(refused(0));
   });
 
-  clause("clause 5: a look through a fast override does not refill a slow limit", async (make) => {
-    const limiter = await make();
+  clause("clause 5: a look through a fast override does not refill a slow limit", async (limiter) => {
     await takeOne(limiter, START, check(10, 10, DAY));
     await takeOne(limiter, START + 10_000, check(0, 1_000_000, 1_000));
     await takeOne(limiter, START + 10_000, check(1, 1_000_000, 1_000));
     expect(await granted(limiter, START + 20_000, check(1, 10, DAY))).toBe(false);
   });
 
-  clause("clause 5: no size ever grants more than it would alone, however sizes are mixed", async (make) => {
+  clause("clause 5: no size ever grants more than it would alone, however sizes are mixed", async (_, make) => {
     await withSeeds(200, async (random) => {
       const limiter = await make();
       const sizes = [randomSize(random), ...random.list(6, () => randomSize(random))];
@@ -47,7 +57,7 @@ export function sizesClauses(clause: LimiterClause): void {
 
   clause(
     "clause 5: what is taken by overrides is used up for the limit itself, and comes back at its own speed",
-    async (make) => {
+    async (_, make) => {
       const own = { limit: 10, duration: 60_000 };
       const capacity = BigInt(own.limit) * BigInt(own.duration);
       await withSeeds(200, async (random) => {
@@ -72,46 +82,41 @@ export function sizesClauses(clause: LimiterClause): void {
     },
   );
 
-  clause("clause 5: a limit that is used by generous overrides goes into no debt", async (make) => {
-    const limiter = await make();
+  clause("clause 5: a limit that is used by generous overrides goes into no debt", async (limiter) => {
     const own = { limit: 10, duration: 60_000 };
     const generous = (limit: number) => ({ ...check(1, limit, 60_000), configured: own });
     let now = START;
     for (; now < START + 3_600_000; now += 1_000) expect(await granted(limiter, now, generous(100))).toBe(true);
-    expect(await takeOne(limiter, now, generous(200))).toMatchObject({ exceeded: false, remaining: 189 });
+    expect(await takeOne(limiter, now, generous(200))).toMatchObject(passed(189));
     expect(await granted(limiter, now, check(1, 10, 60_000))).toBe(false);
     expect(await granted(limiter, now + 6_000, check(1, 10, 60_000))).toBe(true);
   });
 
-  clause("clause 5: a first take by an override is the limit's first take too, whatever its duration", async (make) => {
-    const own = { limit: 10, duration: 60_000 };
-    for (const [limit, duration] of [
-      [1_000, 60_000],
-      [10, 1],
-      [10, 0],
-      [10, DAY],
-    ] as const) {
-      const limiter = await make();
-      expect(await granted(limiter, START, { ...check(10, limit, duration), configured: own })).toBe(true);
-      expect(await takeOne(limiter, START + 10, check(1, 10, 60_000))).toEqual({
-        exceeded: true,
-        remaining: 0,
-        reset: 59_990,
-      });
-      expect(await takeOne(limiter, START + 6_000, check(1, 10, 60_000))).toMatchObject({
-        exceeded: false,
-        remaining: 0,
-      });
-    }
-    for (const first of [0, 1]) {
-      const limiter = await make();
-      const both = [check(5, 10, 60_000), { ...check(5, 10, 0), configured: own }];
-      await take(limiter, START, ...(first === 0 ? both : both.reverse()));
-      expect(await takeOne(limiter, START, check(0, 10, 60_000))).toMatchObject({ remaining: 0 });
-    }
-  });
+  clause(
+    "clause 5: a first take by an override is the limit's first take too, whatever its duration",
+    async (_, make) => {
+      const own = { limit: 10, duration: 60_000 };
+      for (const [limit, duration] of [
+        [1_000, 60_000],
+        [10, 1],
+        [10, 0],
+        [10, DAY],
+      ] as const) {
+        const limiter = await make();
+        expect(await granted(limiter, START, { ...check(10, limit, duration), configured: own })).toBe(true);
+        expect(await takeOne(limiter, START + 10, check(1, 10, 60_000))).toEqual(refused(0, 59_990));
+        expect(await takeOne(limiter, START + 6_000, check(1, 10, 60_000))).toMatchObject(passed(0));
+      }
+      for (const first of [0, 1]) {
+        const limiter = await make();
+        const both = [check(5, 10, 60_000), { ...check(5, 10, 0), configured: own }];
+        await take(limiter, START, ...(first === 0 ? both : both.reverse()));
+        expect(await takeOne(limiter, START, check(0, 10, 60_000))).toMatchObject({ remaining: 0 });
+      }
+    },
+  );
 
-  clause("clause 5: of a limit of 0 nothing stays used, however overrides raise it", async (make) => {
+  clause("clause 5: of a limit of 0 nothing stays used, however overrides raise it", async (_, make) => {
     const closed = { limit: 0, duration: 60_000 };
     for (const [limit, duration] of [
       [5, 0],
@@ -131,36 +136,20 @@ export function sizesClauses(clause: LimiterClause): void {
     }
   });
 
-  clause("clause 6: two checks of one bucket must fit together, each with its own result", async (make) => {
-    const limiter = await make();
+  clause("clause 6: two checks of one bucket must fit together, each with its own result", async (limiter) => {
     const half = [check(6), check(6)];
-    expect(await take(limiter, START, ...half)).toEqual([
-      { exceeded: false, remaining: 10, reset: 0 },
-      { exceeded: true, remaining: 10, reset: 0 },
-    ]);
-    expect((await take(limiter, START, check(1_000), check(0))).map(({ exceeded }) => exceeded)).toEqual([true, false]);
-    expect(await take(limiter, START, check(6), check(4))).toEqual([
-      { exceeded: false, remaining: 0, reset: 1_000 },
-      { exceeded: false, remaining: 0, reset: 1_000 },
-    ]);
-    expect((await take(limiter, START + 500, check(2), check(4))).map(({ exceeded }) => exceeded)).toEqual([
-      false,
-      true,
-    ]);
-    expect((await take(limiter, START + 500, check(1), check(4))).map(({ exceeded }) => exceeded)).toEqual([
-      false,
-      false,
-    ]);
+    expect(await take(limiter, START, ...half)).toEqual([passed(10, 0), refused(10, 0)]);
+    expect(await refusals(limiter, START, check(1_000), check(0))).toEqual([true, false]);
+    expect(await take(limiter, START, check(6), check(4))).toEqual([passed(0, 1_000), passed(0, 1_000)]);
+    expect(await refusals(limiter, START + 500, check(2), check(4))).toEqual([false, true]);
+    expect(await refusals(limiter, START + 500, check(1), check(4))).toEqual([false, false]);
   });
 
-  clause("clause 6: they fit together also under different limits and a duration of 0", async (make) => {
-    const limiter = await make();
-    const exceeded = async (...checks: LimitCheck[]): Promise<boolean[]> =>
-      (await take(limiter, START, ...checks)).map((one) => one.exceeded);
-    expect(await exceeded(check(5, 100), check(6, 10))).toEqual([false, true]);
-    expect(await exceeded(check(6, 10, 0), check(6, 10, 0))).toEqual([false, true]);
-    expect(await exceeded(check(5, 10, 0), check(6, 10))).toEqual([false, true]);
-    expect(await exceeded(check(4, 100), check(6, 10))).toEqual([false, false]);
+  clause("clause 6: they fit together also under different limits and a duration of 0", async (limiter) => {
+    expect(await refusals(limiter, START, check(5, 100), check(6, 10))).toEqual([false, true]);
+    expect(await refusals(limiter, START, check(6, 10, 0), check(6, 10, 0))).toEqual([false, true]);
+    expect(await refusals(limiter, START, check(5, 10, 0), check(6, 10))).toEqual([false, true]);
+    expect(await refusals(limiter, START, check(4, 100), check(6, 10))).toEqual([false, false]);
     expect(await takeOne(limiter, START, check(0))).toMatchObject({ remaining: 0 });
     expect(await takeOne(limiter, START, check(0, 100))).toMatchObject({ remaining: 90 });
   });

@@ -35,7 +35,7 @@ function waitOf(checks: readonly LimitCheck[], verdicts: readonly LimitVerdict[]
 export function waitingClauses(clause: LimiterClause): void {
   clause(
     "clause 5: what is used drains at a rate that is configured anew, from the call that brings it",
-    async (make) => {
+    async (_, make) => {
       for (const [before, after, wait] of [
         [{ limit: 100, duration: DAY }, { limit: 100, duration: 60_000 }, 600],
         [{ limit: 1_000, duration: HOUR }, { limit: 10, duration: HOUR }, 99 * HOUR + HOUR / 10],
@@ -52,8 +52,7 @@ export function waitingClauses(clause: LimiterClause): void {
     },
   );
 
-  clause("clause 5: a rate that is configured again goes on with what is used by then", async (make) => {
-    const limiter = await make();
+  clause("clause 5: a rate that is configured again goes on with what is used by then", async (limiter) => {
     const [day, minute] = [DAY, 60_000].map((duration) => ({ limit: 10, duration }));
     await takeOne(limiter, START, own(10, day!));
     for (let n = 0; n < 100; n++)
@@ -63,7 +62,7 @@ export function waitingClauses(clause: LimiterClause): void {
     expect(await takeOne(limiter, START + 60_000, own(0, day!))).toMatchObject({ remaining: 5 });
   });
 
-  clause("clause 5: however rates are configured and overridden in turn, nothing is gained", async (make) => {
+  clause("clause 5: however rates are configured and overridden in turn, nothing is gained", async (_, make) => {
     await withSeeds(150, async (random) => {
       const limiter = await make();
       const sizes = threeSizes(random);
@@ -84,7 +83,7 @@ export function waitingClauses(clause: LimiterClause): void {
 
   clause(
     "clause 9: after the wait that it tells the same call passes, a millisecond before it does not",
-    async (make) => {
+    async (_, make) => {
       await withSeeds(150, async (random) => {
         const limiter = await make();
         const sizes = threeSizes(random);

@@ -28,8 +28,7 @@ const list = async (store: Store, state: AlertState, after?: number) => {
 export function alertsClauses(all: Clause): void {
   const clause = withPower(all, "alerts", (store: Store) => store);
 
-  clause("clause 30: an alert is raised once until it ends, of each subject, kind and workspace", async (open) => {
-    const store = await open();
+  clause("clause 30: an alert is raised once until it ends, of each subject, kind and workspace", async (store) => {
     const [a, b] = [raise("a"), raise("b")];
     expect(await change(store, b, a)).toEqual([true, true]);
     expect(await change(store, a, raise("a", NOW + 1), raise("c"))).toEqual([false, false, true]);
@@ -41,8 +40,7 @@ export function alertsClauses(all: Clause): void {
     expect((await list(store, "pending")).sort()).toEqual(["a", "a", "a", "b", "c"]);
   });
 
-  clause("clause 30: what was looked at before the last change changes nothing", async (open) => {
-    const store = await open();
+  clause("clause 30: what was looked at before the last change changes nothing", async (store) => {
     expect(await change(store, raise("a"))).toEqual([true]);
     expect(await change(store, end("a", NOW))).toEqual([false]);
     expect(await change(store, end("a", NOW + 5))).toEqual([true]);
@@ -52,8 +50,7 @@ export function alertsClauses(all: Clause): void {
     expect(await change(store, end("a", NOW + 6))).toEqual([false]);
   });
 
-  clause("clause 30: what took long to look at may be older than what was changed meanwhile", async (open) => {
-    const store = await open();
+  clause("clause 30: what took long to look at may be older than what was changed meanwhile", async (store) => {
     const long = (of: AlertChange, ms: number): AlertChange => ({ ...of, until: of.from + ms });
     expect(await change(store, long(raise("a"), 10))).toEqual([true]);
     expect(await change(store, long(end("a", NOW + 10), 100))).toEqual([false]);
@@ -62,8 +59,7 @@ export function alertsClauses(all: Clause): void {
     expect(await change(store, long(raise("a", NOW + 22), 100))).toEqual([true]);
   });
 
-  clause("clause 30: of those who find the same at once, one raises it and one ends it", async (open) => {
-    const store = await open();
+  clause("clause 30: of those who find the same at once, one raises it and one ends it", async (store) => {
     const [found, over] = [Array.from({ length: 8 }, () => change(store, raise("a"), raise("b"))), [9, 9, 9, 9]];
     const raised = (await Promise.all(found)).flat().filter(Boolean);
     expect(raised).toHaveLength(2);
@@ -71,8 +67,7 @@ export function alertsClauses(all: Clause): void {
     expect(ended).toHaveLength(1);
   });
 
-  clause("clause 30: what is due is taken once, and due again unless it is settled", async (open) => {
-    const store = await open();
+  clause("clause 30: what is due is taken once, and due again unless it is settled", async (store) => {
     await change(store, raise("b", NOW + 1), raise("a", NOW), raise("c", NOW + 2), raise("x", 0, { workspaceId: "x" }));
     expect(await take(store, NOW - 1)).toEqual([]);
     const [first, ...more] = await take(store, NOW + 1, { limit: 1 });
@@ -90,8 +85,7 @@ export function alertsClauses(all: Clause): void {
     );
   });
 
-  clause("clause 30: it is settled by who took it last, or by whoever delivered it", async (open) => {
-    const store = await open();
+  clause("clause 30: it is settled by who took it last, or by whoever delivered it", async (store) => {
     await change(store, raise("a"), raise("b"), raise("c"));
     const old = await take(store, NOW);
     const taken = await take(store, NOW + 60);
@@ -116,8 +110,7 @@ export function alertsClauses(all: Clause): void {
     expect(await list(store, "raised")).toEqual(["a", "b", "c"]);
   });
 
-  clause("clause 30: only what has ended and is settled is removed, at most so many at once", async (open) => {
-    const store = await open();
+  clause("clause 30: only what has ended and is settled is removed, at most so many at once", async (store) => {
     await change(store, ...["a", "b", "c", "d"].map((subject) => raise(subject)));
     const taken = await take(store, NOW);
     for (const { number, due, subject } of taken)
@@ -135,8 +128,7 @@ export function alertsClauses(all: Clause): void {
 export function sharedAlertsClauses(all: SharedClause): void {
   const clause = withPower(all, "alerts", ({ here }: SharedStore) => here);
 
-  clause("clause 30: what both handles find at once is raised once, and taken once", async (open) => {
-    const { here, there } = await open();
+  clause("clause 30: what both handles find at once is raised once, and taken once", async ({ here, there }) => {
     const subjects = ["a", "b", "c", "d"];
     const changes = subjects.map((subject) => raise(subject));
     const both = await Promise.all([change(here, ...changes), change(there, ...[...changes].reverse())]);

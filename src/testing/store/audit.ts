@@ -48,8 +48,7 @@ async function readAudit(store: Store, wanted: object = { ids }, among = 100, li
 export function auditClauses(all: Clause): void {
   const clause = withPower(all, "audit", (store: Store) => store);
 
-  clause("clause 25: a change that has an entry is made as one without, or refused as one without", async (open) => {
-    const store = await open();
+  clause("clause 25: a change that has an entry is made as one without, or refused as one without", async (store) => {
     const made = [entry("createRole"), entry("createRole", { ids: ["role_b"] })];
     const roles = [role("a", []), role("b", [])].map((row) => ({ table: "roles" as const, row }));
     expect(await store.write(roles, made)).toBe("written");
@@ -62,8 +61,7 @@ export function auditClauses(all: Clause): void {
     expect((await store.findKey("digest-2"))?.keyId).toBe(keyRow(2).id);
   });
 
-  clause("clause 25: entries of what was written are kept, in their order, and no others", async (open) => {
-    const store = await open();
+  clause("clause 25: entries of what was written are kept, in their order, and no others", async (store) => {
     const roles = [role("a", []), role("b", [])].map((row) => ({ table: "roles" as const, row }));
     const made = [
       entry("createRole", { fields: ["name", "permissions"], count: 2 }),
@@ -82,8 +80,7 @@ export function auditClauses(all: Clause): void {
     expect((await store.readAudit({ workspaceId: WS, among: 9, limit: 1 })).entries).toMatchObject([byProgram]);
   });
 
-  clause("clause 25: the entry of a change of a balance is kept with what it added and left", async (open) => {
-    const store = await open();
+  clause("clause 25: the entry of a change of a balance is kept with what it added and left", async (store) => {
     await insert(store, keyRow(1, { hasCredits: true }), { remaining: 9, amount: 0, period: 0 });
     const change = async (credits: CreditChange, over: Partial<AuditEntry> = {}): Promise<AuditEntry | undefined> => {
       const row = (await readRow(store, "keys", keyRow(1).id))!;
@@ -110,8 +107,7 @@ export function auditClauses(all: Clause): void {
     expect(Object.keys(first!).includes("reason")).toBe(false);
   });
 
-  clause("clause 25: an entry of new keys counts those that were inserted, and is not kept for none", async (open) => {
-    const store = await open();
+  clause("clause 25: an entry of new keys counts those that were inserted, and is not kept for none", async (store) => {
     await insert(store, keyRow(1));
     const batch = (...numbers: readonly number[]) => numbers.map((n) => ({ row: keyRow(n) }));
     const imported = entry("migrateKeys", { ids: ["mig_1", "api_1"], count: 3 });
@@ -121,8 +117,7 @@ export function auditClauses(all: Clause): void {
     expect(await readAudit(store)).toEqual([{ ...imported, count: 2 }, entry("createKey", { ids: ["mig_1"] })]);
   });
 
-  clause("clause 25: many entries of one workspace leave those of another", async (open) => {
-    const store = await open();
+  clause("clause 25: many entries of one workspace leave those of another", async (store) => {
     const write = (id: string, entries: readonly AuditEntry[]) =>
       store.write([{ table: "roles", row: role(id, []) }], entries);
     const other = entry("other", { workspaceId: "ws_2" });
@@ -132,8 +127,7 @@ export function auditClauses(all: Clause): void {
     expect(await readAudit(store, { workspaceId: "ws_2" }, 1)).toEqual([other]);
   });
 
-  clause("clause 25: entries are read newest first, by ids, actor, operation and time, in slices", async (open) => {
-    const store = await open();
+  clause("clause 25: entries are read newest first, by ids, actor, operation and time, in slices", async (store) => {
     const entries = Array.from({ length: 9 }, (_, n): AuditEntry => {
       const entry = {
         time: NOW + n,

@@ -19,8 +19,7 @@ import {
 const MAX_BATCH = 1_000;
 
 export function batchesClauses(clause: Clause): void {
-  clause("clause 20: a batch of finds returns what single finds do, in the order of its digests", async (withApi) => {
-    const store = await withApi();
+  clause("clause 20: a batch of finds returns what single finds do, in the order of its digests", async (store) => {
     await store.write([
       { table: "permissions", row: permission("a.read") },
       { table: "roles", row: role("r", ["perm_a_read"]) },
@@ -45,8 +44,7 @@ export function batchesClauses(clause: Clause): void {
     ]);
   });
 
-  clause("clause 20: rows are returned in the order of their ids, whatever the table", async (withApi) => {
-    const store = await withApi();
+  clause("clause 20: rows are returned in the order of their ids, whatever the table", async (store) => {
     const ids = ["ns_b", "ns_B", "ns_é", "ns_e\u0301", "ns_'", 'ns_"', "ns_\\", "ns_%", "ns_日本", "1"];
     for (const [i, id] of ids.entries()) {
       expect(await store.write([{ table: "roles", row: role(`r${i}`, [], { id }) }]), id).toBe("written");
@@ -68,8 +66,7 @@ export function batchesClauses(clause: Clause): void {
     expect(await store.readMany("workspaces", [WS])).toEqual([undefined]);
   });
 
-  clause("clause 20: balances are read each at its own period, in the order of the keys", async (withApi) => {
-    const store = await withApi();
+  clause("clause 20: balances are read each at its own period, in the order of the keys", async (store) => {
     await store.insertKeys([
       { row: keyRow(1, { hasCredits: true }), balance: balance(10, { amount: 5, period: 100 }) },
       { row: keyRow(2, { hasCredits: true }), balance: balance(20) },
@@ -102,8 +99,7 @@ export function batchesClauses(clause: Clause): void {
     expect(await store.readBalances([], 0)).toEqual([]);
   });
 
-  clause("clause 20: a batch of the largest size is one call", async (withApi) => {
-    const store = await withApi();
+  clause("clause 20: a batch of the largest size is one call", async (store) => {
     const rows = Array.from({ length: MAX_BATCH }, (_, n) => keyRow(n, { hasCredits: n % 2 === 0 }));
     await store.insertKeys(rows.map((row, n) => (n % 2 === 0 ? { row, balance: balance(n) } : { row })));
     const back = [...rows].reverse();

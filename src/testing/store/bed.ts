@@ -4,8 +4,8 @@ import { expect } from "../expect.js";
 import type { TestFunctions } from "../test-functions.js";
 import { api } from "./rows.js";
 
-/** Adds a test; its body receives a function that creates a new store with the API that {@link keyRow} refers to. */
-export type Clause = (title: string, body: (withApi: () => Promise<Store>) => Promise<void>) => void;
+/** Adds a test; its body receives a new store with the API that {@link keyRow} refers to, and what creates another. */
+export type Clause = (title: string, body: (store: Store, open: () => Promise<Store>) => Promise<void>) => void;
 
 /** Closes whatever a test opened, also when it fails. */
 export function clausesOf({ it }: TestFunctions, open: () => Store | Promise<Store>): Clause {
@@ -19,7 +19,7 @@ export function clausesOf({ it }: TestFunctions, open: () => Store | Promise<Sto
         return store;
       };
       try {
-        await body(withApi);
+        await body(await withApi(), withApi);
       } finally {
         for (const store of opened) await store.close();
       }

@@ -2,7 +2,7 @@
 import type { Change, RowChange, Store, Write } from "../../contracts/store.js";
 import { expect } from "../expect.js";
 import type { Clause } from "./bed.js";
-import { api, keyRow, permission, role, rootKey, identity, balance, insert, refOf, WS, readRow } from "./rows.js";
+import { api, balance, identity, insert, keyRow, permission, readRow, refOf, role, rootKey, WS } from "./rows.js";
 import { change, drops, dropsMiss, removeRow } from "./shared-steps.js";
 
 /** Changes of rows that keys refer to, of each table that finds depend on. */
@@ -80,8 +80,7 @@ const SEEN: readonly (readonly [
 ];
 
 export function changesClauses(clause: Clause): void {
-  clause("clause 8: a change is seen by the next find", async (withApi) => {
-    const store = await withApi();
+  clause("clause 8: a change is seen by the next find", async (store) => {
     await insert(store, keyRow(1));
     expect((await store.findKey("digest-1"))?.enabled).toBe(true);
     const row = (await readRow(store, "keys", "key_000001"))!;
@@ -97,8 +96,7 @@ export function changesClauses(clause: Clause): void {
     expect(await store.findKey("digest-1")).toMatchObject({ parentDisabled: true, ipAllowlists: [] });
   });
 
-  clause("clause 8: roles, permissions and identities reach the keys that refer to them", async (withApi) => {
-    const store = await withApi();
+  clause("clause 8: roles, permissions and identities reach the keys that refer to them", async (store) => {
     await store.write([
       { table: "permissions", row: permission("a.read") },
       { table: "roles", row: role("r", ["perm_a_read"]) },
@@ -125,8 +123,7 @@ export function changesClauses(clause: Clause): void {
 
   clause(
     "clause 15: a change of an identity, a role or a permission is notified, whether or not a key has it",
-    async (withApi) => {
-      const store = await withApi();
+    async (store) => {
       const rows = [
         { table: "identities", row: identity("user") },
         { table: "roles", row: role("admin", []) },
@@ -146,8 +143,7 @@ export function changesClauses(clause: Clause): void {
     },
   );
 
-  clause("clause 15: every change that a find could see is notified", async (withApi) => {
-    const store = await withApi();
+  clause("clause 15: every change that a find could see is notified", async (store) => {
     const notified: Change[] = [];
     const stop = store.subscribe((change) => notified.push(change));
     const since = () => notified.splice(0);
@@ -176,8 +172,7 @@ export function changesClauses(clause: Clause): void {
 
   clause(
     "clause 15: a row that keys refer to drops those keys, told by its id, by their digests or as all",
-    async (withApi) => {
-      const store = await withApi();
+    async (store) => {
       await store.write([
         { table: "workspaces", row: { id: WS, version: 0, enabled: true } },
         { table: "permissions", row: permission("direct") },
@@ -209,8 +204,7 @@ export function changesClauses(clause: Clause): void {
     },
   );
 
-  clause("clause 15: every subscriber is notified, and one that unsubscribes leaves the others", async (withApi) => {
-    const store = await withApi();
+  clause("clause 15: every subscriber is notified, and one that unsubscribes leaves the others", async (store) => {
     const notified: Change[][] = [[], [], []];
     const stops = notified.map((changes) => store.subscribe((change) => changes.push(change)));
     await insert(store, keyRow(1));
@@ -232,8 +226,7 @@ export function changesClauses(clause: Clause): void {
     }
   });
 
-  clause("clauses 8 and 15: what a subscriber reads once it is notified of a change is changed", async (withApi) => {
-    const store = await withApi();
+  clause("clauses 8 and 15: what a subscriber reads once it is notified of a change is changed", async (store) => {
     await store.write([
       { table: "roles", row: role("r", []) },
       { table: "identities", row: identity("user") },
@@ -254,8 +247,7 @@ export function changesClauses(clause: Clause): void {
     }
   });
 
-  clause("clause 8: a pending key gains its native digest once", async (withApi) => {
-    const store = await withApi();
+  clause("clause 8: a pending key gains its native digest once", async (store) => {
     const { digest: _, ...rest } = keyRow(1, { foreignDigest: "f", migrationId: "m" });
     await insert(store, rest);
     const found = (await store.findForeignKey("m", "f"))!;

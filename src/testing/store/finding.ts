@@ -2,11 +2,10 @@
 import { isKeystileError } from "../../contracts/errors.js";
 import { expect, faultOf } from "../expect.js";
 import type { Clause } from "./bed.js";
-import { keyRow, role, rootKey, identity, balance, insert, refOf, WS, readRow, readBalance } from "./rows.js";
+import { balance, identity, insert, keyRow, readBalance, readRow, refOf, role, rootKey, WS } from "./rows.js";
 
 export function findingClauses(clause: Clause): void {
-  clause("clause 1: what is unknown is undefined, or absent from a list", async (withApi) => {
-    const store = await withApi();
+  clause("clause 1: what is unknown is undefined, or absent from a list", async (store) => {
     expect(await store.findKey("nothing")).toBeUndefined();
     expect(await store.findForeignKey("mig", "nothing")).toBeUndefined();
     expect(await store.findRootKey("nothing")).toBeUndefined();
@@ -21,8 +20,7 @@ export function findingClauses(clause: Clause): void {
     if (store.powers.leases) await store.returnCredits(ref, { holder: "nobody", spent: 0 });
   });
 
-  clause("clause 2: digests, ids and names match exactly", async (withApi) => {
-    const store = await withApi();
+  clause("clause 2: digests, ids and names match exactly", async (store) => {
     await insert(store, keyRow(1, { digest: "AbC", foreignDigest: "FoR", migrationId: "mig_1" }));
     await store.write([{ table: "roles", row: role("Admin", []) }]);
     await store.write([{ table: "identities", row: identity("é") }]);
@@ -38,8 +36,7 @@ export function findingClauses(clause: Clause): void {
     expect(await readRow(store, "keys", "KEY_000001")).toBeUndefined();
   });
 
-  clause("clauses 1 and 2: a text that an engine may be unable to hold is unknown to every read", async (withApi) => {
-    const store = await withApi();
+  clause("clauses 1 and 2: a text that an engine may be unable to hold is unknown to every read", async (store) => {
     // What such a text becomes in an engine that replaces or cuts it.
     for (const [n, text] of ["x", "x\ufffd", "\ufffdx", ""].entries()) {
       await insert(store, keyRow(n, { digest: `d${text}`, foreignDigest: `f${text}`, migrationId: "mig_1" }));
@@ -73,8 +70,7 @@ export function findingClauses(clause: Clause): void {
     }
   });
 
-  clause("clause 10: a returned object cannot change the store, nor can one that was given", async (withApi) => {
-    const store = await withApi();
+  clause("clause 10: a returned object cannot change the store, nor can one that was given", async (store) => {
     const given = keyRow(1, { meta: { deep: { list: [1] } }, permissions: [], hasCredits: true });
     await insert(store, given, balance(3));
     (given.meta as { deep: { list: number[] } }).deep.list.push(2);
@@ -98,8 +94,7 @@ export function findingClauses(clause: Clause): void {
     expect(await readRow(store, "keys", given.id)).toMatchObject({ enabled: true, meta: { deep: { list: [1] } } });
   });
 
-  clause("clause 11: after close every call fails with STORE_CLOSED, and close again does nothing", async (withApi) => {
-    const store = await withApi();
+  clause("clause 11: after close every call fails with STORE_CLOSED, and close again does nothing", async (store) => {
     await store.close();
     await store.close();
     const calls: (() => unknown)[] = [
@@ -127,15 +122,14 @@ export function findingClauses(clause: Clause): void {
     }
   });
 
-  clause("clause 12: two new stores share nothing", async (withApi) => {
-    const [one, two] = [await withApi(), await withApi()];
+  clause("clause 12: two new stores share nothing", async (one, open) => {
+    const two = await open();
     await insert(one, keyRow(1));
     expect(await two.findKey("digest-1")).toBeUndefined();
     expect(await insert(two, keyRow(1))).toBe(true);
   });
 
-  clause("clause 2: many names at once are looked up as one by one", async (withApi) => {
-    const store = await withApi();
+  clause("clause 2: many names at once are looked up as one by one", async (store) => {
     const names = [
       "a",
       "A",
@@ -163,8 +157,7 @@ export function findingClauses(clause: Clause): void {
     for (const name of names) expect(await store.readNames("roles", WS, [name])).toMatchObject([{ name }]);
   });
 
-  clause("clause 2: text that looks like SQL is only text", async (withApi) => {
-    const store = await withApi();
+  clause("clause 2: text that looks like SQL is only text", async (store) => {
     const nasty = ["'; DROP TABLE keystile_keys;--", '"', "\\\\", "$1", "?", "%s", "@x", ":x"];
     for (const [i, text] of nasty.entries()) {
       expect(await store.write([{ table: "identities", row: identity(text, { id: `id_${i}` }) }])).toBe("written");

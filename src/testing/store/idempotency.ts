@@ -58,8 +58,7 @@ function adder(store: Store) {
 export function idempotencyClauses(all: Clause): void {
   const clause = withPower(all, "idempotency", (store: Store) => store);
 
-  clause("clause 23: a repeat takes nothing, and another body under its id is a mismatch", async (open) => {
-    const store = await open();
+  clause("clause 23: a repeat takes nothing, and another body under its id is a mismatch", async (store) => {
     const { once, left } = await withCredits(store, 10);
     expect(await store.findOnce("a", 0)).toBeUndefined();
     expect(await once(record("a"), 3)).toEqual({ outcome: "done", spend: { ok: true, remaining: 7 } });
@@ -72,16 +71,15 @@ export function idempotencyClauses(all: Clause): void {
     expect(await left()).toBe(4);
   });
 
-  clause("clause 23: of concurrent repeats one spends", async (open) => {
-    const { once, left } = await withCredits(await open(), 100);
+  clause("clause 23: of concurrent repeats one spends", async (store) => {
+    const { once, left } = await withCredits(store, 100);
     const all = await Promise.all(Array.from({ length: 40 }, (_, i) => once(record(`id-${i % 4}`))));
     expect(all.filter(({ outcome }) => outcome === "done")).toHaveLength(4);
     expect(all.filter(({ outcome }) => outcome === "repeated")).toHaveLength(36);
     expect(await left()).toBe(96);
   });
 
-  clause("clause 23: what takes nothing is recorded too, but a refusal is not", async (open) => {
-    const store = await open();
+  clause("clause 23: what takes nothing is recorded too, but a refusal is not", async (store) => {
     const { once, left, ref } = await withCredits(store, 2);
     expect(await once(record("free"), 0)).toEqual({ outcome: "done", spend: { ok: true, remaining: 2 } });
     expect((await once(record("free"), 2)).outcome).toBe("repeated");
@@ -100,8 +98,7 @@ export function idempotencyClauses(all: Clause): void {
     expect(await left()).toBe(0);
   });
 
-  clause("clause 23: from the instant at which a record expires the call is a new one", async (open) => {
-    const store = await open();
+  clause("clause 23: from the instant at which a record expires the call is a new one", async (store) => {
     const { once } = await withCredits(store, 10);
     await once(record("a"));
     expect(await store.findOnce("a", UNTIL - 1)).toBe("body");
@@ -118,8 +115,8 @@ export function idempotencyClauses(all: Clause): void {
 
   clause(
     "clause 23: when full it refuses new ones of workspaces that have their share, and removes none",
-    async (open) => {
-      const { once, left } = await withCredits(await open(), 100);
+    async (store) => {
+      const { once, left } = await withCredits(store, 100);
       const bounds = { maxRecords: 5, maxPerWorkspace: 3 };
       const add = (id: string, workspaceId = WS, now = 0) =>
         Promise.resolve(once(record(id, { workspaceId, until: now + UNTIL }), 1, now, bounds));
@@ -139,8 +136,8 @@ export function idempotencyClauses(all: Clause): void {
     },
   );
 
-  clause("clause 23: eight workspaces that fill the store leave a ninth its share", async (open) => {
-    const { once } = await withCredits(await open(), 1_000);
+  clause("clause 23: eight workspaces that fill the store leave a ninth its share", async (store) => {
+    const { once } = await withCredits(store, 1_000);
     const bounds = { maxRecords: 90, maxPerWorkspace: 90 };
     const add = (i: number, workspaceId: string) => once(record(`${workspaceId}-${i}`, { workspaceId }), 1, 0, bounds);
     // A workspace alone may fill it.
@@ -154,8 +151,8 @@ export function idempotencyClauses(all: Clause): void {
     for (let i = 0; i < 90; i++) expect((await add(i, "ws_1")).outcome).toBe("repeated");
   });
 
-  clause("clause 23: expired records of others do not keep a workspace from its share", async (open) => {
-    const { once } = await withCredits(await open(), 1_000);
+  clause("clause 23: expired records of others do not keep a workspace from its share", async (store) => {
+    const { once } = await withCredits(store, 1_000);
     const bounds = { maxRecords: 200, maxPerWorkspace: 50 };
     const add = (i: number, workspaceId: string, now: number) =>
       once(record(`${workspaceId}-${now}-${i}`, { workspaceId, until: now + UNTIL }), 1, now, bounds);
@@ -164,8 +161,8 @@ export function idempotencyClauses(all: Clause): void {
     for (let i = 0; i < 50; i++) expect((await add(i, "ws_d", UNTIL)).outcome, `${i}`).toBe("done");
   });
 
-  clause("clause 23: numbers that are no integers are refused and change nothing", async (open) => {
-    const { once, left } = await withCredits(await open(), 5);
+  clause("clause 23: numbers that are no integers are refused and change nothing", async (store) => {
+    const { once, left } = await withCredits(store, 5);
     for (const call of [
       () => once(record("a"), -1),
       () => once(record("a"), NaN),
@@ -177,8 +174,7 @@ export function idempotencyClauses(all: Clause): void {
     expect(await left()).toBe(4);
   });
 
-  clause("clause 23: a write under an idempotency key is made once, and recorded only if it is made", async (open) => {
-    const store = await open();
+  clause("clause 23: a write under an idempotency key is made once, and recorded only if it is made", async (store) => {
     const { once: spend, left } = await withCredits(store, 10);
     const { add, read } = adder(store);
     expect(await add(record("a"), 5)).toEqual([{ remaining: 15, reserved: 0, added: 5 }]);
@@ -202,8 +198,7 @@ export function idempotencyClauses(all: Clause): void {
     expect(await left()).toBe(16);
   });
 
-  clause("clause 23: a write is a new one once its record has expired", async (open) => {
-    const store = await open();
+  clause("clause 23: a write is a new one once its record has expired", async (store) => {
     const { left } = await withCredits(store, 0);
     const { add } = adder(store);
     expect(await add(record("a"), 1)).toEqual([{ remaining: 1, reserved: 0, added: 1 }]);
@@ -214,8 +209,7 @@ export function idempotencyClauses(all: Clause): void {
     expect(await left()).toBe(2);
   });
 
-  clause("clause 23: a write without space for its record changes nothing", async (open) => {
-    const store = await open();
+  clause("clause 23: a write without space for its record changes nothing", async (store) => {
     const { left } = await withCredits(store, 0);
     const { add, read } = adder(store);
     const bounds = { maxRecords: 2, maxPerWorkspace: 1 };
@@ -227,8 +221,7 @@ export function idempotencyClauses(all: Clause): void {
     expect(await add(record("b"), 1, { bounds, now: UNTIL })).toEqual([{ remaining: 2, reserved: 0, added: 1 }]);
   });
 
-  clause("clause 23: of concurrent writes under one idempotency key one is made", async (open) => {
-    const store = await open();
+  clause("clause 23: of concurrent writes under one idempotency key one is made", async (store) => {
     const { left } = await withCredits(store, 0);
     const { add } = adder(store);
     const outcomes = await Promise.all(Array.from({ length: 20 }, () => add(record("a"), 1)));
@@ -236,16 +229,15 @@ export function idempotencyClauses(all: Clause): void {
     expect(await left()).toBe(1);
   });
 
-  clause("clause 23: the secret is 32 bytes, and stays as it is", async (open) => {
-    const store = await open();
+  clause("clause 23: the secret is 32 bytes, and stays as it is", async (store) => {
     const secret = await store.readSecret("idempotency");
     expect(/^[0-9a-f]{64}$/.test(secret), "32 bytes in hexadecimal").toBe(true);
     expect(await store.readSecret("idempotency")).toBe(secret);
   });
 
-  all("clauses 12 and 23: the secrets of two new stores differ", async (open) => {
-    const [one, two] = [await open(), await open()];
+  all("clauses 12 and 23: the secrets of two new stores differ", async (one, open) => {
     if (!one.powers.idempotency) return;
+    const two = await open();
     // Whoever knows a secret that all stores have, as one in the source, can guess what was digested with it.
     const isShared = (await one.readSecret("idempotency")) === (await two.readSecret("idempotency"));
     expect(isShared, "one secret in two new stores, of which neither may be a copy").toBe(false);
@@ -255,8 +247,7 @@ export function idempotencyClauses(all: Clause): void {
 export function sharedIdempotencyClauses(all: SharedClause): void {
   const clause = withPower(all, "idempotency", ({ here }: SharedStore) => here);
 
-  clause("clause 23: of repeats through both handles one spends, and both know its record", async (open) => {
-    const { here, there } = await open();
+  clause("clause 23: of repeats through both handles one spends, and both know its record", async ({ here, there }) => {
     const one = await withCredits(here, 100);
     await there.pollChanges("anew");
     const other = await spender(there);
@@ -269,8 +260,7 @@ export function sharedIdempotencyClauses(all: SharedClause): void {
     expect(await other.once(record("id-0", { body: "other" }))).toEqual({ outcome: "mismatch" });
   });
 
-  clause("clause 23: of writes under one idempotency key through both handles one is made", async (open) => {
-    const { here, there } = await open();
+  clause("clause 23: of writes under one idempotency key through both handles one is made", async ({ here, there }) => {
     const { left } = await withCredits(here, 0);
     await there.pollChanges("anew");
     const [ours, theirs] = [adder(here), adder(there)];
@@ -286,8 +276,7 @@ export function sharedIdempotencyClauses(all: SharedClause): void {
     expect(await theirs.add(record("1", { body: "other" }), 1)).toBe("mismatch");
   });
 
-  clause("clause 23: both handles have one secret, and count each other's records", async (open) => {
-    const { here, there } = await open();
+  clause("clause 23: both handles have one secret, and count each other's records", async ({ here, there }) => {
     expect(await there.readSecret("idempotency")).toBe(await here.readSecret("idempotency"));
     const one = await withCredits(here, 10);
     await there.pollChanges("anew");

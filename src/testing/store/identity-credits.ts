@@ -49,8 +49,7 @@ const read = async (store: Store, period = 0, now = 0) =>
   (await store.readBalances([{ identityId: ID, period }], now))[0];
 
 export function identityCreditsClauses(clause: Clause): void {
-  clause("clause 26: a key draws on its own balance and on its identity's, as it says, or on none", async (withApi) => {
-    const store = await withApi();
+  clause("clause 26: a key draws on its own balance and on its identity's, as it says, or on none", async (store) => {
     const refill = { interval: "daily", amount: 7 } as const;
     await give(store, 10, 1, { refill: { amount: 7, period: 32_000_000_005 } });
     await write(store, { period: 32_000_000_005 }, { refill });
@@ -86,8 +85,7 @@ export function identityCreditsClauses(clause: Clause): void {
     expect(await read(store, 32_000_000_006)).toMatchObject({ remaining: 1, reserved: 0 });
   });
 
-  clause("clause 26: keys that replaced each other keep their buckets, and draw on their identity", async (withApi) => {
-    const store = await withApi();
+  clause("clause 26: keys that replaced each other keep their buckets, and draw on their identity", async (store) => {
     await give(store, 10);
     await insert(store, ofIdentity(1));
     const next = ofIdentity(2, { accountId: keyRow(1).id, rerolledFrom: keyRow(1).id });
@@ -108,8 +106,7 @@ export function identityCreditsClauses(clause: Clause): void {
     expect((await read(store))?.remaining).toBe(4);
   });
 
-  clause("clause 5: concurrent spends of many keys of an identity never grant more than it has", async (withApi) => {
-    const store = await withApi();
+  clause("clause 5: concurrent spends of many keys of an identity never grant more than it has", async (store) => {
     await give(store, 30);
     for (let n = 1; n <= 5; n++) await insert(store, ofIdentity(n));
     const refs = await Promise.all([1, 2, 3, 4, 5].map((n) => accountOf(store, n)));
@@ -121,8 +118,7 @@ export function identityCreditsClauses(clause: Clause): void {
 
   clause(
     "clause 8: a find sees that an identity was given credits, that they were set, and taken away",
-    async (withApi) => {
-      const store = await withApi();
+    async (store) => {
       await store.write([{ table: "identities", row: identity("user") }]);
       await insert(store, ofIdentity(1));
       const changes = listen(store);
@@ -143,8 +139,7 @@ export function identityCreditsClauses(clause: Clause): void {
     },
   );
 
-  clause("clause 26: a key that moves draws on the credits of its new identity alone", async (withApi) => {
-    const store = await withApi();
+  clause("clause 26: a key that moves draws on the credits of its new identity alone", async (store) => {
     await give(store, 5);
     const other = identity("other", { hasCredits: true, generation: 1 });
     await store.write([{ table: "identities", row: other, credits: { period: 0, remaining: 100 } }]);
@@ -167,8 +162,7 @@ export function identityCreditsClauses(clause: Clause): void {
 
   clause(
     "clause 13: a change of an identity's credits that saw fewer refills than were counted is refused",
-    async (withApi) => {
-      const store = await withApi();
+    async (store) => {
       await give(store, 0, 1, { refill: { amount: 10, period: 100 } });
       await insert(store, ofIdentity(1));
       expect(await spend(store, 1, 1, 102)).toEqual({ ok: true, remaining: 19 });
@@ -182,8 +176,7 @@ export function identityCreditsClauses(clause: Clause): void {
 
   clause(
     "clause 26: an identity on whose credits an enabled key draws is not removed, and its account ends with it",
-    async (withApi) => {
-      const store = await withApi();
+    async (store) => {
       await store.write([{ table: "apis", row: api({ id: "api_2" }) }]);
       const remove = async () => {
         const { version } = (await readRow(store, "identities", ID))!;
@@ -224,8 +217,7 @@ export function identityCreditsClauses(clause: Clause): void {
   );
 
   const lease = withPower(clause, "leases", (store: Store) => store);
-  lease("clause 14: keys of an identity draw under one lease, which setting the balance voids", async (withApi) => {
-    const store = await withApi();
+  lease("clause 14: keys of an identity draw under one lease, which setting the balance voids", async (store) => {
     await give(store, 100);
     for (const n of [1, 2]) await insert(store, ofIdentity(n));
     const draw = async (n: number, spent: number) =>
@@ -243,8 +235,7 @@ export function identityCreditsClauses(clause: Clause): void {
   });
 
   const once = withPower(clause, "idempotency", (store: Store) => store);
-  once("clause 23: a spend of an identity's credits is recorded with it", async (withApi) => {
-    const store = await withApi();
+  once("clause 23: a spend of an identity's credits is recorded with it", async (store) => {
     await give(store, 3);
     await insert(store, ofIdentity(1));
     const record = { workspaceId: WS, id: "id", body: "body", until: 1_000 };
@@ -260,8 +251,7 @@ export function identityCreditsClauses(clause: Clause): void {
 export function sharedIdentityCreditsClauses(clause: SharedClause): void {
   clause(
     "clauses 8, 15 and 26: keys of an identity draw on one account through both handles, once it has credits",
-    async (open) => {
-      const { here, there } = await open();
+    async ({ here, there }) => {
       await here.write([{ table: "identities", row: identity("user") }]);
       for (const n of [1, 2]) await insert(here, ofIdentity(n));
       await there.pollChanges("anew");
@@ -281,8 +271,7 @@ export function sharedIdentityCreditsClauses(clause: SharedClause): void {
 
   clause(
     "clause 26: of a key that begins to draw and the removal of its identity, no key is left unlimited",
-    async (open) => {
-      const { here, there } = await open();
+    async ({ here, there }) => {
       await give(here, 40);
       await insert(here, ofIdentity(1, { enabled: false }));
       await there.pollChanges("anew");

@@ -4,7 +4,7 @@ import { expect } from "../expect.js";
 import type { Store } from "../../contracts/store.js";
 import type { Clause } from "./bed.js";
 import { withPower } from "./powers.js";
-import { keyRow, balance, insert, refOf, readBalance, readRow } from "./rows.js";
+import { accountWith, insert, keyRow, readBalance, readRow, refOf } from "./rows.js";
 
 export function leasesClauses(all: Clause): void {
   const clause = withPower(all, "leases", (store: Store) => store);
@@ -12,10 +12,8 @@ export function leasesClauses(all: Clause): void {
 
   reserve(
     "clause 14: an expired reserve comes back to an exact spend that would be refused without it, and to reads",
-    async (withApi) => {
-      const store = await withApi();
-      await insert(store, keyRow(1, { hasCredits: true }), balance(1_000));
-      const ref = await refOf(store, "digest-1");
+    async (store) => {
+      const ref = await accountWith(store, 1_000);
       const request = { holder: "dead", spent: 0, cost: 1, step: 250, size: 1_000, period: 0, now: 0, until: 1_000 };
       const drawn = (await store.drawCredits(ref, request))!.drawn;
       const left = (await readBalance(store, "key_000001", 0, 999))!;
@@ -37,60 +35,48 @@ export function leasesClauses(all: Clause): void {
     },
   );
 
-  reserve(
-    "clause 14: an expired reserve is in the balance that an increment or a decrement changes",
-    async (withApi) => {
-      const store = await withApi();
-      await insert(store, keyRow(1, { hasCredits: true }), balance(1_000));
-      const ref = await refOf(store, "digest-1");
-      const request = { holder: "dead", spent: 0, cost: 1, step: 250, size: 1_000, period: 0, now: 0, until: 1_000 };
-      const { drawn } = (await store.drawCredits(ref, request))!;
-      const add = async (credits: number, now: number) => {
-        const row = (await readRow(store, "keys", "key_000001"))!;
-        const write = { table: "keys", row, credits: { period: 0, add: credits, now } } as const;
-        const outcome = await store.write([write]);
-        const balance = (await readBalance(store, "key_000001", 0, now))!;
-        expect(outcome).toMatchObject([{ remaining: balance.remaining }]);
-        return balance;
-      };
-      const left = (await readBalance(store, "key_000001", 0, 999))!;
-      expect(await add(-2_000, 999)).toMatchObject({ remaining: 0, reserved: left.reserved });
-      expect((await add(-2_000, 1_000)).remaining).toBe(0);
-      expect(await store.spendCredits(ref, 1, 0, 1_000)).toEqual({ ok: false, remaining: 0 });
-      expect((await add(7, 1_000)).remaining).toBe(7);
-      // A node that was only slow ends its lease: what it did not spend comes back.
-      await store.returnCredits(ref, { holder: "dead", spent: 1 });
-      expect((await readBalance(store, "key_000001", 0, 2_000))?.remaining).toBe(7 + drawn - 1);
-    },
-  );
+  reserve("clause 14: an expired reserve is in the balance that an increment or a decrement changes", async (store) => {
+    const ref = await accountWith(store, 1_000);
+    const request = { holder: "dead", spent: 0, cost: 1, step: 250, size: 1_000, period: 0, now: 0, until: 1_000 };
+    const { drawn } = (await store.drawCredits(ref, request))!;
+    const add = async (credits: number, now: number) => {
+      const row = (await readRow(store, "keys", "key_000001"))!;
+      const write = { table: "keys", row, credits: { period: 0, add: credits, now } } as const;
+      const outcome = await store.write([write]);
+      const balance = (await readBalance(store, "key_000001", 0, now))!;
+      expect(outcome).toMatchObject([{ remaining: balance.remaining }]);
+      return balance;
+    };
+    const left = (await readBalance(store, "key_000001", 0, 999))!;
+    expect(await add(-2_000, 999)).toMatchObject({ remaining: 0, reserved: left.reserved });
+    expect((await add(-2_000, 1_000)).remaining).toBe(0);
+    expect(await store.spendCredits(ref, 1, 0, 1_000)).toEqual({ ok: false, remaining: 0 });
+    expect((await add(7, 1_000)).remaining).toBe(7);
+    // A node that was only slow ends its lease: what it did not spend comes back.
+    await store.returnCredits(ref, { holder: "dead", spent: 1 });
+    expect((await readBalance(store, "key_000001", 0, 2_000))?.remaining).toBe(7 + drawn - 1);
+  });
 
-  reserve(
-    "clause 14: an expired reserve is in the balance that a spend returns, whatever its cost",
-    async (withApi) => {
-      const store = await withApi();
-      await insert(store, keyRow(1, { hasCredits: true }), balance(1_000));
-      const ref = await refOf(store, "digest-1");
-      const draw = async (holder: string, until: number) => {
-        const sizes = { cost: 1, step: 100, size: 400 };
-        return (await store.drawCredits(ref, { holder, spent: 0, ...sizes, period: 0, now: 0, until }))!.drawn;
-      };
-      const drawn = await draw("dead", 1_000);
-      await draw("alive", 9_000);
-      const { remaining: left } = (await readBalance(store, "key_000001", 0, 1_000))!;
-      expect(left).toBeGreaterThan((await readBalance(store, "key_000001", 0, 999))!.remaining!);
-      const spends: unknown[] = [];
-      // Also the second of two that nothing comes between.
-      for (const cost of [0, 1, 1, 0, 1, 0]) spends.push(await store.spendCredits(ref, cost, 0, 1_000));
-      expect(spends).toEqual([0, 1, 2, 2, 3, 3].map((spent) => ({ ok: true, remaining: left! - spent })));
-      await store.returnCredits(ref, { holder: "dead", spent: 1 });
-      expect(await store.spendCredits(ref, 0, 0, 1_000)).toEqual({ ok: true, remaining: left! - 3 + drawn - 1 });
-    },
-  );
+  reserve("clause 14: an expired reserve is in the balance that a spend returns, whatever its cost", async (store) => {
+    const ref = await accountWith(store, 1_000);
+    const draw = async (holder: string, until: number) => {
+      const sizes = { cost: 1, step: 100, size: 400 };
+      return (await store.drawCredits(ref, { holder, spent: 0, ...sizes, period: 0, now: 0, until }))!.drawn;
+    };
+    const drawn = await draw("dead", 1_000);
+    await draw("alive", 9_000);
+    const { remaining: left } = (await readBalance(store, "key_000001", 0, 1_000))!;
+    expect(left).toBeGreaterThan((await readBalance(store, "key_000001", 0, 999))!.remaining!);
+    const spends: unknown[] = [];
+    // Also the second of two that nothing comes between.
+    for (const cost of [0, 1, 1, 0, 1, 0]) spends.push(await store.spendCredits(ref, cost, 0, 1_000));
+    expect(spends).toEqual([0, 1, 2, 2, 3, 3].map((spent) => ({ ok: true, remaining: left! - spent })));
+    await store.returnCredits(ref, { holder: "dead", spent: 1 });
+    expect(await store.spendCredits(ref, 0, 0, 1_000)).toEqual({ ok: true, remaining: left! - 3 + drawn - 1 });
+  });
 
-  clause("clause 14: draws never hand out more than was there, and what is given back returns", async (withApi) => {
-    const store = await withApi();
-    await insert(store, keyRow(1, { hasCredits: true }), balance(100));
-    const ref = await refOf(store, "digest-1");
+  clause("clause 14: draws never hand out more than was there, and what is given back returns", async (store) => {
+    const ref = await accountWith(store, 100);
     const ask = (holder: string, cost: number, now = 0) =>
       store.drawCredits(ref, { holder, spent: 0, cost, step: 10, size: 40, period: 0, now, until: now + 1000 });
     let held = 0;
@@ -110,8 +96,7 @@ export function leasesClauses(all: Clause): void {
     expect((await ask("c", 98))?.drawn).toBe(0);
   });
 
-  clause("clause 14: an unlimited key gives whatever is asked, a key that is gone nothing", async (withApi) => {
-    const store = await withApi();
+  clause("clause 14: an unlimited key gives whatever is asked, a key that is gone nothing", async (store) => {
     await insert(store, keyRow(1));
     const row = (await readRow(store, "keys", "key_000001"))!;
     await store.write([{ table: "keys", row, credits: { period: 0, remaining: null } }]);
@@ -123,10 +108,8 @@ export function leasesClauses(all: Clause): void {
     await store.returnCredits(ref, { holder: "a", spent: 5 });
   });
 
-  reserve("clause 14: the reserve of a holder that vanished comes back once it expires", async (withApi) => {
-    const store = await withApi();
-    await insert(store, keyRow(1, { hasCredits: true }), balance(100));
-    const ref = await refOf(store, "digest-1");
+  reserve("clause 14: the reserve of a holder that vanished comes back once it expires", async (store) => {
+    const ref = await accountWith(store, 100);
     const ask = (holder: string, cost: number, now: number) =>
       store.drawCredits(ref, { holder, spent: 0, cost, step: 5, size: 25, period: 0, now, until: now + 1000 });
     const lost = (await ask("crashed", 1, 0))!.drawn;
@@ -138,10 +121,8 @@ export function leasesClauses(all: Clause): void {
     expect((await ask("other", 1, 5000))!.drawn).toBe(0);
   });
 
-  clause("clause 14: a set balance voids older leases", async (withApi) => {
-    const store = await withApi();
-    await insert(store, keyRow(1, { hasCredits: true }), balance(100));
-    const ref = await refOf(store, "digest-1");
+  clause("clause 14: a set balance voids older leases", async (store) => {
+    const ref = await accountWith(store, 100);
     const request = { holder: "a", spent: 0, cost: 1, step: 10, size: 40, period: 0, now: 0, until: 1000 };
     const drawn = (await store.drawCredits(ref, request))!;
     const row = (await readRow(store, "keys", "key_000001"))!;
@@ -154,10 +135,8 @@ export function leasesClauses(all: Clause): void {
     expect((await store.findKey("digest-1"))?.generation).toBe(1);
   });
 
-  clause("clause 14: what a lease has spent counts once, however often it is reported", async (withApi) => {
-    const store = await withApi();
-    await insert(store, keyRow(1, { hasCredits: true }), balance(100));
-    const ref = await refOf(store, "digest-1");
+  clause("clause 14: what a lease has spent counts once, however often it is reported", async (store) => {
+    const ref = await accountWith(store, 100);
     const draw = async (spent: number) =>
       (await store.drawCredits(ref, {
         holder: "a",
@@ -181,10 +160,8 @@ export function leasesClauses(all: Clause): void {
       expect(totals).toMatchObject({ credited: 100, refilled: 0, adjusted: 0, spent: 9, forfeited: 0 });
   });
 
-  clause("clause 14: the totals of a store that keeps them add up after anything", async (withApi) => {
-    const store = await withApi();
-    await insert(store, keyRow(1, { hasCredits: true }), balance(100, { amount: 7, period: 0 }));
-    const ref = await refOf(store, "digest-1");
+  clause("clause 14: the totals of a store that keeps them add up after anything", async (store) => {
+    const ref = await accountWith(store, 100, { amount: 7, period: 0 });
     const draw = (holder: string, now: number) =>
       store.drawCredits(ref, { holder, spent: 2, cost: 1, step: 9, size: 30, period: 2, now, until: now + 1_000 });
     const change = async (credits: CreditChange) => {

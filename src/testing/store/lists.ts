@@ -1,11 +1,10 @@
 /** Lists, workspaces and deleted rows: clauses 16, 17 and 18. */
 import { expect, faultOf } from "../expect.js";
 import type { Clause } from "./bed.js";
-import { api, keyRow, permission, role, identity, override, insert, WS, readRow } from "./rows.js";
+import { api, identity, insert, keyRow, override, permission, readRow, role, WS } from "./rows.js";
 
 export function listsClauses(clause: Clause): void {
-  clause("clause 16: lists are ordered by id, start after the cursor and are bounded", async (withApi) => {
-    const store = await withApi();
+  clause("clause 16: lists are ordered by id, start after the cursor and are bounded", async (store) => {
     await store.write([{ table: "apis", row: api({ id: "api_2" }) }]);
     await store.write([{ table: "identities", row: identity("user") }]);
     const rows = [5, 3, 1, 4, 2].map((n) => keyRow(n, n === 3 ? { identityId: "id_user" } : {}));
@@ -39,39 +38,34 @@ export function listsClauses(clause: Clause): void {
     expect(listed.map(({ id }) => id)).toEqual(["perm_0", "perm_1", "perm_3"]);
   });
 
-  clause(
-    "clause 16: lists are in the order of code units, so that their pages hold every row once",
-    async (withApi) => {
-      const store = await withApi();
-      const ids = ["1", "2a", "B", "Bz", "Z", "_", "a", "aB", "aZ", "aa", "b", "z", "é", "日"].map((id) => `k${id}`);
-      const mixed = ids.map((_, i) => ids[(i * 5) % ids.length]!);
-      await store.insertKeys(mixed.map((id, n) => ({ row: keyRow(n, { id }) })));
-      for (const id of mixed) await store.write([{ table: "roles", row: role(id, [], { id }) }]);
-      const pages = async (table: "keys" | "roles", query: object, limit: number) => {
-        const listed: string[] = [];
-        for (let after: string | undefined; listed.length <= ids.length;) {
-          const rows = await store.list(table, {
-            workspaceId: WS,
-            limit,
-            ...query,
-            ...(after !== undefined && { after }),
-          });
-          after = rows.at(-1)?.id;
-          if (after === undefined) break;
-          listed.push(...rows.map(({ id }) => id));
-        }
-        return listed;
-      };
-      for (const limit of [1, 3, 100]) {
-        expect(await pages("keys", {}, limit), `keys by ${limit}`).toEqual(ids);
-        expect(await pages("keys", { apiId: "api_1" }, limit), `keys of an API by ${limit}`).toEqual(ids);
-        expect(await pages("roles", {}, limit), `roles by ${limit}`).toEqual(ids);
+  clause("clause 16: lists are in the order of code units, so that their pages hold every row once", async (store) => {
+    const ids = ["1", "2a", "B", "Bz", "Z", "_", "a", "aB", "aZ", "aa", "b", "z", "é", "日"].map((id) => `k${id}`);
+    const mixed = ids.map((_, i) => ids[(i * 5) % ids.length]!);
+    await store.insertKeys(mixed.map((id, n) => ({ row: keyRow(n, { id }) })));
+    for (const id of mixed) await store.write([{ table: "roles", row: role(id, [], { id }) }]);
+    const pages = async (table: "keys" | "roles", query: object, limit: number) => {
+      const listed: string[] = [];
+      for (let after: string | undefined; listed.length <= ids.length;) {
+        const rows = await store.list(table, {
+          workspaceId: WS,
+          limit,
+          ...query,
+          ...(after !== undefined && { after }),
+        });
+        after = rows.at(-1)?.id;
+        if (after === undefined) break;
+        listed.push(...rows.map(({ id }) => id));
       }
-    },
-  );
+      return listed;
+    };
+    for (const limit of [1, 3, 100]) {
+      expect(await pages("keys", {}, limit), `keys by ${limit}`).toEqual(ids);
+      expect(await pages("keys", { apiId: "api_1" }, limit), `keys of an API by ${limit}`).toEqual(ids);
+      expect(await pages("roles", {}, limit), `roles by ${limit}`).toEqual(ids);
+    }
+  });
 
-  clause("clause 16: lists leave deleted keys and APIs out, and show them again once they are not", async (withApi) => {
-    const store = await withApi();
+  clause("clause 16: lists leave deleted keys and APIs out, and show them again once they are not", async (store) => {
     await store.write([{ table: "identities", row: identity("user") }]);
     await store.write([{ table: "apis", row: api({ id: "api_2", deleted: true }) }]);
     const rows = Array.from({ length: 6 }, (_, i) => keyRow(i, { identityId: "id_user", deleted: i % 2 === 1 }));
@@ -95,8 +89,7 @@ export function listsClauses(clause: Clause): void {
     expect((await store.list("apis", { workspaceId: WS, limit: 10 })).map(({ id }) => id)).toEqual(["api_1"]);
   });
 
-  clause("clause 17: names of one workspace are unknown in another", async (withApi) => {
-    const store = await withApi();
+  clause("clause 17: names of one workspace are unknown in another", async (store) => {
     await store.write([{ table: "roles", row: role("admin", []) }]);
     expect(await store.readNames("roles", "ws_2", ["admin"])).toEqual([]);
     expect(await store.write([{ table: "roles", row: role("admin", [], { id: "role_2", workspaceId: "ws_2" }) }])).toBe(
@@ -107,8 +100,7 @@ export function listsClauses(clause: Clause): void {
     expect(await store.list("keys", { workspaceId: "ws_2", limit: 10 })).toEqual([]);
   });
 
-  clause("clause 18: deleted keys, and keys of deleted APIs, are not found", async (withApi) => {
-    const store = await withApi();
+  clause("clause 18: deleted keys, and keys of deleted APIs, are not found", async (store) => {
     await store.insertKeys([1, 2].map((n) => ({ row: keyRow(n, { foreignDigest: `f${n}`, migrationId: "m" }) })));
     const row = (await readRow(store, "keys", "key_000001"))!;
     await store.write([{ table: "keys", row: { ...row, deleted: true } }]);
@@ -120,8 +112,7 @@ export function listsClauses(clause: Clause): void {
     expect(await store.findForeignKey("m", "f2")).toBeUndefined();
   });
 
-  clause("clause 18: a deleted API takes no more keys, however many they are", async (withApi) => {
-    const store = await withApi();
+  clause("clause 18: a deleted API takes no more keys, however many they are", async (store) => {
     await store.write([
       { table: "apis", row: api({ version: 1, deleted: true }) },
       { table: "apis", row: api({ id: "api_2" }) },
@@ -136,8 +127,7 @@ export function listsClauses(clause: Clause): void {
     expect(await store.insertKeys([{ row: rows[0] }])).toEqual([true]);
   });
 
-  clause("clause 16: overrides are listed by namespace, whatever stands in their identifiers", async (withApi) => {
-    const store = await withApi();
+  clause("clause 16: overrides are listed by namespace, whatever stands in their identifiers", async (store) => {
     const rows = [
       override("ns_1", "a", { id: "ov_2" }),
       override("ns_1", "ns_2 a", { id: "ov_1" }),

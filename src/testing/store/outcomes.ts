@@ -13,7 +13,7 @@ import { isKeystileError } from "../../contracts/errors.js";
 import { expect, faultOf } from "../expect.js";
 import type { Clause } from "./bed.js";
 import { withPower } from "./powers.js";
-import { balance, identity, insert, keyRow, readRow, refOf, WS } from "./rows.js";
+import { accountWith, balance, identity, insert, keyRow, readRow, refOf, WS } from "./rows.js";
 
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
@@ -75,8 +75,7 @@ export function outcomesClauses(all: Clause): void {
   const clause = withPower(all, "analytics", (store: Store) => store);
   const keeping = withPower(all, "refusals", (store: Store) => store);
 
-  keeping("clause 34: the last ten refusals of a key are kept, each once, newest first", async (open) => {
-    const store = await open();
+  keeping("clause 34: the last ten refusals of a key are kept, each once, newest first", async (store) => {
     const [{ id: one }, { id: other }] = [keyRow(1), keyRow(2)];
     const some = (...given: readonly number[]) => ({ refusals: given.map((time) => refusal(NOON + time)) });
     const first = flush(1, [cell(some(6, 5)), cell({ keyId: other, ...some(1) }), cell({ tags: ["a"], ...some(7) })]);
@@ -97,8 +96,7 @@ export function outcomesClauses(all: Clause): void {
     expect(await times(store, one)).toEqual([]);
   });
 
-  keeping("clause 34: a workspace reads its own refusals alone, and they go with the row of the key", async (open) => {
-    const store = await open();
+  keeping("clause 34: a workspace reads its own refusals alone, and they go with the row of the key", async (store) => {
     for (const n of [1, 2]) expect(await insert(store, keyRow(n))).toBe(true);
     const [{ id: one }, { id: other }] = [keyRow(1), keyRow(2)];
     const some = (time: number) => ({ refusals: [refusal(NOON + time)] });
@@ -115,8 +113,7 @@ export function outcomesClauses(all: Clause): void {
     expect(await times(store, other)).toEqual([3]);
   });
 
-  keeping("clause 34: a refusal goes with the hours, however late its key was refused again", async (open) => {
-    const store = await open();
+  keeping("clause 34: a refusal goes with the hours, however late its key was refused again", async (store) => {
     const some = (...given: readonly number[]) => ({ refusals: given.map((time) => refusal(NOON + time)) });
     const keys = [1, 2, 3].map((n) => keyRow(n).id);
     const given = [some(30, 20, 10), some(9, 8), some(40, 25)];
@@ -134,8 +131,7 @@ export function outcomesClauses(all: Clause): void {
     expect(await kept()).toEqual([[], [], [40]]);
   });
 
-  clause("clause 28: a flush is counted once, and one after a gap is not", async (open) => {
-    const store = await open();
+  clause("clause 28: a flush is counted once, and one after a gap is not", async (store) => {
     expect(await outcomeOf(store, flush(2, [cell()]))).toBe("gap");
     expect(await outcomeOf(store, flush(1, [cell()]))).toBe("counted");
     for (const outcome of ["counted", "repeated", "repeated"])
@@ -147,8 +143,7 @@ export function outcomesClauses(all: Clause): void {
     expect(await validOf(store)).toEqual([111]);
   });
 
-  clause("clause 28: flushes in flight at once are each counted once", async (open) => {
-    const store = await open();
+  clause("clause 28: flushes in flight at once are each counted once", async (store) => {
     const sent = ["a", "b", "c", "a", "b", "c"].map((source) =>
       store.countOutcomes(flush(1, [cell(), cell({ keyId: keyRow(2).id })], { source })),
     );
@@ -164,8 +159,7 @@ export function outcomesClauses(all: Clause): void {
     expect(await validOf(store)).toEqual([6]);
   });
 
-  clause("clause 28: sums by time, API, key, owner and tags, within times, and of those named", async (open) => {
-    const store = await open();
+  clause("clause 28: sums by time, API, key, owner and tags, within times, and of those named", async (store) => {
     const second = { keyId: keyRow(2).id, externalId: "日本 ' \"" };
     await store.countOutcomes(
       flush(1, [
@@ -215,8 +209,7 @@ export function outcomesClauses(all: Clause): void {
 
   clause(
     "clause 28: tag sets beyond the bound of a workspace are counted as others, which the result tells",
-    async (open) => {
-      const store = await open();
+    async (store) => {
       const cells = ["a", "b", "c", "d"].map((tag) => cell({ tags: [tag] }));
       const [plain, other] = [cell(), cell({ tags: [OTHER] })];
       const results = [
@@ -245,8 +238,7 @@ export function outcomesClauses(all: Clause): void {
 
   clause(
     "clause 28: a set of tags makes space for another once the last count that names it is removed",
-    async (open) => {
-      const store = await open();
+    async (store) => {
       const at = NOON + 40 * DAY;
       const old = ["a", "b", "c"].map((tag) => cell({ tags: [tag] }));
       await store.countOutcomes(flush(1, old, { maxTagSets: 3 }));
@@ -280,8 +272,7 @@ export function outcomesClauses(all: Clause): void {
 
   clause(
     "clause 28: the totals of a quiet account stay as long as it does, and go with it, in slices",
-    async (open) => {
-      const store = await open();
+    async (store) => {
       const [a, b] = [identity("a"), identity("b")];
       expect(await store.write([a, b].map((row) => ({ table: "identities" as const, row })))).toBe("written");
       for (const [n, { id }] of [a, b].entries())
@@ -315,8 +306,7 @@ export function outcomesClauses(all: Clause): void {
     },
   );
 
-  clause("clause 28: the totals of an account by day, which outlive its key", async (open) => {
-    const store = await open();
+  clause("clause 28: the totals of an account by day, which outlive its key", async (store) => {
     const owner = identity("customer");
     expect(await store.write([{ table: "identities", row: owner }])).toBe("written");
     const row = keyRow(1, { hasCredits: true, identityId: owner.id });
@@ -356,8 +346,7 @@ export function outcomesClauses(all: Clause): void {
     expect(await store.readCreditDays({ ...select, workspaceId: "ws_2", keyId: row.id })).toEqual([]);
   });
 
-  clause("clause 28: the totals of an account end with its owner's time, and with its key", async (open) => {
-    const store = await open();
+  clause("clause 28: the totals of an account end with its owner's time, and with its key", async (store) => {
     const [a, b] = [identity("a"), identity("b")];
     expect(await store.write([a, b].map((row) => ({ table: "identities" as const, row })))).toBe("written");
     await insert(store, keyRow(1, { hasCredits: true, identityId: a.id }), balance(100));
@@ -391,10 +380,8 @@ export function outcomesClauses(all: Clause): void {
     expect(await days("")).toEqual([]);
   });
 
-  clause("clause 28: totals are of the day of their flush, also after one of a clock that was ahead", async (open) => {
-    const store = await open();
-    await insert(store, keyRow(1, { hasCredits: true }), balance(100));
-    const account = await refOf(store, "digest-1");
+  clause("clause 28: totals are of the day of their flush, also after one of a clock that was ahead", async (store) => {
+    const account = await accountWith(store, 100);
     const seqs: Record<string, number> = {};
     const spend = async (source: string, cost: number, day: number) => {
       await store.spendCredits(account, cost, 0, NOON);
@@ -427,71 +414,80 @@ export function outcomesClauses(all: Clause): void {
     expect(await days(-2, -1)).toEqual([]);
   });
 
-  clause("clause 28: grants have totals beside the account of their owner, and end with their expiry", async (open) => {
-    const store = await open();
-    if (store.powers.wallets !== true) return;
-    const at = (day: number) => [entryAt(NOON + day * DAY)];
-    const row = identity("a", { hasCredits: true, generation: 1 });
-    await store.countOutcomes(flush(1, [cell()], { at: NOON }));
-    await store.write([{ table: "identities", row, credits: { period: 0, remaining: 10 } }], at(0));
-    const owner = { table: "identities" as const, row: { ...row, version: 1, hasGrants: true as const } };
-    const granted: GrantRow = {
-      ...{ id: "grant_1", workspaceId: WS, version: 0, identityId: row.id, grantId: "bonus", amount: 7, priority: 100 },
-      ...{ createdAt: NOON, hasCredits: true, generation: 1, expires: NOON + 3 * DAY + HOUR },
-    };
-    await store.write([owner, { table: "grants", row: granted, credits: { period: 0, remaining: 7 } }], at(1));
-    await insert(store, keyRow(1, { identityId: row.id }));
-    const { wallets } = (await store.findKey("digest-1"))!;
-    const [main, grant] = [false, true].map(
-      (isGrant) => wallets![0]!.accounts.find(({ grantId }) => (grantId !== undefined) === isGrant)!.ref,
-    );
-    await store.spendWallets!(
-      [
+  clause(
+    "clause 28: grants have totals beside the account of their owner, and end with their expiry",
+    async (store) => {
+      if (store.powers.wallets !== true) return;
+      const at = (day: number) => [entryAt(NOON + day * DAY)];
+      const row = identity("a", { hasCredits: true, generation: 1 });
+      await store.countOutcomes(flush(1, [cell()], { at: NOON }));
+      await store.write([{ table: "identities", row, credits: { period: 0, remaining: 10 } }], at(0));
+      const owner = { table: "identities" as const, row: { ...row, version: 1, hasGrants: true as const } };
+      const granted: GrantRow = {
+        ...{
+          id: "grant_1",
+          workspaceId: WS,
+          version: 0,
+          identityId: row.id,
+          grantId: "bonus",
+          amount: 7,
+          priority: 100,
+        },
+        ...{ createdAt: NOON, hasCredits: true, generation: 1, expires: NOON + 3 * DAY + HOUR },
+      };
+      await store.write([owner, { table: "grants", row: granted, credits: { period: 0, remaining: 7 } }], at(1));
+      await insert(store, keyRow(1, { identityId: row.id }));
+      const { wallets } = (await store.findKey("digest-1"))!;
+      const [main, grant] = [false, true].map(
+        (isGrant) => wallets![0]!.accounts.find(({ grantId }) => (grantId !== undefined) === isGrant)!.ref,
+      );
+      await store.spendWallets!(
         [
-          { ref: grant!, period: 0 },
-          { ref: main!, period: 0 },
+          [
+            { ref: grant!, period: 0 },
+            { ref: main!, period: 0 },
+          ],
         ],
-      ],
-      { cost: 2, now: NOON },
-    );
-    await store.countOutcomes(flush(2, [cell({ account: main! })], { at: NOON + 2 * DAY }));
-    const days = async () => {
-      const rows = await store.readCreditDays({ workspaceId: WS, externalId: "a", from: 0, to: NOON + 99 * DAY });
-      const shown = rows.map((one) => [
-        ...[one.grantId ?? one.identityId, (one.day - NOON) / DAY, one.credited, one.spent, one.expired, one.balance],
-        one.externalId,
+        { cost: 2, now: NOON },
+      );
+      await store.countOutcomes(flush(2, [cell({ account: main! })], { at: NOON + 2 * DAY }));
+      const days = async () => {
+        const rows = await store.readCreditDays({ workspaceId: WS, externalId: "a", from: 0, to: NOON + 99 * DAY });
+        const shown = rows.map((one) => [
+          ...[one.grantId ?? one.identityId, (one.day - NOON) / DAY, one.credited, one.spent, one.expired, one.balance],
+          one.externalId,
+        ]);
+        return shown.filter(([id]) => id !== row.id);
+      };
+      const first = [
+        ["grant_1", 1, 7, 0, 0, 7, "a"],
+        ["grant_1", 2, 7, 2, 0, 5, "a"],
+      ];
+      expect(await days()).toEqual(first);
+      await store.countOutcomes(flush(3, [cell({ account: main! })], { at: NOON + 3 * DAY }));
+      await store.countOutcomes(flush(4, [cell({ account: main! })], { at: NOON + 9 * DAY }));
+      const ended = ["grant_1", 3, 7, 2, 5, 0, "a"];
+      expect(await days()).toEqual([...first, ended]);
+      const ending = { ...granted, version: 1, endedAt: NOON + 9 * DAY };
+      await store.write(
+        [
+          { ...owner, row: { ...owner.row, version: 2 } },
+          { table: "grants", row: ending },
+        ],
+        at(9),
+      );
+      expect(await days()).toEqual([...first, ended]);
+      const removal = { table: "grants" as const, remove: granted.id, version: 2 };
+      await store.write([{ ...owner, row: { ...owner.row, version: 3 } }, removal], at(10));
+      expect((await days()).map(([, ...sums]) => sums)).toEqual([
+        ...first.map(([, ...sums]) => sums),
+        ended.slice(1),
+        [10, 7, 2, 5, 0, undefined],
       ]);
-      return shown.filter(([id]) => id !== row.id);
-    };
-    const first = [
-      ["grant_1", 1, 7, 0, 0, 7, "a"],
-      ["grant_1", 2, 7, 2, 0, 5, "a"],
-    ];
-    expect(await days()).toEqual(first);
-    await store.countOutcomes(flush(3, [cell({ account: main! })], { at: NOON + 3 * DAY }));
-    await store.countOutcomes(flush(4, [cell({ account: main! })], { at: NOON + 9 * DAY }));
-    const ended = ["grant_1", 3, 7, 2, 5, 0, "a"];
-    expect(await days()).toEqual([...first, ended]);
-    const ending = { ...granted, version: 1, endedAt: NOON + 9 * DAY };
-    await store.write(
-      [
-        { ...owner, row: { ...owner.row, version: 2 } },
-        { table: "grants", row: ending },
-      ],
-      at(9),
-    );
-    expect(await days()).toEqual([...first, ended]);
-    const removal = { table: "grants" as const, remove: granted.id, version: 2 };
-    await store.write([{ ...owner, row: { ...owner.row, version: 3 } }, removal], at(10));
-    expect((await days()).map(([, ...sums]) => sums)).toEqual([
-      ...first.map(([, ...sums]) => sums),
-      ended.slice(1),
-      [10, 7, 2, 5, 0, undefined],
-    ]);
-  });
+    },
+  );
 
-  clause("clause 28: an identity's account is its own, and nobody's once it is removed", async (open) => {
-    const store = await open();
+  clause("clause 28: an identity's account is its own, and nobody's once it is removed", async (store) => {
     const row = identity("a", { hasCredits: true, generation: 1 });
     const credits = { remaining: 10, period: 0, refill: { amount: 0, period: 0 } };
     await store.countOutcomes(flush(1, [cell()], { at: NOON }));
@@ -505,8 +501,7 @@ export function outcomesClauses(all: Clause): void {
     ]);
   });
 
-  clause("clause 28: old counts are removed, at most so many at once", async (open) => {
-    const store = await open();
+  clause("clause 28: old counts are removed, at most so many at once", async (store) => {
     const cells = [0, 1, 2, 3].map((day) => cell({ minute: NOON + day * DAY, apiId: "", keyId: "" }));
     const late = flush(1, cells, { at: NOON + 3 * DAY });
     await store.countOutcomes(late);

@@ -3,14 +3,13 @@ import { isKeystileError } from "../../contracts/errors.js";
 import type { Change, Power, Store } from "../../contracts/store.js";
 import { expect, faultOf } from "../expect.js";
 import type { Clause } from "./bed.js";
-import { balance, insert, keyRow, readBalance, refOf, WS } from "./rows.js";
+import { accountWith, insert, keyRow, readBalance, WS } from "./rows.js";
 import { dropsMiss, type SharedClause } from "./shared-steps.js";
 
 const REQUEST = { holder: "h", spent: 0, cost: 1, step: 10, size: 40, period: 0, now: 0, until: 1_000 };
 
 export function powersClauses(clause: Clause): void {
-  clause("clause 21: the powers are of their types, and stay as they are", async (withApi) => {
-    const { powers } = await withApi();
+  clause("clause 21: the powers are of their types, and stay as they are", async ({ powers }, open) => {
     expect(typeof powers.leases).toBe("boolean");
     expect(typeof powers.reserves).toBe("boolean");
     expect(typeof powers.idempotency).toBe("boolean");
@@ -20,13 +19,11 @@ export function powersClauses(clause: Clause): void {
     expect(powers.reserves && !powers.leases, "reserves without leases").toBe(false);
     expect(["own", "polled", "pushed"].includes(powers.changes), "changes").toBe(true);
     expect(["none", "process", "power"].includes(powers.durability), "durability").toBe(true);
-    expect((await withApi()).powers).toStrictEqual(powers);
+    expect((await open()).powers).toStrictEqual(powers);
   });
 
-  clause("clause 21: what needs idempotency works, or fails by the name of the power", async (withApi) => {
-    const store = await withApi();
-    await insert(store, keyRow(1, { hasCredits: true }), balance(100));
-    const ref = await refOf(store, "digest-1");
+  clause("clause 21: what needs idempotency works, or fails by the name of the power", async (store) => {
+    const ref = await accountWith(store, 100);
     const record = { workspaceId: WS, id: "id", body: "body", until: 1_000 };
     const spendOnce = () => store.spendOnce(ref, 1, 0, 0, record, { maxRecords: 10, maxPerWorkspace: 10 });
     if (store.powers.idempotency) {
@@ -39,10 +36,8 @@ export function powersClauses(clause: Clause): void {
     expect(await store.spendCredits(ref, 0, 0, 0)).toEqual({ ok: true, remaining: 100 });
   });
 
-  clause("clause 21: what needs reservations works, or fails by the name of the power", async (withApi) => {
-    const store = await withApi();
-    await insert(store, keyRow(1, { hasCredits: true }), balance(100));
-    const ref = await refOf(store, "digest-1");
+  clause("clause 21: what needs reservations works, or fails by the name of the power", async (store) => {
+    const ref = await accountWith(store, 100);
     const reserve = () => store.reserveCredits(ref, 10, 0, 0, { id: "res_a", until: 1_000 });
     const settle = () => store.settleCredits(ref, { id: "res_a", spent: 4, now: 0 });
     if (store.powers.reservations === true) {
@@ -53,14 +48,12 @@ export function powersClauses(clause: Clause): void {
     expect(await store.spendCredits(ref, 0, 0, 0)).toEqual({ ok: true, remaining: left });
   });
 
-  clause("clause 21: what needs usage works, or fails by the name of the power", async (withApi) => {
-    const store = await withApi();
+  clause("clause 21: what needs usage works, or fails by the name of the power", async (store) => {
     if (!store.powers.usage) await expectLacking(() => store.recordUses([]), "usage");
     else await store.recordUses([]);
   });
 
-  clause("clause 21: what needs analytics works, or fails by the name of the power", async (withApi) => {
-    const store = await withApi();
+  clause("clause 21: what needs analytics works, or fails by the name of the power", async (store) => {
     const days = { workspaceId: WS, from: 0, to: 0 };
     const calls = [
       () => store.countOutcomes({ source: "p", seq: 1, at: 0, maxTagSets: 1, cells: [] }),
@@ -74,17 +67,14 @@ export function powersClauses(clause: Clause): void {
     }
   });
 
-  clause("clause 21: what needs the audit trail works, or fails by the name of the power", async (withApi) => {
-    const store = await withApi();
+  clause("clause 21: what needs the audit trail works, or fails by the name of the power", async (store) => {
     const read = () => store.readAudit({ workspaceId: WS, among: 1, limit: 1 });
     if (store.powers.audit === true) expect(await read()).toEqual({ entries: [] });
     else await expectLacking(read, "audit");
   });
 
-  clause("clause 21: what needs leases works, or fails by the name of the power", async (withApi) => {
-    const store = await withApi();
-    await insert(store, keyRow(1, { hasCredits: true }), balance(100));
-    const ref = await refOf(store, "digest-1");
+  clause("clause 21: what needs leases works, or fails by the name of the power", async (store) => {
+    const ref = await accountWith(store, 100);
     if (!store.powers.leases) {
       await expectLacking(() => store.drawCredits(ref, REQUEST), "leases");
       await expectLacking(() => store.returnCredits(ref, { holder: "h", spent: 0 }), "leases");
@@ -110,29 +100,30 @@ const PUSHED_WITHIN = 5_000;
 const LOOK_EVERY = 10;
 
 export function sharedPowersClauses(clause: SharedClause): void {
-  clause("clause 21: both handles say that the other's changes arrive, and those that push them do", async (open) => {
-    const { here, there } = await open();
-    for (const { powers } of [here, there]) expect(powers.changes === "own", "changes are its own alone").toBe(false);
-    if (there.powers.changes !== "pushed") return;
-    const notified: Change[] = [];
-    there.subscribe((change) => notified.push(change));
-    await insert(here, keyRow(1));
-    for (let waited = 0; waited < PUSHED_WITHIN && notified.length === 0; waited += LOOK_EVERY)
-      await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY));
-    expect(dropsMiss(notified, "digest-1"), "notified without a poll").toBe(true);
-  });
+  clause(
+    "clause 21: both handles say that the other's changes arrive, and those that push them do",
+    async ({ here, there }) => {
+      for (const { powers } of [here, there]) expect(powers.changes === "own", "changes are its own alone").toBe(false);
+      if (there.powers.changes !== "pushed") return;
+      const notified: Change[] = [];
+      there.subscribe((change) => notified.push(change));
+      await insert(here, keyRow(1));
+      for (let waited = 0; waited < PUSHED_WITHIN && notified.length === 0; waited += LOOK_EVERY)
+        await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY));
+      expect(dropsMiss(notified, "digest-1"), "notified without a poll").toBe(true);
+    },
+  );
 }
 
 /** Adds a test for stores that have the power; of others it is {@link powersClauses} that tests that they lack it. */
-export function withPower<O>(
-  clause: (title: string, body: (open: () => Promise<O>) => Promise<void>) => void,
+export function withPower<O, More extends unknown[]>(
+  clause: (title: string, body: (opened: O, ...more: More) => Promise<void>) => void,
   power: Power,
   storeOf: (opened: O) => Store,
 ): typeof clause {
   return (title, body) =>
-    clause(title, async (open) => {
-      const opened = await open();
-      if (storeOf(opened).powers[power] === true) await body(() => Promise.resolve(opened));
+    clause(title, async (opened, ...more) => {
+      if (storeOf(opened).powers[power] === true) await body(opened, ...more);
     });
 }
 

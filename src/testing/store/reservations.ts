@@ -46,8 +46,8 @@ export function reservationsClauses(all: Clause): void {
 
   clause(
     "clause 27: a reservation takes its cost, and settled keeps a part and returns the rest, once",
-    async (open) => {
-      const { reserve, settle, spend, read } = await withCredits(await open(), 100);
+    async (store) => {
+      const { reserve, settle, spend, read } = await withCredits(store, 100);
       expect(await reserve("a", 40)).toEqual({ ok: true, remaining: 60 });
       expect(await reserve("b", 61)).toEqual({ ok: false, remaining: 60 });
       expect(await reserve("c", 60)).toEqual({ ok: true, remaining: 0 });
@@ -64,8 +64,8 @@ export function reservationsClauses(all: Clause): void {
     },
   );
 
-  clause("clause 27: more than was reserved is not kept, and it stays open", async (open) => {
-    const { reserve, settle, read } = await withCredits(await open(), 100);
+  clause("clause 27: more than was reserved is not kept, and it stays open", async (store) => {
+    const { reserve, settle, read } = await withCredits(store, 100);
     await reserve("a", 40);
     expect(await settle("a", 41)).toEqual(ended("exceeds"));
     expect(await read()).toMatchObject({ remaining: 60, reserved: 40 });
@@ -73,8 +73,8 @@ export function reservationsClauses(all: Clause): void {
     expect(await read()).toMatchObject({ remaining: 60, reserved: 0 });
   });
 
-  clause("clause 27: one that was not settled returns before the next spend, however that ends", async (open) => {
-    const { reserve, settle, spend, read } = await withCredits(await open(), 100);
+  clause("clause 27: one that was not settled returns before the next spend, however that ends", async (store) => {
+    const { reserve, settle, spend, read } = await withCredits(store, 100);
     await reserve("a", 70);
     await reserve("b", 20, 0, 2 * UNTIL);
     expect(await spend(0, UNTIL - 1)).toEqual({ ok: true, remaining: 10 });
@@ -89,16 +89,16 @@ export function reservationsClauses(all: Clause): void {
     if (totals !== undefined) expect(totals).toMatchObject({ spent: 81, forfeited: 0 });
   });
 
-  clause("clause 27: a settlement from `until` on takes nothing, though nobody spent since", async (open) => {
-    const { reserve, settle, read } = await withCredits(await open(), 100);
+  clause("clause 27: a settlement from `until` on takes nothing, though nobody spent since", async (store) => {
+    const { reserve, settle, read } = await withCredits(store, 100);
     for (const id of ["a", "b"]) await reserve(id, 40);
     expect(await settle("a", 40, UNTIL - 1)).toEqual({ settled: true });
     for (let i = 0; i < 2; i++) expect(await settle("b", 40, UNTIL)).toEqual(ended("expired"));
     expect(await read(UNTIL)).toMatchObject({ remaining: 60, reserved: 0 });
   });
 
-  clause("clause 27: an increment and a decrement change a balance that has what expired", async (open) => {
-    const { reserve, change, read } = await withCredits(await open(), 100);
+  clause("clause 27: an increment and a decrement change a balance that has what expired", async (store) => {
+    const { reserve, change, read } = await withCredits(store, 100);
     await reserve("a", 40);
     await change({ add: -70, now: UNTIL - 1 });
     expect(await read(0)).toMatchObject({ remaining: 0, reserved: 40 });
@@ -106,8 +106,8 @@ export function reservationsClauses(all: Clause): void {
     expect(await read(UNTIL)).toMatchObject({ remaining: 10, reserved: 0 });
   });
 
-  clause("clause 27: setting the balance voids it, also to unlimited", async (open) => {
-    const { reserve, settle, change, read } = await withCredits(await open(), 100);
+  clause("clause 27: setting the balance voids it, also to unlimited", async (store) => {
+    const { reserve, settle, change, read } = await withCredits(store, 100);
     await reserve("a", 40);
     await change({ remaining: 50 });
     expect(await read()).toMatchObject({ remaining: 50, reserved: 0 });
@@ -121,8 +121,8 @@ export function reservationsClauses(all: Clause): void {
     if (totals !== undefined) expect(totals).toMatchObject({ spent: 0, forfeited: 90 });
   });
 
-  clause("clause 27: how one ended is known until an hour after its time-out", async (open) => {
-    const { reserve, settle } = await withCredits(await open(), 100);
+  clause("clause 27: how one ended is known until an hour after its time-out", async (store) => {
+    const { reserve, settle } = await withCredits(store, 100);
     await reserve("a", 10);
     await settle("a", 10);
     expect(await settle("a", 10, UNTIL + HOUR - 1)).toEqual(ended("settled"));
@@ -132,8 +132,7 @@ export function reservationsClauses(all: Clause): void {
     expect(await settle("later-9", 1, UNTIL + HOUR)).toEqual({ settled: true });
   });
 
-  clause("clause 27: an account has at most 1,000 that are open, and one under an id", async (open) => {
-    const store = await open();
+  clause("clause 27: an account has at most 1,000 that are open, and one under an id", async (store) => {
     const { reserve, settle, read } = await withCredits(store, 2 * MAX_OPEN);
     for (let i = 0; i < MAX_OPEN; i++) await reserve(String(i), 1);
     expect(await reserve("more", 1)).toEqual({ ok: false, remaining: MAX_OPEN, refused: "full" });
@@ -150,8 +149,7 @@ export function reservationsClauses(all: Clause): void {
 
   clause(
     "clause 27: unlimited, of no credits, of another calendar or of a key that is gone it reserves nothing",
-    async (open) => {
-      const store = await open();
+    async (store) => {
       const { ref, reserve, settle, change, read } = await withCredits(store, 100);
       expect(await reserve("none", 0)).toEqual({ ok: true, remaining: 100 });
       const stale = await store.reserveCredits(ref, 1, 32_000_000_001, 0, { id: "res_stale", until: UNTIL });
@@ -167,8 +165,7 @@ export function reservationsClauses(all: Clause): void {
     },
   );
 
-  clause("clause 27: an id or a number that is none is a RangeError, and nothing is changed", async (open) => {
-    const store = await open();
+  clause("clause 27: an id or a number that is none is a RangeError, and nothing is changed", async (store) => {
     const { ref, spend } = await withCredits(store, 100);
     const [good, settled] = [
       { id: "res_a", until: UNTIL },
@@ -182,8 +179,8 @@ export function reservationsClauses(all: Clause): void {
     expect(await spend(0)).toEqual({ ok: true, remaining: 100 });
   });
 
-  clause("clause 27: of concurrent settlements of one reservation one is made", async (open) => {
-    const { reserve, settle, read } = await withCredits(await open(), 100);
+  clause("clause 27: of concurrent settlements of one reservation one is made", async (store) => {
+    const { reserve, settle, read } = await withCredits(store, 100);
     await reserve("a", 40);
     const all = await Promise.all(Array.from({ length: 20 }, (_, spent) => settle("a", spent)));
     const made = all.flatMap(({ settled }, spent) => (settled ? [spent] : []));
@@ -191,8 +188,7 @@ export function reservationsClauses(all: Clause): void {
     expect(await read()).toMatchObject({ remaining: 100 - made[0]!, reserved: 0 });
   });
 
-  clause("clause 27: an identity's credits are reserved as a key's are", async (open) => {
-    const store = await open();
+  clause("clause 27: an identity's credits are reserved as a key's are", async (store) => {
     const row = identity("plan", { hasCredits: true, generation: 1 });
     await store.write([{ table: "identities", row, credits: { period: 0, remaining: 100 } }]);
     await insert(store, keyRow(1, { identityId: row.id }));
@@ -207,8 +203,7 @@ export function reservationsClauses(all: Clause): void {
     expect((await store.readBalances([query], 0))[0]).toMatchObject({ remaining: 75, reserved: 0 });
   });
 
-  clause("clause 27: beside leases it counts alone, and neither takes the other's", async (open) => {
-    const store = await open();
+  clause("clause 27: beside leases it counts alone, and neither takes the other's", async (store) => {
     if (!store.powers.leases) return;
     const { ref, reserve, settle } = await withCredits(store, 100);
     const lease = { holder: "node", spent: 0, cost: 5, step: 5, size: 5, period: 0, now: 0, until: UNTIL };
@@ -220,8 +215,7 @@ export function reservationsClauses(all: Clause): void {
     expect(await readBalance(store, keyRow(1).id, 0, 0)).toMatchObject({ remaining: 73, reserved: 0 });
   });
 
-  clause("clause 27: with an idempotency key a repeat reserves nothing again", async (open) => {
-    const store = await open();
+  clause("clause 27: with an idempotency key a repeat reserves nothing again", async (store) => {
     if (!store.powers.idempotency) return;
     const { ref, settle, read } = await withCredits(store, 100);
     const bounds = { maxRecords: 10, maxPerWorkspace: 10 };
@@ -244,8 +238,7 @@ export function reservationsClauses(all: Clause): void {
 export function sharedReservationsClauses(all: SharedClause): void {
   const clause = withPower(all, "reservations", ({ here }: SharedStore) => here);
 
-  clause("clause 27: what one handle reserves another settles, by the same ref", async (open) => {
-    const { here, there } = await open();
+  clause("clause 27: what one handle reserves another settles, by the same ref", async ({ here, there }) => {
     const one = await withCredits(here, 100);
     await there.pollChanges("anew");
     const other = await holder(there);
@@ -256,8 +249,7 @@ export function sharedReservationsClauses(all: SharedClause): void {
     expect(await one.spend(0)).toEqual({ ok: true, remaining: 70 });
   });
 
-  clause("clause 27: what one handle left returns to a spend of the other", async (open) => {
-    const { here, there } = await open();
+  clause("clause 27: what one handle left returns to a spend of the other", async ({ here, there }) => {
     const one = await withCredits(here, 100);
     await there.pollChanges("anew");
     const other = await holder(there);

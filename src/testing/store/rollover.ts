@@ -15,8 +15,7 @@ const MONTHS = 67_000_000_000;
 
 export function rolloverClauses(clause: Clause): void {
   const rollover = withPower(clause, "rollover", (store: Store) => store);
-  clause("clause 7: each kind of numbered calendar has its own bound on boundaries at once", async (withApi) => {
-    const store = await withApi();
+  clause("clause 7: each kind of numbered calendar has its own bound on boundaries at once", async (store) => {
     const bounds = [
       [HOURS, 9_600],
       [NUMBERED_DAYS, 400],
@@ -33,8 +32,8 @@ export function rolloverClauses(clause: Clause): void {
     }
   });
 
-  rollover("clause 33: a rollover of 0 lets nothing stay", async (withApi) => {
-    const { store, ref, totals } = await open(await withApi(), 100, { amount: 10, rollover: 0 });
+  rollover("clause 33: a rollover of 0 lets nothing stay", async (store) => {
+    const { ref, totals } = await open(store, 100, { amount: 10, rollover: 0 });
     expect(await store.spendCredits(ref, 1, DAYS, 0)).toEqual({ ok: true, remaining: 99 });
     expect(await store.spendCredits(ref, 0, DAYS + 1, 0)).toEqual({ ok: true, remaining: 10 });
     expect(await store.spendCredits(ref, 11, DAYS + 1, 0)).toEqual({ ok: false, remaining: 10 });
@@ -46,8 +45,7 @@ export function rolloverClauses(clause: Clause): void {
     expect(await totals(DAYS + 4)).toMatchObject({ refilled: 40, spent: 7, expired: 124 });
   });
 
-  rollover("clause 33: boundaries at once leave what one after the other leaves", async (withApi) => {
-    const store = await withApi();
+  rollover("clause 33: boundaries at once leave what one after the other leaves", async (store) => {
     const random = createRandom(31);
     for (let n = 0; n < 40; n++) {
       const [had, amount, most] = [random.integer(0, 50), random.integer(1, 20), random.integer(0, 60)];
@@ -67,7 +65,7 @@ export function rolloverClauses(clause: Clause): void {
     }
   });
 
-  rollover("clause 33: nothing passes 2^53 - 1, and no credit is lost in counting", async (withApi) => {
+  rollover("clause 33: nothing passes 2^53 - 1, and no credit is lost in counting", async (store) => {
     const most = Number.MAX_SAFE_INTEGER;
     for (const [i, { had, amount, rollover, left }] of [
       { had: most, amount: most, rollover: most, left: most },
@@ -76,7 +74,7 @@ export function rolloverClauses(clause: Clause): void {
       { had: 5, amount: most, rollover: 0, left: most },
       { had: 5, amount: 2 ** 52, rollover: 3, left: 2 ** 52 + 3 },
     ].entries()) {
-      const { store, ref, totals } = await open(await withApi(), had, { amount, rollover }, i);
+      const { ref, totals } = await open(store, had, { amount, rollover }, i);
       const at = DAYS + 400;
       expect(await store.spendCredits(ref, 1, at, 0), `case ${i}`).toEqual({ ok: true, remaining: left - 1 });
       const found = await totals(at);
@@ -87,8 +85,7 @@ export function rolloverClauses(clause: Clause): void {
     }
   });
 
-  rollover("clause 33: refills that are due count under the rollover that they were due by", async (withApi) => {
-    const store = await withApi();
+  rollover("clause 33: refills that are due count under the rollover that they were due by", async (store) => {
     const { ref } = await open(store, 100, { amount: 10, rollover: 20 });
     const change = async (period: number, refill: { amount: number; period?: number; rollover?: number }) => {
       const row = (await readRow(store, "keys", keyRow(0).id))!;
@@ -103,37 +100,32 @@ export function rolloverClauses(clause: Clause): void {
     expect(await store.spendCredits(ref, 0, NUMBERED_DAYS + 1, 0)).toEqual({ ok: true, remaining: 15 });
   });
 
-  rollover(
-    "clause 33: a reservation that returns after a boundary stays as far as there was space",
-    async (withApi) => {
-      const made = await withApi();
-      if (made.powers.reservations !== true) return;
-      for (const [i, { rollover, left }] of [
-        { rollover: 0, left: 10 },
-        { rollover: 65, left: 75 },
-        { rollover: 1_000, left: 100 },
-      ].entries()) {
-        // Whether the boundary is counted first, or the reservation returns first.
-        for (const isFirst of [true, false]) {
-          const n = 2 * i + (isFirst ? 0 : 1);
-          const { store, ref } = await open(made, 100, { amount: 10, rollover }, n);
-          const reservation = { id: `res_${n}`, until: 1_000 };
-          expect(await store.reserveCredits(ref, 40, DAYS, 0, reservation)).toEqual({ ok: true, remaining: 60 });
-          if (isFirst) expect(await store.spendCredits(ref, 1, DAYS + 1, 0)).toMatchObject({ ok: true });
-          expect(await store.settleCredits(ref, { id: `res_${n}`, spent: 10, now: 500 })).toEqual({ settled: true });
-          if (!isFirst) expect(await store.spendCredits(ref, 1, DAYS + 1, 0)).toMatchObject({ ok: true });
-          const read = await readBalance(store, keyRow(n).id, DAYS + 1, 0);
-          expect(read, `rollover ${rollover}, first ${isFirst}`).toMatchObject({ remaining: left - 1, reserved: 0 });
-        }
+  rollover("clause 33: a reservation that returns after a boundary stays as far as there was space", async (store) => {
+    if (store.powers.reservations !== true) return;
+    for (const [i, { rollover, left }] of [
+      { rollover: 0, left: 10 },
+      { rollover: 65, left: 75 },
+      { rollover: 1_000, left: 100 },
+    ].entries()) {
+      // Whether the boundary is counted first, or the reservation returns first.
+      for (const isFirst of [true, false]) {
+        const n = 2 * i + (isFirst ? 0 : 1);
+        const { ref } = await open(store, 100, { amount: 10, rollover }, n);
+        const reservation = { id: `res_${n}`, until: 1_000 };
+        expect(await store.reserveCredits(ref, 40, DAYS, 0, reservation)).toEqual({ ok: true, remaining: 60 });
+        if (isFirst) expect(await store.spendCredits(ref, 1, DAYS + 1, 0)).toMatchObject({ ok: true });
+        expect(await store.settleCredits(ref, { id: `res_${n}`, spent: 10, now: 500 })).toEqual({ settled: true });
+        if (!isFirst) expect(await store.spendCredits(ref, 1, DAYS + 1, 0)).toMatchObject({ ok: true });
+        const read = await readBalance(store, keyRow(n).id, DAYS + 1, 0);
+        expect(read, `rollover ${rollover}, first ${isFirst}`).toMatchObject({ remaining: left - 1, reserved: 0 });
       }
-    },
-  );
+    }
+  });
 
-  rollover("clause 33: after a second boundary nothing returns, and a time-out returns likewise", async (withApi) => {
-    const made = await withApi();
-    if (made.powers.reservations !== true) return;
+  rollover("clause 33: after a second boundary nothing returns, and a time-out returns likewise", async (store) => {
+    if (store.powers.reservations !== true) return;
     for (const [n, passed] of [0, 1, 2].entries()) {
-      const { store, ref, totals } = await open(made, 100, { amount: 10, rollover: 1_000 }, n);
+      const { ref, totals } = await open(store, 100, { amount: 10, rollover: 1_000 }, n);
       expect(await store.reserveCredits(ref, 40, DAYS, 0, { id: `res_${n}`, until: 1_000 })).toMatchObject({
         ok: true,
       });
@@ -147,10 +139,9 @@ export function rolloverClauses(clause: Clause): void {
     }
   });
 
-  rollover("clause 33: a lease from before a boundary draws no more", async (withApi) => {
-    const made = await withApi();
-    if (!made.powers.leases) return;
-    const { store, ref } = await open(made, 100, { amount: 10, rollover: 0 });
+  rollover("clause 33: a lease from before a boundary draws no more", async (store) => {
+    if (!store.powers.leases) return;
+    const { ref } = await open(store, 100, { amount: 10, rollover: 0 });
     const request = { holder: "a", spent: 0, cost: 1, step: 20, size: 20, period: DAYS, now: 0, until: 1_000 };
     expect(await store.drawCredits(ref, request)).toMatchObject({ drawn: 20 });
     expect(await store.drawCredits(ref, { ...request, spent: 15, period: DAYS + 1 })).toMatchObject({
@@ -174,5 +165,5 @@ async function open(store: Store, remaining: number, terms: { amount: number; ro
   await insert(store, keyRow(n, { hasCredits: true }), balance(remaining, { period: DAYS, ...terms }));
   const ref = await refOf(store, `digest-${n}`);
   const totals = async (period: number) => (await readBalance(store, keyRow(n).id, period, 0))?.totals;
-  return { store, ref, totals };
+  return { ref, totals };
 }

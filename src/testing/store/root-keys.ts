@@ -2,7 +2,7 @@
 import type { Change, Write } from "../../contracts/store.js";
 import { expect } from "../expect.js";
 import type { Clause } from "./bed.js";
-import { keyRow, rootKey, override, insert, WS, NOW } from "./rows.js";
+import { insert, keyRow, NOW, override, rootKey, WS } from "./rows.js";
 import { drops, dropsMiss } from "./shared-steps.js";
 
 const namespace = { id: "ns_1", workspaceId: WS, version: 0, name: "mails", createdAt: NOW };
@@ -18,8 +18,7 @@ export const UNSEEN: readonly Write[] = [
 ];
 
 export function rootKeysClauses(clause: Clause): void {
-  clause("clause 19: a root key is found by its digest in any workspace, as it stands", async (withApi) => {
-    const store = await withApi();
+  clause("clause 19: a root key is found by its digest in any workspace, as it stands", async (store) => {
     await insert(store, keyRow(1));
     const row = rootKey(1, { workspaceId: "ws_2", permissions: ["api.*.verify_key"], expires: 1, enabled: false });
     expect(await store.write([{ table: "rootKeys", row }])).toBe("written");
@@ -36,8 +35,7 @@ export function rootKeysClauses(clause: Clause): void {
     expect(await store.findRootKey("root-digest-1")).toBeUndefined();
   });
 
-  clause("clause 19: a digest belongs to one root key, whatever the workspace", async (withApi) => {
-    const store = await withApi();
+  clause("clause 19: a digest belongs to one root key, whatever the workspace", async (store) => {
     expect(await store.write([{ table: "rootKeys", row: rootKey(1) }])).toBe("written");
     const same = { digest: "root-digest-1" };
     expect(await store.write([{ table: "rootKeys", row: rootKey(2, same) }])).toBe("taken");
@@ -57,8 +55,7 @@ export function rootKeysClauses(clause: Clause): void {
 
   clause(
     "clause 19: a change of a root key is notified as its digest, old and new, or as all; one of a namespace need not be",
-    async (withApi) => {
-      const store = await withApi();
+    async (store) => {
       const notified: Change[] = [];
       store.subscribe((change) => notified.push(change));
       const since = () => notified.splice(0);

@@ -6,24 +6,23 @@ import { withSeeds } from "../random.js";
 import type { Clause } from "./bed.js";
 import {
   api,
-  keyRow,
-  permission,
-  role,
-  identity,
-  rootKey,
-  override,
   balance,
+  identity,
   insert,
-  WS,
+  keyRow,
   NOW,
-  readRow,
+  override,
+  permission,
   readBalance,
+  readRow,
+  role,
+  rootKey,
+  WS,
 } from "./rows.js";
 import { type FullRow, fullRow, NEEDED, NOT_WRITTEN, randomMeta, randomText, RELATED } from "./samples.js";
 
 export function roundTripsClauses(clause: Clause): void {
-  clause("clause 3: any row survives a round trip", async (withApi) => {
-    const store = await withApi();
+  clause("clause 3: any row survives a round trip", async (store) => {
     let n = 0;
     const balances = [0, 1, 10 ** 12, Number.MAX_SAFE_INTEGER] as const;
     await withSeeds(60, async (random) => {
@@ -75,8 +74,7 @@ export function roundTripsClauses(clause: Clause): void {
     for (const { table, row } of others) expect(await readRow(store, table, row.id)).toEqual({ ...row, version: 1 });
   });
 
-  clause("clause 3: U+0000 inside meta, and the order of its names, survive a round trip", async (withApi) => {
-    const store = await withApi();
+  clause("clause 3: U+0000 inside meta, and the order of its names, survive a round trip", async (store) => {
     const meta = { b: "\0", "a\0": ["\0\0", { "\0": null }], "\u0001": "\u001f", aa: 1, a: { z: 1, y: 2 } };
     const text = JSON.stringify(meta);
     const row = keyRow(1, { meta, identityId: "id_user" });
@@ -91,8 +89,7 @@ export function roundTripsClauses(clause: Clause): void {
 
   clause(
     "clause 3: every field of a key survives a round trip, each also by itself, and each also taken away",
-    async (withApi) => {
-      const store = await withApi();
+    async (store) => {
       await store.write(RELATED);
       const usual = keyRow(0);
       const rows = [fullRow(0), { ...fullRow(1), deleted: true }];
@@ -119,8 +116,7 @@ export function roundTripsClauses(clause: Clause): void {
     },
   );
 
-  clause("clause 3: every field of a record is the row's, or what it refers to", async (withApi) => {
-    const store = await withApi();
+  clause("clause 3: every field of a record is the row's, or what it refers to", async (store) => {
     await store.write([...RELATED, { table: "apis", row: api({ version: 1, ipAllowlist: ["10.0.0.0/8"] }) }]);
     const row = { ...fullRow(1), start: "..." };
     await insert(store, row);
@@ -155,8 +151,7 @@ export function roundTripsClauses(clause: Clause): void {
     expect(await store.findForeignKey(row.migrationId, row.foreignDigest)).toStrictEqual(whole);
   });
 
-  clause("clause 3: a record has roles and permissions flattened, identity and limits beside them", async (withApi) => {
-    const store = await withApi();
+  clause("clause 3: a record has roles and permissions flattened, identity and limits beside them", async (store) => {
     const limit = { id: "rl_00000001", name: "requests", limit: 5, duration: 1000, autoApply: true };
     await store.write([
       { table: "permissions", row: permission("b.read") },

@@ -124,3 +124,9 @@ export async function refOf(store: Store, digest: string): Promise<KeyRef> {
   if (record === undefined) throw new Error(`no key is found by ${digest}`);
   return record.ref;
 }
+
+/** Inserts the first key with a balance. @returns the handle of its account */
+export async function accountWith(store: Store, remaining: number, over?: Partial<NewBalance>): Promise<KeyRef> {
+  await insert(store, keyRow(1, { hasCredits: true }), balance(remaining, over));
+  return refOf(store, "digest-1");
+}

@@ -84,8 +84,7 @@ const HINTS: readonly (readonly [KeyHints, (row: KeyRow, n: number) => boolean])
 export function searchingClauses(all: Clause): void {
   const clause = withPower(all, "search", (store: Store) => store);
 
-  clause("clause 29: a walk finds every key once, newest first or by expiry, in slices of any size", async (open) => {
-    const store = await open();
+  clause("clause 29: a walk finds every key once, newest first or by expiry, in slices of any size", async (store) => {
     await fill(store);
     for (const apiIds of [APIS, ["api_2"], ["api_2", "api_3", "api_gone"]]) {
       const newest = idsOf(listed(apiIds)).reverse();
@@ -104,8 +103,7 @@ export function searchingClauses(all: Clause): void {
     expect((await walk(store, { ...others, workspaceId: "ws_2" })).ids).toEqual([]);
   });
 
-  clause("clause 29: any order finds all with few credits, or used lately, in slices of any size", async (open) => {
-    const store = await open();
+  clause("clause 29: any order finds all with few credits, or used lately, in slices of any size", async (store) => {
     await fill(store);
     const row = identity("user", { version: 1, hasCredits: true, generation: 1 });
     expect(await store.write([{ table: "identities", row, credits: { period: 0, remaining: 1 } }])).toHaveLength(1);
@@ -125,8 +123,7 @@ export function searchingClauses(all: Clause): void {
     expect((await walk(store, { ...others, apiIds: ["api_gone"] })).ids).toEqual([]);
   });
 
-  clause("clause 29: no order tells how many keys another workspace has", async (open) => {
-    const store = await open();
+  clause("clause 29: no order tells how many keys another workspace has", async (store) => {
     await store.write([{ table: "apis", row: api({ id: "api_other", workspaceId: "ws_2" }) }]);
     const others = Array.from({ length: 30 }, (_, n) =>
       keyRow(100 + n, { workspaceId: "ws_2", apiId: "api_other", hasCredits: true }),
@@ -144,8 +141,7 @@ export function searchingClauses(all: Clause): void {
         expect(await walk(store, { among, limit, ...query })).toEqual({ ids: [own.id], looked: 1 });
   });
 
-  clause("clause 29: keys of one identity, in both orders", async (open) => {
-    const store = await open();
+  clause("clause 29: keys of one identity, in both orders", async (store) => {
     await fill(store);
     const own = listed().filter(({ identityId }) => identityId !== undefined);
     for (const [among, limit] of SIZES) {
@@ -158,8 +154,7 @@ export function searchingClauses(all: Clause): void {
 
   clause(
     "clause 29: deleted keys alone, of APIs and of an identity, newest first in slices of any size",
-    async (open) => {
-      const store = await open();
+    async (store) => {
       await fill(store);
       const deletion = { deleted: true, deletedAt: NOW, deletedBy: "rk_1" };
       const owned = [51, 52, 53].map((n) => keyRow(n, { ...deletion, identityId: "id_user" }));
@@ -183,8 +178,7 @@ export function searchingClauses(all: Clause): void {
     },
   );
 
-  clause("clause 29: what may match is never left out, whatever the slices", async (open) => {
-    const store = await open();
+  clause("clause 29: what may match is never left out, whatever the slices", async (store) => {
     await fill(store);
     for (const [mayMatch, matches] of HINTS) {
       const wanted = idsOf(listed().filter((row) => matches(row, Number(row.id.slice(4))))).reverse();
@@ -203,8 +197,7 @@ export function searchingClauses(all: Clause): void {
     expect(ids.filter((id) => used.includes(id))).toEqual(used);
   });
 
-  clause("clause 29: a balance of an identity counts for the keys that draw on it", async (open) => {
-    const store = await open();
+  clause("clause 29: a balance of an identity counts for the keys that draw on it", async (store) => {
     await fill(store);
     const row = identity("user", { version: 1, hasCredits: true, generation: 1 });
     expect(await store.write([{ table: "identities", row, credits: { period: 0, remaining: 1 } }])).toHaveLength(1);
@@ -213,8 +206,7 @@ export function searchingClauses(all: Clause): void {
     for (const id of idsOf(own)) expect(ids.includes(id), id).toBe(true);
   });
 
-  clause("clause 29: keys whose identity has expired count as expired, and are found as such", async (open) => {
-    const store = await open();
+  clause("clause 29: keys whose identity has expired count as expired, and are found as such", async (store) => {
     await fill(store);
     const row = identity("user", { version: 1, expires: NOW, meta: { note: '"expires":1', a: "\\u0000" } });
     expect(await store.write([{ table: "identities", row }])).toBe("written");
@@ -228,8 +220,7 @@ export function searchingClauses(all: Clause): void {
     expect(await store.countKeys!({ ...count, now: NOW })).toMatchObject({ expired: 0 });
   });
 
-  clause("clause 29: the key with a digest or a hash is found, also if it or its API is deleted", async (open) => {
-    const store = await open();
+  clause("clause 29: the key with a digest or a hash is found, also if it or its API is deleted", async (store) => {
     await fill(store);
     const { digest: _, ...row } = keyRow(50, { foreignDigest: "hash-50", migrationId: "mig_1", apiId: "api_3" });
     await store.insertKeys([{ row }]);
@@ -244,8 +235,7 @@ export function searchingClauses(all: Clause): void {
     expect(await store.findKeyIds!([])).toEqual([]);
   });
 
-  clause("clause 29: a count has each key of an API once, in slices of any size", async (open) => {
-    const store = await open();
+  clause("clause 29: a count has each key of an API once, in slices of any size", async (store) => {
     await fill(store);
     const now = NOW + 1_500;
     for (const among of [1, 3, 100]) {

@@ -4,7 +4,7 @@
  */
 import type { Change, Store } from "../../contracts/store.js";
 import { expect } from "../expect.js";
-import { api, identity, insert, keyRow, permission, role, rootKey, WS, readRow } from "./rows.js";
+import { api, identity, insert, keyRow, permission, readRow, role, rootKey, WS } from "./rows.js";
 import { change, drops, dropsMiss, listen, removeRow, type SharedClause, type SharedStore } from "./shared-steps.js";
 
 /** Both directions: a handle may receive changes and yet not send its own. */
@@ -56,8 +56,8 @@ const RELATED_CHANGES: readonly (readonly [title: string, act: (store: Store) =>
 ];
 
 export function sharedChangesClauses(clause: SharedClause): void {
-  clause("clause 8: a new key is found by the other handle after it has polled", async (open) => {
-    for (const [n, { here, there }] of bothWays(await open()).entries()) {
+  clause("clause 8: a new key is found by the other handle after it has polled", async (shared) => {
+    for (const [n, { here, there }] of bothWays(shared).entries()) {
       expect(await there.findKey(`digest-${n}`)).toBeUndefined();
       expect(await insert(here, keyRow(n))).toBe(true);
       await there.pollChanges("anew");
@@ -65,21 +65,23 @@ export function sharedChangesClauses(clause: SharedClause): void {
     }
   });
 
-  clause("clause 8: many new keys at once are found by the other handle after it has polled", async (open) => {
-    const { here, there } = await open();
-    const rows = Array.from({ length: 2_500 }, (_, n) => keyRow(n));
-    for (const n of [0, 999, 1_000, 2_499]) expect(await there.findKey(`digest-${n}`)).toBeUndefined();
-    expect((await here.insertKeys(rows.map((row) => ({ row })))).includes(false)).toBe(false);
-    await there.pollChanges("anew");
-    for (const n of [0, 999, 1_000, 2_499]) {
-      expect((await there.findKey(`digest-${n}`))?.keyId).toBe(keyRow(n).id);
-    }
-  });
+  clause(
+    "clause 8: many new keys at once are found by the other handle after it has polled",
+    async ({ here, there }) => {
+      const rows = Array.from({ length: 2_500 }, (_, n) => keyRow(n));
+      for (const n of [0, 999, 1_000, 2_499]) expect(await there.findKey(`digest-${n}`)).toBeUndefined();
+      expect((await here.insertKeys(rows.map((row) => ({ row })))).includes(false)).toBe(false);
+      await there.pollChanges("anew");
+      for (const n of [0, 999, 1_000, 2_499]) {
+        expect((await there.findKey(`digest-${n}`))?.keyId).toBe(keyRow(n).id);
+      }
+    },
+  );
 
   clause(
     "clauses 8 and 15: a changed key is found changed by the other handle, which was notified of it",
-    async (open) => {
-      for (const [n, { here, there }] of bothWays(await open()).entries()) {
+    async (shared) => {
+      for (const [n, { here, there }] of bothWays(shared).entries()) {
         const [digest, id] = [`digest-${n}`, keyRow(n).id];
         await insert(here, keyRow(n));
         const heard = listen(there);
@@ -99,25 +101,26 @@ export function sharedChangesClauses(clause: SharedClause): void {
     },
   );
 
-  clause("clauses 8, 15 and 18: a deleted key is lost to the other handle, which was notified of it", async (open) => {
-    const { here, there } = await open();
-    for (const n of [1, 2]) await insert(here, keyRow(n));
-    const heard = listen(there);
-    await heard();
-    for (const n of [1, 2]) expect((await there.findKey(`digest-${n}`))?.keyId).toBe(keyRow(n).id);
-    await change(here, "keys", keyRow(1).id, { deleted: true });
-    expect(drops(await heard(), "digest-1"), "notified of the deletion").toBe(true);
-    expect(await there.findKey("digest-1")).toBeUndefined();
-    await removeRow(here, "keys", keyRow(2).id);
-    expect(drops(await heard(), "digest-2"), "notified of the removal").toBe(true);
-    expect(await there.findKey("digest-2")).toBeUndefined();
-    expect(await there.list("keys", { workspaceId: WS, limit: 10 })).toEqual([]);
-  });
+  clause(
+    "clauses 8, 15 and 18: a deleted key is lost to the other handle, which was notified of it",
+    async ({ here, there }) => {
+      for (const n of [1, 2]) await insert(here, keyRow(n));
+      const heard = listen(there);
+      await heard();
+      for (const n of [1, 2]) expect((await there.findKey(`digest-${n}`))?.keyId).toBe(keyRow(n).id);
+      await change(here, "keys", keyRow(1).id, { deleted: true });
+      expect(drops(await heard(), "digest-1"), "notified of the deletion").toBe(true);
+      expect(await there.findKey("digest-1")).toBeUndefined();
+      await removeRow(here, "keys", keyRow(2).id);
+      expect(drops(await heard(), "digest-2"), "notified of the removal").toBe(true);
+      expect(await there.findKey("digest-2")).toBeUndefined();
+      expect(await there.list("keys", { workspaceId: WS, limit: 10 })).toEqual([]);
+    },
+  );
 
   clause(
     "clauses 8 and 15: what a key refers to changes for the other handle, which was notified of it",
-    async (open) => {
-      const { here, there } = await open();
+    async ({ here, there }) => {
       await here.write([
         { table: "permissions", row: permission("a.read") },
         { table: "roles", row: role("r", ["perm_a_read"]) },
@@ -143,8 +146,7 @@ export function sharedChangesClauses(clause: SharedClause): void {
 
   clause(
     "clauses 8, 15 and 18: keys of a deleted API are lost to the other handle, which was notified of it",
-    async (open) => {
-      const { here, there } = await open();
+    async ({ here, there }) => {
       await insert(here, keyRow(1, { foreignDigest: "f", migrationId: "m" }));
       const heard = listen(there);
       await heard();
@@ -159,8 +161,7 @@ export function sharedChangesClauses(clause: SharedClause): void {
 
   clause(
     "clause 15: a change of an identity, a role or a permission is notified, whether or not a key has it",
-    async (open) => {
-      const { here, there } = await open();
+    async ({ here, there }) => {
       await here.write([
         { table: "identities", row: identity("user") },
         { table: "roles", row: role("r", []) },
@@ -186,8 +187,8 @@ export function sharedChangesClauses(clause: SharedClause): void {
 
   clause(
     "clauses 8 and 15: a digest that one handle adopts is found by the other, which was notified of it",
-    async (open) => {
-      for (const [n, { here, there }] of bothWays(await open()).entries()) {
+    async (shared) => {
+      for (const [n, { here, there }] of bothWays(shared).entries()) {
         const [hash, native] = [`foreign-${n}`, `native-${n}`];
         const { digest: _, ...pending } = keyRow(n, { foreignDigest: hash, migrationId: "m" });
         await insert(here, pending);
@@ -203,8 +204,8 @@ export function sharedChangesClauses(clause: SharedClause): void {
     },
   );
 
-  clause("clauses 8, 15 and 19: a root key changes for the other handle, which was notified of it", async (open) => {
-    for (const [n, { here, there }] of bothWays(await open()).entries()) {
+  clause("clauses 8, 15 and 19: a root key changes for the other handle, which was notified of it", async (shared) => {
+    for (const [n, { here, there }] of bothWays(shared).entries()) {
       const { id, digest } = rootKey(n);
       const heard = listen(there);
       await heard();
@@ -221,18 +222,19 @@ export function sharedChangesClauses(clause: SharedClause): void {
     }
   });
 
-  clause("clause 15: a listener that unsubscribed is not notified of the other handle's changes", async (open) => {
-    const { here, there } = await open();
-    const notified: Change[] = [];
-    const stop = there.subscribe((one) => notified.push(one));
-    stop();
-    await insert(here, keyRow(1));
-    await there.pollChanges("anew");
-    expect(notified).toEqual([]);
-  });
+  clause(
+    "clause 15: a listener that unsubscribed is not notified of the other handle's changes",
+    async ({ here, there }) => {
+      const notified: Change[] = [];
+      const stop = there.subscribe((one) => notified.push(one));
+      stop();
+      await insert(here, keyRow(1));
+      await there.pollChanges("anew");
+      expect(notified).toEqual([]);
+    },
+  );
 
-  clause("clause 11: one handle works on after the other was closed", async (open) => {
-    const { here, there } = await open();
+  clause("clause 11: one handle works on after the other was closed", async ({ here, there }) => {
     await insert(here, keyRow(1));
     await here.close();
     await there.pollChanges("anew");

@@ -1,7 +1,7 @@
 /** Credits that two handles spend, draw and return: clauses 5, 7, 13 and 14. */
 import type { Store } from "../../contracts/store.js";
 import { expect } from "../expect.js";
-import { balance, insert, keyRow, refOf, readBalance, readRow } from "./rows.js";
+import { balance, insert, keyRow, readBalance, readRow, refOf } from "./rows.js";
 import { withPower } from "./powers.js";
 import type { SharedClause, SharedStore } from "./shared-steps.js";
 
@@ -31,8 +31,8 @@ async function withCredits({ here, there }: SharedStore, remaining: number, over
 }
 
 export function sharedCreditsClauses(clause: SharedClause): void {
-  clause("clause 5: concurrent spends through both handles never grant more than was there", async (open) => {
-    const askers = await withCredits(await open(), 300);
+  clause("clause 5: concurrent spends through both handles never grant more than was there", async (shared) => {
+    const askers = await withCredits(shared, 300);
     const spends = Array.from({ length: 1_000 }, (_, n) => askers[n % 2 === 0 ? 0 : 1].spend(1));
     const granted = (await Promise.all(spends)).filter((answer) => answer?.ok);
     expect(granted).toHaveLength(300);
@@ -40,8 +40,8 @@ export function sharedCreditsClauses(clause: SharedClause): void {
     for (const { read } of askers) expect((await read())?.remaining).toBe(0);
   });
 
-  clause("clause 5: a spend of one handle is seen by the next of the other", async (open) => {
-    const [one, other] = await withCredits(await open(), 10);
+  clause("clause 5: a spend of one handle is seen by the next of the other", async (shared) => {
+    const [one, other] = await withCredits(shared, 10);
     expect(await one.spend(4)).toEqual({ ok: true, remaining: 6 });
     expect(await other.spend(7)).toEqual({ ok: false, remaining: 6 });
     expect(await other.spend(5)).toEqual({ ok: true, remaining: 1 });
@@ -49,16 +49,16 @@ export function sharedCreditsClauses(clause: SharedClause): void {
     expect(await one.spend(2)).toEqual({ ok: false, remaining: 1 });
   });
 
-  clause("clause 7: a refill is given once, though both handles count it", async (open) => {
-    const askers = await withCredits(await open(), 0, { amount: 10, period: 100 });
+  clause("clause 7: a refill is given once, though both handles count it", async (shared) => {
+    const askers = await withCredits(shared, 0, { amount: 10, period: 100 });
     const answers = await Promise.all(Array.from({ length: 40 }, (_, n) => askers[n % 2 === 0 ? 0 : 1].spend(1, 102)));
     expect(answers.filter((answer) => answer?.ok)).toHaveLength(20);
     expect(await askers[1].spend(1, 101)).toEqual({ ok: false, remaining: 0 });
     for (const { read } of askers) expect((await read(102))?.remaining).toBe(0);
   });
 
-  clause("clause 13: a balance that one handle sets is what the other spends from", async (open) => {
-    const [one, other] = await withCredits(await open(), 10);
+  clause("clause 13: a balance that one handle sets is what the other spends from", async (shared) => {
+    const [one, other] = await withCredits(shared, 10);
     expect(await other.spend(1)).toEqual({ ok: true, remaining: 9 });
     expect(await one.set(3, 1)).toEqual([{ remaining: 3, reserved: 0, added: -6 }]);
     expect(await other.spend(4)).toEqual({ ok: false, remaining: 3 });
@@ -67,8 +67,7 @@ export function sharedCreditsClauses(clause: SharedClause): void {
 
   clause(
     "clause 13: a change that saw fewer refills than the other handle has counted since is refused",
-    async (open) => {
-      const shared = await open();
+    async (shared) => {
       const [one, other] = await withCredits(shared, 0, { amount: 10, period: 100 });
       const { period } = (await one.read(101))!;
       expect(await other.spend(1, 102)).toEqual({ ok: true, remaining: 19 });
@@ -84,8 +83,8 @@ export function sharedCreditsClauses(clause: SharedClause): void {
 
   lease(
     "clause 14: draws through both handles never hand out more than was there, and what is given back returns",
-    async (open) => {
-      const [one, other] = await withCredits(await open(), 200);
+    async (shared) => {
+      const [one, other] = await withCredits(shared, 200);
       const held = { a: 0, b: 0 };
       for (let round = 0; round < 30; round++) {
         const [ours, theirs] = await Promise.all([one.draw("a", 1), other.draw("b", 1)]);
@@ -104,8 +103,8 @@ export function sharedCreditsClauses(clause: SharedClause): void {
 
   reserve(
     "clause 14: the reserve of a holder that vanished comes back through the other handle once it expires",
-    async (open) => {
-      const [one, other] = await withCredits(await open(), 1_000);
+    async (shared) => {
+      const [one, other] = await withCredits(shared, 1_000);
       const lost = (await one.draw("dead", 1))!.drawn;
       const left = (await other.read(0, 999))!;
       expect(left.reserved).toBeGreaterThan(lost);
@@ -118,8 +117,8 @@ export function sharedCreditsClauses(clause: SharedClause): void {
     },
   );
 
-  lease("clause 14: a balance that one handle sets voids what the other has drawn", async (open) => {
-    const [one, other] = await withCredits(await open(), 100);
+  lease("clause 14: a balance that one handle sets voids what the other has drawn", async (shared) => {
+    const [one, other] = await withCredits(shared, 100);
     const { drawn } = (await other.draw("b", 1))!;
     const { remaining } = (await one.read())!;
     expect(await one.set(50, 1)).toEqual([{ remaining: 50, reserved: drawn, added: 50 - remaining! }]);

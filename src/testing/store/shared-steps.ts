@@ -17,7 +17,7 @@ export interface SharedStore {
 }
 
 /** Adds a test. */
-export type SharedClause = (title: string, body: (open: () => Promise<SharedStore>) => Promise<void>) => void;
+export type SharedClause = (title: string, body: (store: SharedStore) => Promise<void>) => void;
 
 /** Subscribes to a store; the result polls, and returns the changes notified since the last call. */
 export function listen(store: Store): () => Promise<readonly Change[]> {

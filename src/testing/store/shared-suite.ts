@@ -5,7 +5,6 @@
  * handles that were opened apart. A store that does not notify other processes passes all of `storeSuite`, and fails
  * here.
  */
-import type { Store } from "../../contracts/store.js";
 import { expect } from "../expect.js";
 import type { TestFunctions } from "../test-functions.js";
 import { sharedAlertsClauses } from "./alerts.js";
@@ -44,17 +43,13 @@ const PARTS = [
 export function sharedStoreSuite(functions: TestFunctions, title: string, open: OpenShared): void {
   const clause: SharedClause = (name, body) =>
     void functions.it(name, async () => {
-      const opened: Store[] = [];
+      const [here, there] = await open();
       try {
-        await body(async () => {
-          const [here, there] = await open();
-          opened.push(here, there);
-          expect(await here.write([{ table: "apis", row: api() }])).toBe("written");
-          await there.pollChanges("anew");
-          return { here, there };
-        });
+        expect(await here.write([{ table: "apis", row: api() }])).toBe("written");
+        await there.pollChanges("anew");
+        await body({ here, there });
       } finally {
-        for (const store of opened) await store.close();
+        for (const store of [here, there]) await store.close();
       }
     });
   functions.describe(`shared store: ${title}`, () => {

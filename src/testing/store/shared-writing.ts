@@ -1,7 +1,7 @@
 /** Conflicting inserts, writes and adoptions of two handles: clauses 4, 8, 13 and 19. */
 import type { Store, Write, WriteOutcome } from "../../contracts/store.js";
 import { expect, faultOf } from "../expect.js";
-import { identity, insert, keyRow, permission, role, rootKey, WS, readRow } from "./rows.js";
+import { identity, insert, keyRow, permission, readRow, role, rootKey, WS } from "./rows.js";
 import type { SharedClause } from "./shared-steps.js";
 
 /** Exactly one of two succeeded. */
@@ -16,8 +16,7 @@ const expectOneWritten = (outcomes: readonly WriteOutcome[], refusal: WriteOutco
   expect([...outcomes].sort(), about).toEqual([refusal, "written"]);
 
 export function sharedWritingClauses(clause: SharedClause): void {
-  clause("clause 4: duplicates of keys that the other handle inserted are reported singly", async (open) => {
-    const { here, there } = await open();
+  clause("clause 4: duplicates of keys that the other handle inserted are reported singly", async ({ here, there }) => {
     await insert(here, keyRow(1, { foreignDigest: "f1", migrationId: "m" }));
     const batch = [
       keyRow(1, { digest: "digest-new" }),
@@ -33,8 +32,7 @@ export function sharedWritingClauses(clause: SharedClause): void {
     expect((await here.findKey("digest-5"))?.keyId).toBe(keyRow(5).id);
   });
 
-  clause("clause 4: keys that both handles insert at once go in once each", async (open) => {
-    const { here, there } = await open();
+  clause("clause 4: keys that both handles insert at once go in once each", async ({ here, there }) => {
     const rows = (prefix: string) =>
       Array.from({ length: 300 }, (_, n) => ({ row: keyRow(n, { id: `${prefix}_${n}`, digest: `digest-${n}` }) }));
     const [ours, theirs] = await Promise.all([here.insertKeys(rows("a")), there.insertKeys(rows("b"))]);
@@ -46,8 +44,7 @@ export function sharedWritingClauses(clause: SharedClause): void {
     }
   });
 
-  clause("clause 18: an API that the other handle has deleted takes no more keys", async (open) => {
-    const { here, there } = await open();
+  clause("clause 18: an API that the other handle has deleted takes no more keys", async ({ here, there }) => {
     await insert(there, keyRow(1));
     const before = await readRow(here, "apis", "api_1");
     expect(await here.write([{ table: "apis", row: { ...before!, deleted: true } }])).toBe("written");
@@ -55,34 +52,35 @@ export function sharedWritingClauses(clause: SharedClause): void {
     expect(await readRow(here, "keys", keyRow(2).id)).toBeUndefined();
   });
 
-  clause("clause 13: of two writes of a row as it was read one is refused, whichever handle made it", async (open) => {
-    const { here, there } = await open();
-    await insert(here, keyRow(1));
-    await here.write([
-      { table: "roles", row: role("r", []) },
-      { table: "permissions", row: permission("a.read") },
-      { table: "identities", row: identity("user") },
-    ]);
-    const rows = [
-      ["keys", keyRow(1).id],
-      ["roles", "role_r"],
-      ["permissions", "perm_a_read"],
-      ["identities", "id_user"],
-      ["apis", "api_1"],
-    ] as const;
-    for (const [table, id] of rows) {
-      const row = (await readRow(here, table, id))!;
-      expect(await readRow(there, table, id)).toEqual(row);
-      const write = { table, row } as Write;
-      expect(await here.write([write]), table).toBe("written");
-      expect(await there.write([write]), table).toBe("conflict");
-      expect(await there.write([{ table, remove: id, version: row.version } as Write]), table).toBe("conflict");
-      expect((await readRow(there, table, id))?.version).toBe(row.version + 1);
-    }
-  });
+  clause(
+    "clause 13: of two writes of a row as it was read one is refused, whichever handle made it",
+    async ({ here, there }) => {
+      await insert(here, keyRow(1));
+      await here.write([
+        { table: "roles", row: role("r", []) },
+        { table: "permissions", row: permission("a.read") },
+        { table: "identities", row: identity("user") },
+      ]);
+      const rows = [
+        ["keys", keyRow(1).id],
+        ["roles", "role_r"],
+        ["permissions", "perm_a_read"],
+        ["identities", "id_user"],
+        ["apis", "api_1"],
+      ] as const;
+      for (const [table, id] of rows) {
+        const row = (await readRow(here, table, id))!;
+        expect(await readRow(there, table, id)).toEqual(row);
+        const write = { table, row } as Write;
+        expect(await here.write([write]), table).toBe("written");
+        expect(await there.write([write]), table).toBe("conflict");
+        expect(await there.write([{ table, remove: id, version: row.version } as Write]), table).toBe("conflict");
+        expect((await readRow(there, table, id))?.version).toBe(row.version + 1);
+      }
+    },
+  );
 
-  clause("clause 13: of two writes at once one is refused, whole", async (open) => {
-    const { here, there } = await open();
+  clause("clause 13: of two writes at once one is refused, whole", async ({ here, there }) => {
     await insert(here, keyRow(1));
     for (let round = 0; round < 20; round++) {
       const row = (await readRow(here, "keys", keyRow(1).id))!;
@@ -102,36 +100,37 @@ export function sharedWritingClauses(clause: SharedClause): void {
     }
   });
 
-  clause("clauses 13 and 19: of two new rows of one name one is refused, whichever handle made it", async (open) => {
-    const { here, there } = await open();
-    const pairs: readonly (readonly [Write, Write])[] = [
-      [
-        { table: "roles", row: role("r", []) },
-        { table: "roles", row: role("r", [], { id: "role_other" }) },
-      ],
-      [
-        { table: "permissions", row: permission("a.read") },
-        { table: "permissions", row: permission("a.read", { id: "perm_other" }) },
-      ],
-      [
-        { table: "identities", row: identity("user") },
-        { table: "identities", row: identity("user", { id: "id_other" }) },
-      ],
-      [
-        { table: "rootKeys", row: rootKey(1) },
-        { table: "rootKeys", row: rootKey(2, { digest: rootKey(1).digest, workspaceId: "ws_2" }) },
-      ],
-    ];
-    for (const [ours, theirs] of pairs)
-      expectOneWritten(await Promise.all([here.write([ours]), there.write([theirs])]), "taken", ours.table);
-    for (const store of [here, there]) {
-      expect(await store.readNames("roles", WS, ["r"])).toHaveLength(1);
-      expect(await store.write([{ table: "roles", row: role("r", [], { id: "role_third" }) }])).toBe("taken");
-    }
-  });
+  clause(
+    "clauses 13 and 19: of two new rows of one name one is refused, whichever handle made it",
+    async ({ here, there }) => {
+      const pairs: readonly (readonly [Write, Write])[] = [
+        [
+          { table: "roles", row: role("r", []) },
+          { table: "roles", row: role("r", [], { id: "role_other" }) },
+        ],
+        [
+          { table: "permissions", row: permission("a.read") },
+          { table: "permissions", row: permission("a.read", { id: "perm_other" }) },
+        ],
+        [
+          { table: "identities", row: identity("user") },
+          { table: "identities", row: identity("user", { id: "id_other" }) },
+        ],
+        [
+          { table: "rootKeys", row: rootKey(1) },
+          { table: "rootKeys", row: rootKey(2, { digest: rootKey(1).digest, workspaceId: "ws_2" }) },
+        ],
+      ];
+      for (const [ours, theirs] of pairs)
+        expectOneWritten(await Promise.all([here.write([ours]), there.write([theirs])]), "taken", ours.table);
+      for (const store of [here, there]) {
+        expect(await store.readNames("roles", WS, ["r"])).toHaveLength(1);
+        expect(await store.write([{ table: "roles", row: role("r", [], { id: "role_third" }) }])).toBe("taken");
+      }
+    },
+  );
 
-  clause("clause 8: a pending key gains one digest, though both handles give it one", async (open) => {
-    const { here, there } = await open();
+  clause("clause 8: a pending key gains one digest, though both handles give it one", async ({ here, there }) => {
     for (let n = 0; n < 10; n++) {
       const hash = `foreign-${n}`;
       const { digest: _, ...pending } = keyRow(n, { foreignDigest: hash, migrationId: "m" });
@@ -150,8 +149,7 @@ export function sharedWritingClauses(clause: SharedClause): void {
     }
   });
 
-  clause("clause 8: one digest is adopted by one key, though the handles give it to two", async (open) => {
-    const { here, there } = await open();
+  clause("clause 8: one digest is adopted by one key, though the handles give it to two", async ({ here, there }) => {
     for (const n of [1, 2]) {
       const { digest: _, ...pending } = keyRow(n, { foreignDigest: `foreign-${n}`, migrationId: "m" });
       await insert(here, pending);

@@ -1,32 +1,26 @@
 /** Spending and refills: clauses 5, 6 and 7. */
 import { expect, faultOf } from "../expect.js";
 import type { Clause } from "./bed.js";
-import { keyRow, balance, insert, refOf, readBalance, readRow } from "./rows.js";
+import { accountWith, balance, insert, keyRow, readBalance, readRow, refOf } from "./rows.js";
 
 export function spendingClauses(clause: Clause): void {
-  clause("clause 5: concurrent spends never grant more than was there", async (withApi) => {
-    const store = await withApi();
-    await insert(store, keyRow(1, { hasCredits: true }), balance(500));
-    const ref = await refOf(store, "digest-1");
+  clause("clause 5: concurrent spends never grant more than was there", async (store) => {
+    const ref = await accountWith(store, 500);
     const answers = await Promise.all(Array.from({ length: 2_000 }, () => store.spendCredits(ref, 1, 0, 0)));
     expect(answers.filter((answer) => answer?.ok)).toHaveLength(500);
     expect((await readBalance(store, "key_000001", 0, 0))?.remaining).toBe(0);
     expect(new Set(answers.filter((answer) => answer?.ok).map((answer) => answer?.remaining)).size).toBe(500);
   });
 
-  clause("clause 5: a cost above the balance takes nothing", async (withApi) => {
-    const store = await withApi();
-    await insert(store, keyRow(1, { hasCredits: true }), balance(5));
-    const ref = await refOf(store, "digest-1");
+  clause("clause 5: a cost above the balance takes nothing", async (store) => {
+    const ref = await accountWith(store, 5);
     expect(await store.spendCredits(ref, 6, 0, 0)).toEqual({ ok: false, remaining: 5 });
     expect(await store.spendCredits(ref, 5, 0, 0)).toEqual({ ok: true, remaining: 0 });
     expect(await store.spendCredits(ref, 1, 0, 0)).toEqual({ ok: false, remaining: 0 });
   });
 
-  clause("clause 5: a cost that is no integer from 0 to 2^53 - 1 is refused and changes nothing", async (withApi) => {
-    const store = await withApi();
-    await insert(store, keyRow(1, { hasCredits: true }), balance(5));
-    const ref = await refOf(store, "digest-1");
+  clause("clause 5: a cost that is no integer from 0 to 2^53 - 1 is refused and changes nothing", async (store) => {
+    const ref = await accountWith(store, 5);
     for (const cost of [-1, NaN, Infinity, -Infinity, 1.5, 2 ** 53, undefined, null, "1"]) {
       const fault = await faultOf(() => store.spendCredits(ref, cost as number, 0, 0));
       expect((fault as Error | undefined)?.name, String(cost)).toBe("RangeError");
@@ -34,22 +28,18 @@ export function spendingClauses(clause: Clause): void {
     expect(await store.spendCredits(ref, 1, 0, 0)).toEqual({ ok: true, remaining: 4 });
   });
 
-  clause("clause 6: a cost of 0 changes nothing and counts due refills", async (withApi) => {
-    const store = await withApi();
-    await insert(store, keyRow(1, { hasCredits: true }), balance(0, { amount: 10, period: 100 }));
-    const ref = await refOf(store, "digest-1");
+  clause("clause 6: a cost of 0 changes nothing and counts due refills", async (store) => {
+    const ref = await accountWith(store, 0, { amount: 10, period: 100 });
     expect(await store.spendCredits(ref, 0, 100, 0)).toEqual({ ok: true, remaining: 0 });
     expect(await store.spendCredits(ref, 0, 103, 0)).toEqual({ ok: true, remaining: 30 });
     expect(await store.spendCredits(ref, 0, 100, 0)).toEqual({ ok: true, remaining: 0 });
     expect(await readBalance(store, "key_000001", 102, 0)).toMatchObject({ remaining: 20, period: 102, reserved: 0 });
   });
 
-  clause("clause 7: what was prepared under another calendar changes nothing, whoever asks", async (withApi) => {
-    const store = await withApi();
+  clause("clause 7: what was prepared under another calendar changes nothing, whoever asks", async (store) => {
     const daily = (count: number) => 32_000_000_000 + count;
     const monthly = (count: number) => 15_000_000_000 + count;
-    await insert(store, keyRow(1, { hasCredits: true }), balance(10, { amount: 5, period: daily(20_000) }));
-    const ref = await refOf(store, "digest-1");
+    const ref = await accountWith(store, 10, { amount: 5, period: daily(20_000) });
     const request = { holder: "a", spent: 0, cost: 1, step: 5, size: 10, now: 0, until: 1000 };
     for (const period of [0, 20_000, monthly(680), monthly(20_000), 31_000_020_000]) {
       for (const cost of [0, 1, 100])
@@ -77,8 +67,7 @@ export function spendingClauses(clause: Clause): void {
 
   clause(
     "clause 7: at most 400 daily and 24 monthly boundaries are refilled at once, and the rest is reported once",
-    async (withApi) => {
-      const store = await withApi();
+    async (store) => {
       const request = { holder: "a", spent: 0, cost: 1, step: 1, size: 1, now: 0, until: 1000 };
       for (const [n, calendar, most] of [
         [1, 32_000_000_000, 400],
@@ -98,8 +87,7 @@ export function spendingClauses(clause: Clause): void {
     },
   );
 
-  clause("clause 7: periods only move forward, balances stop at 2^53 - 1", async (withApi) => {
-    const store = await withApi();
+  clause("clause 7: periods only move forward, balances stop at 2^53 - 1", async (store) => {
     await insert(store, keyRow(1, { hasCredits: true }), balance(0, { amount: 10, period: 100 }));
     await insert(
       store,

@@ -10,8 +10,7 @@ const lastUsed = async (store: Store, n: number) => (await readRow(store, "keys"
 export function usageClauses(all: Clause): void {
   const clause = withPower(all, "usage", (store: Store) => store);
 
-  clause("clause 24: the latest use of a key stays, and nothing else of it changes", async (open) => {
-    const store = await open();
+  clause("clause 24: the latest use of a key stays, and nothing else of it changes", async (store) => {
     for (const n of [1, 2]) await insert(store, keyRow(n));
     const changes: Change[] = [];
     store.subscribe((change) => changes.push(change));
@@ -27,8 +26,7 @@ export function usageClauses(all: Clause): void {
     expect(changes).toEqual([]);
   });
 
-  clause("clause 24: no write sets it or takes it away", async (open) => {
-    const store = await open();
+  clause("clause 24: no write sets it or takes it away", async (store) => {
     await store.insertKeys([{ row: keyRow(1, { lastUsedAt: 7 }) }]);
     await store.write([{ table: "keys", row: keyRow(2, { lastUsedAt: 7 }) }]);
     for (const n of [1, 2]) expect(await lastUsed(store, n)).toBeUndefined();

@@ -72,8 +72,8 @@ function holder(store: Store, refs: readonly KeyRef[]) {
 export function walletsClauses(all: Clause): void {
   const clause = withPower(all, "wallets", (store: Store) => store);
 
-  clause("clause 31: a cost is taken from the accounts in order, and all of one before the next", async (open) => {
-    const { at, spend, left } = await withAccounts(await open(), 5, 3, 10);
+  clause("clause 31: a cost is taken from the accounts in order, and all of one before the next", async (store) => {
+    const { at, spend, left } = await withAccounts(store, 5, 3, 10);
     const wallets = [[at(2), at(1), at(3)]];
     expect(await spend(wallets, 0)).toEqual({ ok: true, remaining: 18, balances: [[3, 5, 10]] });
     expect(await spend(wallets, 2)).toEqual({ ok: true, remaining: 16 });
@@ -85,8 +85,8 @@ export function walletsClauses(all: Clause): void {
     expect(await left()).toEqual([0, 0, 0]);
   });
 
-  clause("clause 31: each wallet pays the whole cost, or none pays anything", async (open) => {
-    const { at, spend, left, totals } = await withAccounts(await open(), 4, 100, 3);
+  clause("clause 31: each wallet pays the whole cost, or none pays anything", async (store) => {
+    const { at, spend, left, totals } = await withAccounts(store, 4, 100, 3);
     const wallets = [[at(1)], [at(3), at(2)]];
     expect(await spend(wallets, 4)).toEqual({ ok: true, remaining: 0, least: 0 });
     expect(await left()).toEqual([0, 99, 0]);
@@ -98,8 +98,8 @@ export function walletsClauses(all: Clause): void {
     }
   });
 
-  clause("clause 31: at its expiry an account gives nothing, and what is left there expires", async (open) => {
-    const { at, spend, left, totals } = await withAccounts(await open(), 5, 10);
+  clause("clause 31: at its expiry an account gives nothing, and what is left there expires", async (store) => {
+    const { at, spend, left, totals } = await withAccounts(store, 5, 10);
     const wallets = [[at(1, { expires: 50 }), at(2)]];
     expect(await spend(wallets, 1, 49)).toEqual({ ok: true, remaining: 14 });
     expect(await spend(wallets, 0, 50)).toEqual({ ok: true, remaining: 10, balances: [[0, 10]] });
@@ -110,8 +110,7 @@ export function walletsClauses(all: Clause): void {
     if (of !== undefined) expect(of).toMatchObject({ spent: 1, forfeited: 0, expired: 4 });
   });
 
-  clause("clause 31: refills that are due count, each in its account", async (open) => {
-    const store = await open();
+  clause("clause 31: refills that are due count, each in its account", async (store) => {
     for (const [n, amount] of [
       [1, 7],
       [2, 0],
@@ -135,8 +134,7 @@ export function walletsClauses(all: Clause): void {
 
   clause(
     "clause 31: an unlimited account makes its wallet unlimited, and one that is gone the result stale",
-    async (open) => {
-      const store = await open();
+    async (store) => {
       const { at, spend, set, left } = await withAccounts(store, 5, 10, 3);
       await set(1, null);
       expect(await spend([[at(1), at(3)], [at(2)]], 4)).toEqual({ ok: true, remaining: 6, least: 1 });
@@ -152,8 +150,8 @@ export function walletsClauses(all: Clause): void {
     },
   );
 
-  clause("clause 31: concurrent spends of wallets that share an account never pass what is there", async (open) => {
-    const { at, spend, left } = await withAccounts(await open(), 30, 30, 40);
+  clause("clause 31: concurrent spends of wallets that share an account never pass what is there", async (store) => {
+    const { at, spend, left } = await withAccounts(store, 30, 30, 40);
     const spends = Array.from({ length: 60 }, (_, i) => spend([[at(1 + (i % 2))], [at(3)]], 1));
     const granted = (await Promise.all(spends)).filter((one) => one!.ok).length;
     expect(granted).toBe(40);
@@ -161,32 +159,35 @@ export function walletsClauses(all: Clause): void {
     expect([60 - one! - two!, three]).toEqual([40, 0]);
   });
 
-  clause("clause 31: a reservation has a part in each account, and returns what was taken last first", async (open) => {
-    const { at, reserve, settle, spend, left } = await withAccounts(await open(), 5, 10, 12);
-    const wallets = [[at(1), at(2)], [at(3)]];
-    expect(await reserve(wallets, "a", 12)).toEqual({ ok: true, remaining: 0, least: 1 });
-    expect(await left()).toEqual([
-      [0, 5],
-      [3, 7],
-      [0, 12],
-    ]);
-    expect(await reserve(wallets, "b", 1)).toEqual({ ok: false, remaining: 0, least: 1 });
-    expect(await settle(wallets, "a", 13)).toEqual({ settled: false, reason: "exceeds" });
-    expect(await left()).toEqual([
-      [0, 5],
-      [3, 7],
-      [0, 12],
-    ]);
-    expect(await settle(wallets, "a", 7)).toEqual({ settled: true });
-    expect(await left()).toEqual([0, 8, 5]);
-    for (const spent of [0, 7])
-      expect(await settle(wallets, "a", spent)).toEqual({ settled: false, reason: "settled" });
-    expect(await settle(wallets, "never", 0)).toEqual({ settled: false, reason: "unknown" });
-    expect(await spend(wallets, 0)).toEqual({ ok: true, remaining: 5, least: 1, balances: [[0, 8], [5]] });
-  });
+  clause(
+    "clause 31: a reservation has a part in each account, and returns what was taken last first",
+    async (store) => {
+      const { at, reserve, settle, spend, left } = await withAccounts(store, 5, 10, 12);
+      const wallets = [[at(1), at(2)], [at(3)]];
+      expect(await reserve(wallets, "a", 12)).toEqual({ ok: true, remaining: 0, least: 1 });
+      expect(await left()).toEqual([
+        [0, 5],
+        [3, 7],
+        [0, 12],
+      ]);
+      expect(await reserve(wallets, "b", 1)).toEqual({ ok: false, remaining: 0, least: 1 });
+      expect(await settle(wallets, "a", 13)).toEqual({ settled: false, reason: "exceeds" });
+      expect(await left()).toEqual([
+        [0, 5],
+        [3, 7],
+        [0, 12],
+      ]);
+      expect(await settle(wallets, "a", 7)).toEqual({ settled: true });
+      expect(await left()).toEqual([0, 8, 5]);
+      for (const spent of [0, 7])
+        expect(await settle(wallets, "a", spent)).toEqual({ settled: false, reason: "settled" });
+      expect(await settle(wallets, "never", 0)).toEqual({ settled: false, reason: "unknown" });
+      expect(await spend(wallets, 0)).toEqual({ ok: true, remaining: 5, least: 1, balances: [[0, 8], [5]] });
+    },
+  );
 
-  clause("clause 31: a reservation under an id that is open in any of the accounts is refused", async (open) => {
-    const { at, reserve, settle, left } = await withAccounts(await open(), 5, 10);
+  clause("clause 31: a reservation under an id that is open in any of the accounts is refused", async (store) => {
+    const { at, reserve, settle, left } = await withAccounts(store, 5, 10);
     expect(await reserve([[at(1), at(2)]], "a", 7)).toEqual({ ok: true, remaining: 8 });
     expect(await reserve([[at(2)]], "a", 1)).toEqual({ ok: false, remaining: 8, refused: "open" });
     expect(await reserve([[at(1), at(2)]], "a", 1)).toEqual({ ok: false, remaining: 8, refused: "open" });
@@ -194,8 +195,8 @@ export function walletsClauses(all: Clause): void {
     expect(await left()).toEqual([5, 10]);
   });
 
-  clause("clause 31: what was reserved returns at its time-out to the accounts that it came from", async (open) => {
-    const { at, reserve, settle, spend, left } = await withAccounts(await open(), 5, 10);
+  clause("clause 31: what was reserved returns at its time-out to the accounts that it came from", async (store) => {
+    const { at, reserve, settle, spend, left } = await withAccounts(store, 5, 10);
     const wallets = [[at(1), at(2)]];
     await reserve(wallets, "a", 8);
     expect(await spend(wallets, 8, UNTIL - 1)).toEqual({ ok: false, remaining: 7 });
@@ -205,8 +206,8 @@ export function walletsClauses(all: Clause): void {
     expect(await left(UNTIL)).toEqual([0, 1]);
   });
 
-  clause("clause 31: a part that was voided is passed over, and the others are settled", async (open) => {
-    const { at, reserve, settle, set, left } = await withAccounts(await open(), 5, 10, 20);
+  clause("clause 31: a part that was voided is passed over, and the others are settled", async (store) => {
+    const { at, reserve, settle, set, left } = await withAccounts(store, 5, 10, 20);
     const wallets = [[at(1), at(2)], [at(3)]];
     await reserve(wallets, "a", 8);
     await set(1, 50);
@@ -218,8 +219,7 @@ export function walletsClauses(all: Clause): void {
     expect(await settle([[at(2)], [at(3)]], "b", 1)).toEqual({ settled: false, reason: "voided" });
   });
 
-  clause("clause 31: with an idempotency key a repeat takes nothing again, of any account", async (open) => {
-    const store = await open();
+  clause("clause 31: with an idempotency key a repeat takes nothing again, of any account", async (store) => {
     if (!store.powers.idempotency) return;
     const { at, step, left } = await withAccounts(store, 5, 10, 8);
     const wallets = [[at(1), at(2)], [at(3)]];
@@ -240,16 +240,15 @@ export function walletsClauses(all: Clause): void {
     expect(await store.findOnce("c", 9)).toBe("body");
   });
 
-  clause("clause 31: a number that is none, or an account that is listed twice, is a RangeError", async (open) => {
-    const { at, step, refs, left } = await withAccounts(await open(), 5, 5);
-    const store = { step, refs };
+  clause("clause 31: a number that is none, or an account that is listed twice, is a RangeError", async (store) => {
+    const { at, step, left } = await withAccounts(store, 5, 5);
     const wrong: (() => unknown)[] = [
-      ...[-1, 1.5, NaN].map((cost) => () => store.step([[at(1)]], { cost, now: 0 })),
-      () => store.step([[at(1)]], { cost: 1, now: NaN }),
-      () => store.step([[at(1, { period: NaN })]], { cost: 1, now: 0 }),
-      () => store.step([[at(1, { expires: NaN })]], { cost: 1, now: 0 }),
-      () => store.step([[at(1)], [at(1)]], { cost: 1, now: 0 }),
-      () => store.step([[at(1)]], { cost: 1, now: 0, reservation: { id: "node", until: 1 } }),
+      ...[-1, 1.5, NaN].map((cost) => () => step([[at(1)]], { cost, now: 0 })),
+      () => step([[at(1)]], { cost: 1, now: NaN }),
+      () => step([[at(1, { period: NaN })]], { cost: 1, now: 0 }),
+      () => step([[at(1, { expires: NaN })]], { cost: 1, now: 0 }),
+      () => step([[at(1)], [at(1)]], { cost: 1, now: 0 }),
+      () => step([[at(1)]], { cost: 1, now: 0, reservation: { id: "node", until: 1 } }),
     ];
     for (const call of wrong) expect((await faultOf(call)) instanceof RangeError, "a RangeError").toBe(true);
     expect(await left()).toEqual([5, 5]);
@@ -299,8 +298,7 @@ async function walletsOf(store: Store, n: number): Promise<Wallets> {
 export function grantsClauses(all: Clause): void {
   const clause = withPower(all, "wallets", (store: Store) => store);
 
-  clause("clause 32: a key draws on the open grants of its identity, beside the main account", async (open) => {
-    const store = await open();
+  clause("clause 32: a key draws on the open grants of its identity, beside the main account", async (store) => {
     await withPlan(store);
     expect((await store.findKey("digest-1"))!.wallets).toBe(undefined);
     const bonus = grant(1, { priority: 7, expires: NOW + 50, reason: "bonus" });
@@ -326,8 +324,7 @@ export function grantsClauses(all: Clause): void {
 
   clause(
     "clause 32: a key with credits of its own draws on the grants of its account, and on no other's",
-    async (open) => {
-      const store = await open();
+    async (store) => {
       await withPlan(store);
       const id = keyRow(2).id;
       await insert(store, keyRow(2, { hasCredits: true, hasGrants: true, identityId: OWNER }), balance(4));
@@ -349,8 +346,7 @@ export function grantsClauses(all: Clause): void {
 
   clause(
     "clause 32: a grant that is ended, or removed, is drawn on no more; its account ends with its row",
-    async (open) => {
-      const store = await open();
+    async (store) => {
       await withPlan(store);
       await give(store, grant(1), grant(2));
       const before = await walletsOf(store, 1);
@@ -378,8 +374,7 @@ export function grantsClauses(all: Clause): void {
     },
   );
 
-  clause("clause 32: grants have names of their owner, and are listed by it", async (open) => {
-    const store = await open();
+  clause("clause 32: grants have names of their owner, and are listed by it", async (store) => {
     await withPlan(store);
     await store.write([{ table: "identities", row: identity("other") }]);
     await give(store, grant(1), grant(2, { endedAt: NOW }), grant(3));
@@ -403,8 +398,7 @@ export function sharedWalletsClauses(all: SharedClause): void {
 
   clause(
     "clause 31: two handles that spend from the same accounts, in other orders, grant what is there",
-    async (open) => {
-      const { here, there } = await open();
+    async ({ here, there }) => {
       const one = await withAccounts(here, 20, 20);
       await there.pollChanges("anew");
       const other = holder(there, one.refs);
@@ -416,8 +410,7 @@ export function sharedWalletsClauses(all: SharedClause): void {
     },
   );
 
-  clause("clause 31: what one handle reserves the other settles", async (open) => {
-    const { here, there } = await open();
+  clause("clause 31: what one handle reserves the other settles", async ({ here, there }) => {
     const one = await withAccounts(here, 5, 10);
     const other = holder(there, one.refs);
     const wallets = [[one.at(1), one.at(2)]];

@@ -3,25 +3,25 @@ import type { Write } from "../../contracts/store.js";
 import { expect } from "../expect.js";
 import type { Clause } from "./bed.js";
 import {
+  accountWith,
+  api,
+  balance,
   identity,
+  insert,
+  keyRow,
   NOW,
   override,
   permission,
+  readBalance,
+  readRow,
+  refOf,
+  role,
   rootKey,
   WS,
-  api,
-  keyRow,
-  role,
-  balance,
-  insert,
-  refOf,
-  readRow,
-  readBalance,
 } from "./rows.js";
 
 export function writingClauses(clause: Clause): void {
-  clause("clause 4: duplicates are reported singly", async (withApi) => {
-    const store = await withApi();
+  clause("clause 4: duplicates are reported singly", async (store) => {
     await insert(store, keyRow(1, { foreignDigest: "f1", migrationId: "m" }));
     const batch = [
       keyRow(2),
@@ -40,8 +40,7 @@ export function writingClauses(clause: Clause): void {
     expect((await store.findKey("digest-8"))?.keyId).toBe("key_000008");
   });
 
-  clause("clause 13: a write is all or nothing", async (withApi) => {
-    const store = await withApi();
+  clause("clause 13: a write is all or nothing", async (store) => {
     await insert(store, keyRow(1));
     await store.write([{ table: "roles", row: role("taken", []) }]);
     const fresh = role("new", []);
@@ -71,8 +70,7 @@ export function writingClauses(clause: Clause): void {
     expect(await store.write([])).toBe("written");
   });
 
-  clause("clause 13: of two writes of one version in flight at once, one is written", async (withApi) => {
-    const store = await withApi();
+  clause("clause 13: of two writes of one version in flight at once, one is written", async (store) => {
     await insert(store, keyRow(1));
     await store.write([{ table: "roles", row: role("r", []) }]);
     const atOnce = async (...writes: readonly Write[]) => {
@@ -101,8 +99,7 @@ export function writingClauses(clause: Clause): void {
     ]);
   });
 
-  clause("clause 13: a name that is taken is told apart from a row that changed, in every table", async (withApi) => {
-    const store = await withApi();
+  clause("clause 13: a name that is taken is told apart from a row that changed, in every table", async (store) => {
     const first: readonly Write[] = [
       { table: "identities", row: identity("a") },
       { table: "roles", row: role("a", []) },
@@ -128,8 +125,7 @@ export function writingClauses(clause: Clause): void {
       expect(await store.write([{ table: "keys", row: keyRow(2, over) }])).toBe("taken");
   });
 
-  clause("clause 13: a row that takes the name of another is told apart from one that changed", async (withApi) => {
-    const store = await withApi();
+  clause("clause 13: a row that takes the name of another is told apart from one that changed", async (store) => {
     await store.write([
       { table: "roles", row: role("a", []) },
       { table: "roles", row: role("b", []) },
@@ -154,10 +150,8 @@ export function writingClauses(clause: Clause): void {
 
   clause(
     "clause 13: a change of a balance that has counted further than its maker saw is refused whole",
-    async (withApi) => {
-      const store = await withApi();
-      await insert(store, keyRow(1, { hasCredits: true }), balance(0, { amount: 10, period: 100 }));
-      const ref = await refOf(store, "digest-1");
+    async (store) => {
+      const ref = await accountWith(store, 0, { amount: 10, period: 100 });
       const { period } = (await readBalance(store, "key_000001", 101, 0))!;
       const change = async (counted: number) => {
         const row = (await readRow(store, "keys", "key_000001"))!;
@@ -173,8 +167,7 @@ export function writingClauses(clause: Clause): void {
     },
   );
 
-  clause("clause 13: a write that changes balances answers with what it left of each, in order", async (withApi) => {
-    const store = await withApi();
+  clause("clause 13: a write that changes balances answers with what it left of each, in order", async (store) => {
     const first = { ...keyRow(1), hasCredits: true, generation: 1 };
     const set = (remaining: number | null) => ({ period: 0, remaining });
     const customer = identity("user", { hasCredits: true, generation: 1 });
@@ -190,10 +183,8 @@ export function writingClauses(clause: Clause): void {
     expect(await store.write([add])).toBe("conflict");
   });
 
-  clause("clause 13: removal removes, credits included", async (withApi) => {
-    const store = await withApi();
-    await insert(store, keyRow(1, { hasCredits: true }), balance(5));
-    const ref = await refOf(store, "digest-1");
+  clause("clause 13: removal removes, credits included", async (store) => {
+    const ref = await accountWith(store, 5);
     expect(await store.write([{ table: "keys", remove: "key_000001", version: 1 }])).toBe("written");
     expect(await store.findKey("digest-1")).toBeUndefined();
     expect(await store.spendCredits(ref, 1, 0, 0)).toBeUndefined();
@@ -201,8 +192,7 @@ export function writingClauses(clause: Clause): void {
     expect((await refOf(store, "digest-1")) === ref).toBe(false);
   });
 
-  clause("clause 13: a credit change counts refills, then sets or adds, then changes the calendar", async (withApi) => {
-    const store = await withApi();
+  clause("clause 13: a credit change counts refills, then sets or adds, then changes the calendar", async (store) => {
     await insert(store, keyRow(1, { hasCredits: true }), balance(1, { amount: 10, period: 100 }));
     const change = async (credits: object, generation = 0) => {
       const row = (await readRow(store, "keys", "key_000001"))!;
@@ -230,8 +220,7 @@ export function writingClauses(clause: Clause): void {
     expect(await store.spendCredits(await refOf(store, "digest-2"), 1, 0, 0)).toEqual({ ok: true, remaining: 8 });
   });
 
-  clause("clause 22: keys with one account share its balance, which lives as long as one of them", async (withApi) => {
-    const store = await withApi();
+  clause("clause 22: keys with one account share its balance, which lives as long as one of them", async (store) => {
     await insert(store, keyRow(1, { hasCredits: true }), balance(10));
     const share = (n: number, from: number) =>
       keyRow(n, { hasCredits: true, accountId: keyRow(1).id, rerolledFrom: keyRow(from).id });
