@@ -13,7 +13,7 @@ import { owned } from "./schemas/grants.js";
 import type { AccountData, BalanceData } from "./schemas/responses.js";
 
 /** @throws KeystileError NOT_FOUND */
-export const getBalance = operation("getBalance", owned.both, async (context, { identity, keyId }) => {
+export const getBalance = operation("getBalance", owned, async (context, { identity, keyId }) => {
   const now = context.clock();
   if (identity !== undefined)
     return balanceOf(await accountsOf(context, undefined, await requireNamed(context, "identities", identity), now));

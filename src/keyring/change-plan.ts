@@ -13,7 +13,7 @@ import { changeIdentityCredits, identityWrite } from "./identity-credits.js";
 import { creditsNow, toChangedCredits } from "./keys/key-response.js";
 import { changeBalance, changeKey } from "./keys/update-key.js";
 import { requireKey, requireNamed } from "./rows.js";
-import { planOf } from "./schemas/grants.js";
+import { newPlan } from "./schemas/grants.js";
 import type { ChangePlanRequestBody } from "./schemas/requests.js";
 import type { KeyCredits } from "./schemas/responses.js";
 import { writeRows } from "./write.js";
@@ -23,7 +23,7 @@ import { writeRows } from "./write.js";
  * old one.
  * @throws KeystileError BAD_REQUEST: the owner has no credits · NOT_FOUND
  */
-export const changePlan = adjustment("changePlan", planOf.both, change, read);
+export const changePlan = adjustment("changePlan", newPlan, change, read);
 
 async function change(context: Context, request: ChangePlanRequestBody): Promise<KeyCredits> {
   const { identity, keyId, refill } = request;

@@ -13,7 +13,6 @@ import type {
   Rows,
   Spend,
   Store,
-  StorePowers,
   Table,
   Write,
   WrittenBalance,
@@ -67,26 +66,11 @@ import { createMemoryAlerts } from "./memory-alerts.js";
 import { createMemoryAudit } from "./memory-audit.js";
 import { type AccountRow, createMemoryCreditDays, type Owner } from "./memory-credit-days.js";
 import { createMemoryOutcomes } from "./memory-outcomes.js";
+import { POWERS } from "./powers.js";
 import { listed, nameOf, uniqueOf } from "./row-names.js";
 import { SortedIds } from "./sorted-ids.js";
 import { assertRecord, bodyAt, knownAs, makeSpaceFor, spendOnce } from "./spend-once.js";
 
-const POWERS: StorePowers = Object.freeze({
-  leases: true,
-  reserves: true,
-  idempotency: true,
-  usage: true,
-  audit: true,
-  reservations: true,
-  analytics: true,
-  search: true,
-  alerts: true,
-  wallets: true,
-  rollover: true,
-  refusals: true,
-  changes: "own",
-  durability: "none",
-});
 const NO_LEASES: ReadonlyMap<string, Lease> = new Map();
 
 /** Leases of one account. */
@@ -184,7 +168,7 @@ export function memoryStore(): Store {
   };
   const findKey: Store["findKey"] = (digest) => recordOf(state, keyBy(`digest ${digest}`));
   return closable({
-    powers: POWERS,
+    powers: Object.freeze({ ...POWERS, audit: true, changes: "own", durability: "none" }),
     findKey,
     findKeys: findEach(findKey),
     findForeignKey(migrationId, foreignDigest) {

@@ -1,14 +1,11 @@
 /** Operations `identities.*`. */
-import { changePlan } from "../../keyring/change-plan.js";
-import { getBalance } from "../../keyring/balance.js";
-import { grantCredits, listGrants } from "../../keyring/credit-grants.js";
 import * as identities from "../../keyring/identities.js";
 import { updateIdentityCredits } from "../../keyring/identity-credits.js";
-import { grantOf, grantsOf, owned, planOf } from "../../keyring/schemas/grants.js";
 import type { V2IdentitiesCreateIdentityResponseData } from "../../keyring/schemas/responses.js";
 import { onAll, onNamed } from "./access.js";
 import { byExternalIds, group } from "./operation.js";
-import { changedCredits, empty, grantList, ownerBalance, identity, newGrant, object, text } from "./responses.js";
+import { ownerCreditOperations } from "./owner-credits.js";
+import { changedCredits, empty, identity, object, text } from "./responses.js";
 import { toWireCredits, toWireIdentity } from "./wire-key.js";
 
 const define = group("identities", ({ keyring }) => keyring);
@@ -62,40 +59,10 @@ export const identityOperations = [
     access: onIdentity("update_identity"),
     show: toWireCredits,
   }),
-  define(
-    { ...grantCredits, schema: grantOf.identity },
-    {
-      summary: "Gives an identity credits beside its balance, once for each grantId.",
-      answer: newGrant,
-      access: onIdentity("update_identity"),
-      statuses: [404, 409],
-    },
-  ),
-  define(
-    { ...changePlan, schema: planOf.identity },
-    {
-      summary: "Moves an identity to another plan: its refill, and at once what that gives more.",
-      answer: changedCredits,
-      access: onIdentity("update_identity"),
-      show: toWireCredits,
-    },
-  ),
-  define(
-    { ...getBalance, schema: owned.identity },
-    {
-      summary: "What an identity could spend now, account by account.",
-      answer: ownerBalance,
-      access: onIdentity("read_identity"),
-    },
-  ),
-  define(
-    { ...listGrants, schema: grantsOf.identity },
-    {
-      summary: "Lists the grants of an identity.",
-      answer: grantList,
-      access: onIdentity("read_identity"),
-    },
-  ),
+  ...ownerCreditOperations("identities", ["an identity", "identity"], {
+    update: onIdentity("update_identity"),
+    read: onIdentity("read_identity"),
+  }),
   define(identities.deleteIdentity, {
     summary: "Deletes an identity; its keys stay, without one.",
     answer: empty,

@@ -2,21 +2,18 @@
 import { changeKeys } from "../../keyring/keys/change-keys.js";
 import { countKeys } from "../../keyring/keys/count-keys.js";
 import { createKey, createSpecifiedKey, specifiedKey } from "../../keyring/keys/create-key.js";
-import { changePlan } from "../../keyring/change-plan.js";
-import { getBalance } from "../../keyring/balance.js";
-import { grantCredits, listGrants } from "../../keyring/credit-grants.js";
 import { getKey, getKeys, listKeys, whoami } from "../../keyring/keys/read-keys.js";
 import { replaceKey, rerollKey, specifiedRotation } from "../../keyring/keys/reroll-key.js";
 import { searchKeys } from "../../keyring/keys/search-keys.js";
 import { updateCredits } from "../../keyring/keys/update-credits.js";
 import { deleteKey, specifiedChange, updateKey } from "../../keyring/keys/update-key.js";
 import type { GetKeysResponseData, V2KeysCreateKeyResponseData } from "../../keyring/schemas/responses.js";
-import { grantOf, grantsOf, owned, planOf } from "../../keyring/schemas/grants.js";
 import { onKey, onKeyspace, onKeyText } from "./access.js";
 import { naming, onReplacedKey, requireGivable } from "./delegation.js";
 import { countedKeys, foundKeys, keysChanged, keysOfApi } from "./list-keys.js";
 import { byExternalIds, group } from "./operation.js";
-import { arrayOf, changedCredits, empty, grantList, ownerBalance, newGrant, object, text, texts } from "./responses.js";
+import { ownerCreditOperations } from "./owner-credits.js";
+import { arrayOf, changedCredits, empty, object, text, texts } from "./responses.js";
 import { key, toWireCredits, toWireKey, wholeKey } from "./wire-key.js";
 
 const define = group("keys", ({ keyring }) => keyring);
@@ -65,32 +62,7 @@ export const keyOperations = [
     access: onKey("update_key"),
     show: toWireCredits,
   }),
-  define(
-    { ...grantCredits, schema: grantOf.keyId },
-    {
-      summary: "Gives a key credits beside its balance, once for each grantId.",
-      answer: newGrant,
-      access: onKey("update_key"),
-      statuses: [404, 409],
-    },
-  ),
-  define(
-    { ...changePlan, schema: planOf.keyId },
-    {
-      summary: "Moves a key to another plan: its refill, and at once what that gives more.",
-      answer: changedCredits,
-      access: onKey("update_key"),
-      show: toWireCredits,
-    },
-  ),
-  define(
-    { ...getBalance, schema: owned.keyId },
-    { summary: "What a key could spend now, account by account.", answer: ownerBalance, access: onKey("read_key") },
-  ),
-  define(
-    { ...listGrants, schema: grantsOf.keyId },
-    { summary: "Lists the grants of a key.", answer: grantList, access: onKey("read_key") },
-  ),
+  ...ownerCreditOperations("keys", ["a key", "keyId"], { update: onKey("update_key"), read: onKey("read_key") }),
   define(deleteKey, {
     summary: "Revokes a key: hides it, or removes it for good.",
     answer: empty,

@@ -9,7 +9,9 @@ import type * as R from "./requests.js";
 const { optional, integer, strict } = atom;
 
 const OWNERS = { identity: atom.nameGiven, keyId: atom.text(3, Infinity) } as const;
-type OwnerField = keyof typeof OWNERS;
+/** What names an owner in a request. */
+export type OwnerField = keyof typeof OWNERS;
+const BOTH = ["identity", "keyId"] as const;
 
 /** A request about one owner, named in one of these fields. */
 function ofOwner<T>(fields: readonly OwnerField[], entries: v.ObjectEntries): Schema<T> {
@@ -42,40 +44,25 @@ const grant = {
   refill: optional(refill),
   reason: optional(atom.name),
 };
-/** An owner, of either kind; over HTTP the group says of which. */
-export const owned = {
-  both: ofOwner<R.GetBalanceRequestBody>(["identity", "keyId"], {}),
-  identity: ofOwner<R.GetBalanceRequestBody & { readonly identity: string }>(["identity"], {}),
-  keyId: ofOwner<R.GetBalanceRequestBody & { readonly keyId: string }>(["keyId"], {}),
-};
-const asked = { ended: optional(atom.boolean) };
-
+/** An owner, of either kind; a plan of it; a grant to it; and which of its grants are listed. */
+export const owned = ofOwner<R.GetBalanceRequestBody>(BOTH, {});
 const plan = {
   refill,
   now: optional(v.picklist(["difference", "nothing"], 'must be "difference" or "nothing"')),
   reason: optional(atom.name),
 };
-/** Another plan, of an identity or a key; over HTTP the group says of which. */
-export const planOf = {
-  both: ofOwner<R.ChangePlanRequestBody>(["identity", "keyId"], plan),
-  identity: ofOwner<R.ChangePlanRequestBody & { readonly identity: string }>(["identity"], plan),
-  keyId: ofOwner<R.ChangePlanRequestBody & { readonly keyId: string }>(["keyId"], plan),
-};
+export const newPlan = ofOwner<R.ChangePlanRequestBody>(BOTH, plan);
+export const newGrant = ofOwner<R.GrantCreditsRequestBody>(BOTH, { ...grant, expiresIn: optional(atom.period) });
+const asked = { ended: optional(atom.boolean) };
+export const grantsAsked = ofOwner<R.ListGrantsRequestBody>(BOTH, asked);
 
-/** A grant, of an identity or a key. */
-export const newGrant = ofOwner<R.GrantCreditsRequestBody>(["identity", "keyId"], {
-  ...grant,
-  expiresIn: optional(atom.period),
-});
-/** Which grants are listed, of an identity or a key. */
-export const grantsAsked = ofOwner<R.ListGrantsRequestBody>(["identity", "keyId"], asked);
-/** The same over HTTP, where the group says which, and times are those of the clock. */
-export const grantOf = {
-  identity: ofOwner<R.GrantCreditsRequestBody & { readonly identity: string }>(["identity"], grant),
-  keyId: ofOwner<R.GrantCreditsRequestBody & { readonly keyId: string }>(["keyId"], grant),
-};
-/** Likewise. */
-export const grantsOf = {
-  identity: ofOwner<R.ListGrantsRequestBody & { readonly identity: string }>(["identity"], asked),
-  keyId: ofOwner<R.ListGrantsRequestBody & { readonly keyId: string }>(["keyId"], asked),
+/** The same over HTTP, where the group says which field names the owner, and times are those of the clock. */
+export const schemasOf = <F extends OwnerField>(field: F) => {
+  const only = <T>(entries: v.ObjectEntries) => ofOwner<T & Readonly<Record<F, string>>>([field], entries);
+  return {
+    owned: only<R.GetBalanceRequestBody>({}),
+    plan: only<R.ChangePlanRequestBody>(plan),
+    grant: only<R.GrantCreditsRequestBody>(grant),
+    grants: only<R.ListGrantsRequestBody>(asked),
+  };
 };

@@ -7,7 +7,6 @@ import type {
   NewKey,
   OnceRefusal,
   Store,
-  StorePowers,
   Table,
   Write,
   WriteOnce,
@@ -15,6 +14,7 @@ import type {
 } from "../../contracts/store.js";
 import { withoutAudit } from "../../lib/guards/powers.js";
 import { trust } from "../../lib/guards/trusted.js";
+import { POWERS } from "../powers.js";
 import { assertRecord } from "../spend-once.js";
 import { createAlertStore } from "./alerts.js";
 import { Changes } from "./changes.js";
@@ -138,6 +138,13 @@ export function postgresStore(client: PostgresClient, options: PostgresStoreOpti
       result.then(forget, forget);
       return result;
     };
+  const askingEach = <M extends object>(methods: M): M =>
+    Object.fromEntries(
+      Object.entries(methods).map(([name, work]: [string, (...given: unknown[]) => Promise<unknown>]) => [
+        name,
+        asking(work),
+      ]),
+    ) as M;
   const open = async (): Promise<void> => {
     await changes.open();
     isOpen = true;
@@ -173,30 +180,26 @@ export function postgresStore(client: PostgresClient, options: PostgresStoreOpti
   };
 
   const store: PostgresStore = {
-    powers: powersOf(settings),
+    powers: Object.freeze({
+      ...POWERS,
+      // What a node that vanished had drawn is forfeited: whether it was spent is unknown.
+      reserves: false,
+      audit: auditRows > 0,
+      changes: "polled",
+      durability: durability === "process" ? "process" : "power",
+    }),
+    ...askingEach(credits),
+    ...askingEach(outcomes),
+    ...askingEach(alerts),
     findKey: asking(keys.findKey),
     findKeys: asking(keys.findKeys),
     findForeignKey: asking(keys.findForeignKey),
     findRootKey: asking(entities.findRootKey),
+    findWallet: asking(keys.findWallet),
     adoptDigest: asking(async (ref, digest: string) => {
       if (typeof ref !== "number" || !isStorable(digest)) return false;
       return (await changing(adopt, false, durability, String(ref), digest)).outcome === "written";
     }),
-    spendCredits: asking(credits.spendCredits as (...given: Parameters<Store["spendCredits"]>) => Promise<never>),
-    spendOnce: asking(credits.spendOnce as (...given: Parameters<Store["spendOnce"]>) => Promise<never>),
-    findOnce: asking(credits.findOnce as (...given: Parameters<Store["findOnce"]>) => Promise<never>),
-    drawCredits: asking(credits.drawCredits as (...given: Parameters<Store["drawCredits"]>) => Promise<never>),
-    returnCredits: asking(credits.returnCredits as (...given: Parameters<Store["returnCredits"]>) => Promise<never>),
-    reserveCredits: asking(credits.reserveCredits as (...given: Parameters<Store["reserveCredits"]>) => Promise<never>),
-    settleCredits: asking(credits.settleCredits as (...given: Parameters<Store["settleCredits"]>) => Promise<never>),
-    findWallet: asking(keys.findWallet),
-    spendWallets: asking(
-      credits.spendWallets as (...given: Parameters<Required<Store>["spendWallets"]>) => Promise<never>,
-    ),
-    settleWallets: asking(
-      credits.settleWallets as (...given: Parameters<Required<Store>["settleWallets"]>) => Promise<never>,
-    ),
-    readBalances: asking(credits.readBalances as (...given: Parameters<Store["readBalances"]>) => Promise<never>),
     readSecret: asking(async () => {
       const [row] = await session.run(readSecret);
       return row?.["secret"] as string;
@@ -205,11 +208,6 @@ export function postgresStore(client: PostgresClient, options: PostgresStoreOpti
       const known = uses.filter(({ keyId }) => isStorable(keyId)).map(({ keyId, usedAt }) => [keyId, usedAt]);
       if (known.length > 0) await session.run(recordUses, JSON.stringify(known));
     }),
-    countOutcomes: asking(outcomes.countOutcomes),
-    readOutcomes: asking(outcomes.readOutcomes),
-    readRefusals: asking(outcomes.readRefusals),
-    readCreditDays: asking(outcomes.readCreditDays),
-    pruneOutcomes: asking(outcomes.pruneOutcomes),
     readAudit: auditRows > 0 ? asking(createAuditReader(session, schema)) : withoutAudit.readAudit,
 
     readMany: asking((table: Table, ids: readonly string[]) =>
@@ -222,10 +220,6 @@ export function postgresStore(client: PostgresClient, options: PostgresStoreOpti
     searchKeys: asking(search.searchKeys),
     countKeys: asking(search.countKeys),
     findKeyIds: asking(keys.findKeyIds),
-    changeAlerts: asking(alerts.changeAlerts),
-    listAlerts: asking(alerts.listAlerts),
-    takeAlerts: asking(alerts.takeAlerts),
-    settleAlert: asking(alerts.settleAlert),
     insertKeys: asking(async (given: readonly NewKey[], entry?: AuditEntry) => {
       const batches: NewKey[][] = [];
       for (let start = 0; start < given.length; start += BATCH) batches.push(given.slice(start, start + BATCH));
@@ -297,26 +291,6 @@ export function postgresStore(client: PostgresClient, options: PostgresStoreOpti
     },
   };
   return trust(store);
-}
-
-function powersOf({ durability, auditRows }: { durability: string; auditRows: number }): StorePowers {
-  return Object.freeze({
-    leases: true,
-    // What a node that vanished had drawn is forfeited: whether it was spent is unknown.
-    reserves: false,
-    idempotency: true,
-    usage: true,
-    reservations: true,
-    audit: auditRows > 0,
-    analytics: true,
-    search: true,
-    alerts: true,
-    wallets: true,
-    rollover: true,
-    refusals: true,
-    changes: "polled",
-    durability: durability === "process" ? "process" : "power",
-  });
 }
 
 const isOfUnknownOutcome = (error: unknown): boolean => isKeystileError(error) && error.outcomeUnknown === true;

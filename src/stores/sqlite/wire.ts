@@ -4,7 +4,7 @@
 import type { AuditEntry } from "../../contracts/audit.js";
 import { KeystileError } from "../../contracts/errors.js";
 import { timeOfWrites, withCredits } from "../../contracts/row-changes.js";
-import type { ListQuery, Store, StorePowers, Table, WrittenBalance } from "../../contracts/store.js";
+import type { ListQuery, Store, Table, WrittenBalance } from "../../contracts/store.js";
 import { withoutAudit } from "../../lib/guards/powers.js";
 import { createChangeLog, type LoggedChange } from "./changes/change-log.js";
 import { createChangePolling } from "./changes/change-polling.js";
@@ -26,6 +26,7 @@ import { createKeyUses } from "./keys/key-uses.js";
 import { createKeySearch } from "./keys/search-keys.js";
 import { createKeyWriter } from "./keys/write-keys.js";
 import type { SqliteSettings } from "./options.js";
+import { POWERS } from "../powers.js";
 import { assertRecord, knownAs, makeSpaceFor } from "../spend-once.js";
 import { createAlertTable } from "./tables/alert-table.js";
 import { createAuditTable } from "./tables/audit-table.js";
@@ -127,7 +128,7 @@ export function wireTables(connection: Connection, settings: TableSettings, coun
   const peekBalance = reading(spending.spendCredits);
   const peekWallets = reading(spending.spendWallets);
   const store: Store = {
-    powers: powersOf(connection, settings),
+    powers: Object.freeze({ ...POWERS, audit: settings.audit.rows > 0, ...connection.powers }),
     findKey: reads.runOrRetry(guarded.reading(shared.within(reader.findKey))),
     findKeys: reading(reader.findKeys),
     findForeignKey: reading(reader.findForeignKey),
@@ -277,24 +278,6 @@ export function wireTables(connection: Connection, settings: TableSettings, coun
       return shared.before(act)(...given);
     };
   return { store, examining, insertEncoded, deadline: writes.deadline };
-}
-
-function powersOf({ powers }: Connection, { audit }: TableSettings): StorePowers {
-  return Object.freeze({
-    leases: true,
-    reserves: true,
-    idempotency: true,
-    usage: true,
-    reservations: true,
-    audit: audit.rows > 0,
-    analytics: true,
-    search: true,
-    alerts: true,
-    wallets: true,
-    rollover: true,
-    refusals: true,
-    ...powers,
-  });
 }
 
 /** The changes of new keys that a find could see. Keys without a digest can be found by their foreign digest. */
