@@ -21,7 +21,7 @@ export function sampleOf(schema: JsonSchema, path: string, isRequest: boolean): 
 
 function valueOf(schema: JsonSchema, path: string): Json {
   const [, prefix] = /^\^([a-z]+_)/.exec(schema.pattern ?? "") ?? [];
-  const sample = prefix === undefined ? fieldAt(path)?.sample : `${prefix}5Yh8vD2n`;
+  const sample = prefix === undefined ? fieldAt(path)?.[1] : `${prefix}5Yh8vD2n`;
   if (sample !== undefined && (schema.enum === undefined || schema.enum.includes(sample))) return sample;
   return schema.const ?? schema.default ?? schema.enum?.[0] ?? (schema.type === "boolean" ? true : {});
 }

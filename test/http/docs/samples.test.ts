@@ -113,7 +113,7 @@ function kindsByName(): Record<string, number> {
   const kinds = new Map<string, Set<string>>();
   const add = ({ properties = {}, items }: JsonSchema): void => {
     for (const [name, part] of Object.entries(properties)) {
-      if (part.description === fieldAt(name)?.text) {
+      if (part.description === fieldAt(name)?.[0]) {
         const kind = JSON.stringify(part, (key, value: unknown) =>
           key === "description" || key === "default" ? undefined : value,
         );
