@@ -2,6 +2,7 @@ import { existsSync, rmSync, statfsSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
 import { defineConfig } from "vitest/config";
+import { FILES } from "./test/edge/not-in-workerd.js";
 
 /** What needs the packed package: built, packed and installed first. */
 export const PACKAGE = ["test/package/**/*.test.ts"];
@@ -42,6 +43,9 @@ export const SLOW = [
   "test/stores/sqlite/waiting.test.ts",
   "test/stores/postgres/{load,outage,stalls}.test.ts",
 ];
+
+/** What also runs in a Durable Object in workerd, but for what test/edge/not-in-workerd.ts names. */
+export const WORKERD = ["test/{spec,http}/*.test.ts"];
 
 /** What replaces the globals for timers: it shares no process, in which timers of other files may still run. */
 export const SIMULATION = ["test/simulation/{explore,simulation}.test.ts", "test/ratelimit/redis/breaker.test.ts"];
@@ -138,6 +142,21 @@ export default defineConfig(({ mode }) => {
             sequence: { groupOrder: 2 },
             // A host may stop for a second; the report names what was run twice. What is wrong is wrong twice.
             retry: 1,
+          },
+        },
+        {
+          test: {
+            ...every,
+            name: "workerd",
+            env: { ...runs, KEYSTILE_WORLDS: "workerd" },
+            include: WORKERD,
+            exclude: Object.keys(FILES).map((file) => `test/${file}`),
+            globalSetup: "test/edge/start-contract.ts",
+            setupFiles: "test/edge/skip-in-workerd.ts",
+            isolate: false,
+            // Their objects share a clock.
+            maxWorkers: 1,
+            sequence: { groupOrder: 3 },
           },
         },
         {

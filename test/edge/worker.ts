@@ -39,20 +39,21 @@ export interface Running {
 }
 
 /**
- * Starts a program whose class of objects is bound as `KEYS`.
+ * The runtime of a program whose class of objects is bound as `KEYS`.
  * @param className the exported class
  */
-export async function startWorker(
-  script: string,
-  className: string,
-  bindings: Record<string, string> = {},
-): Promise<Running> {
-  const runtime = new Miniflare({
+export function runtimeOf(script: string, className: string, bindings: Record<string, string> = {}): Miniflare {
+  return new Miniflare({
     modules: [{ type: "ESModule", path: "worker.mjs", contents: script }],
     compatibilityDate: COMPATIBILITY_DATE,
     durableObjects: { KEYS: { className, useSQLite: true } },
     bindings,
   });
+}
+
+/** Starts a program. @see runtimeOf */
+export async function startWorker(...given: Parameters<typeof runtimeOf>): Promise<Running> {
+  const runtime = runtimeOf(...given);
   await runtime.ready;
   // Not by the `fetch` of Node, whose connections workerd may have closed while a suite ran.
   const call = async (path: string, init?: RequestInit) =>

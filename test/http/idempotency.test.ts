@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { readIdempotencyKey } from "../../src/http/idempotency-key.js";
 import { OPERATIONS } from "../../src/http/operations/index.js";
-import { createKeyring, memoryStore } from "../../src/index.js";
+import { memoryStore } from "../../src/index.js";
 import { HOSTS, world, type WorldOptions } from "./support.js";
 
 const UUID = "8e03978e-40d5-43dd-bc93-6894a57f9324";
@@ -35,7 +35,7 @@ const JSON_TYPE = { "content-type": "application/json" };
 async function service(options: WorldOptions) {
   const made = await world(options);
   const { key, keyId } = await made.create({ credits: { remaining: 10 } });
-  const keyring = createKeyring(made.store);
+  const { keyring } = made;
   const left = async () => (await keyring.getKey({ keyId })).credits?.remaining;
   const { key: root } = await keyring.createRootKey({ permissions: ["api.*.verify_key"] });
   const { key: otherRoot } = await keyring.createRootKey({ permissions: ["api.*.verify_key"] });

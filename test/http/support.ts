@@ -1,6 +1,6 @@
 /**
- * A world for the tests of the service: a store, root keys, and the service on two hosts. Every answer is held against
- * the OpenAPI document.
+ * A world for the tests of the service: a store, root keys, and the service on two hosts, or in workerd. Every answer is
+ * held against the OpenAPI document.
  */
 import type { ValidateFunction } from "ajv";
 import addFormats from "ajv-formats";
@@ -9,7 +9,9 @@ import { expect } from "vitest";
 import type { Store } from "../../src/contracts/store.js";
 import { toOpenApi } from "../../src/http/docs/openapi.js";
 import { createHandler, createServer, type HandlerOptions } from "../../src/http/index.js";
-import { createKeyring, memoryStore } from "../../src/index.js";
+import { createKeyring, type Keyring, memoryStore } from "../../src/index.js";
+import type { ObjectOptions } from "../../src/edge/engine.js";
+import { absent, IS_IN_WORKERD, worldInWorkerd } from "../edge/contract-world.js";
 import type { Parsed } from "./raw.js";
 
 /** 2026-03-10T12:00:00Z */
@@ -50,28 +52,29 @@ export interface Asked {
 
 export type Send = (path: string, asked?: Asked) => Promise<Answer>;
 
-/** How the service is reached: as a function of a `Request`, or over a socket. */
-export const HOSTS = ["fetch", "node"] as const;
-export type Host = (typeof HOSTS)[number];
+/** How the service is reached: as a function of a `Request`, over a socket, or in an object in workerd. */
+export type Host = "fetch" | "node" | "workerd";
+/** Those of this run. */
+export const HOSTS: readonly [Host, ...Host[]] = IS_IN_WORKERD ? ["workerd"] : ["fetch", "node"];
 
 export interface WorldOptions extends Omit<HandlerOptions, "clock"> {
   readonly host?: Host;
+  /** Not in workerd, where an object has its own. */
   readonly store?: Store;
   readonly permissions?: readonly string[];
 }
 
 export async function world({
-  host = "fetch",
-  store = memoryStore(),
+  host = HOSTS[0],
+  store: given = memoryStore(),
   permissions = EVERYTHING,
   ...options
 }: WorldOptions = {}) {
   const time = { now: NOON };
   const clock = () => time.now;
-  const keyring = createKeyring(store, { clock });
+  const { store, keyring, send, close } = await hosts[host](given, { ...options, clock });
   const { apiId } = await keyring.createApi({ name: "documents" });
   const { key: rootKey } = await keyring.createRootKey({ permissions });
-  const { send, close } = await hosts[host](store, { ...options, clock });
   const authorization = `Bearer ${rootKey}`;
   const as = (credential: string) => (name: string, body: unknown) =>
     send(`/v2/${name}`, {
@@ -103,13 +106,22 @@ export type World = Awaited<ReturnType<typeof world>>;
 
 export const JSON_TYPE = { "content-type": "application/json" };
 
+interface Hosted {
+  readonly store: Store;
+  readonly keyring: Keyring;
+  readonly send: Send;
+  readonly close: () => Promise<void>;
+}
+
 const hosts: Record<
   Host,
-  (store: Store, options: HandlerOptions) => Promise<{ send: Send; close: () => Promise<void> }>
+  (store: Store, options: HandlerOptions & { readonly clock: () => number }) => Promise<Hosted>
 > = {
   async fetch(store, options) {
     const handler = createHandler(store, options);
     return {
+      store,
+      keyring: createKeyring(store, { clock: options.clock }),
       send: (path, asked = {}) => sendTo("http://keys.test", handler, path, asked),
       close: () => handler.close(),
     };
@@ -117,7 +129,22 @@ const hosts: Record<
   async node(store, options) {
     const server = createServer(store, options);
     const { url } = await server.listen();
-    return { send: (path, asked = {}) => sendTo(url, fetch, path, asked), close: () => server.close() };
+    return {
+      store,
+      keyring: createKeyring(store, { clock: options.clock }),
+      send: (path, asked = {}) => sendTo(url, fetch, path, asked),
+      close: () => server.close(),
+    };
+  },
+  async workerd(_, { clock, workspaceId, verifier, ...service }) {
+    const options = { ...(workspaceId !== undefined && { workspaceId }), ...(verifier && { verifier }), service };
+    const { url, keyring, fetch } = worldInWorkerd(options as ObjectOptions, clock);
+    return {
+      store: absent("the store") as Store,
+      keyring,
+      send: (path, asked = {}) => sendTo(url, fetch, path, asked),
+      close: () => Promise.resolve(),
+    };
   },
 };
 

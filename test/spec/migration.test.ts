@@ -11,10 +11,10 @@ const hash = (text: string, encoding: "hex" | "base64" | "base64url" = "hex", al
 
 async function migrating(algorithm: string, options: Parameters<typeof world>[0] = {}) {
   const made = await world(options);
-  const keyring = createKeyring(made.store, {
-    clock: made.clock,
-    ...(options.migrationAlgorithms && { migrationAlgorithms: options.migrationAlgorithms }),
-  });
+  const { migrationAlgorithms } = options;
+  const keyring = migrationAlgorithms
+    ? createKeyring(made.store, { clock: made.clock, migrationAlgorithms })
+    : made.keyring;
   const { migrationId } = await keyring.createMigration({ id: "mig_old", algorithm });
   const migrate = (...keys: object[]) => keyring.migrateKeys({ migrationId, apiId: made.apiId, keys: keys as never });
   return { ...made, keyring, migrationId, migrate };
