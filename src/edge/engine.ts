@@ -15,7 +15,7 @@ import { TELL_PERMISSIONS, type TellingContext } from "../verify/permission-chec
 import type { ReserveContext } from "../verify/reserve.js";
 import { retryAfter } from "../verify/result-retry-after.js";
 import type { VerifierOptions } from "../verify/verifier-options.js";
-import { createVerifier, partsOf, type Verifier } from "../verify/verifier.js";
+import { createVerifier, type Verifier } from "../verify/verifier.js";
 import { type Answer, answerOf } from "./answers.js";
 
 /** The storage of an object, with its alarm. */
@@ -86,7 +86,6 @@ export function createEngine<Env>(storage: AlarmStorage, given: ObjectOptions<En
   const store = durableObjectStore(storage, audit && { audit });
   const limiter = limits === "memory" ? undefined : durableObjectLimiter(storage);
   const verifier = createVerifier(store, { ...options.verifier, workspaceId, ...(limiter && { limiter }) });
-  const { usage, counter } = partsOf(verifier)!.deps;
   const keyring = createKeyring(store, { workspaceId });
   const ratelimits = createRatelimits(store, { workspaceId, ...(limiter && { limiter }) });
   // eslint-disable-next-line no-console -- the only log of a worker
@@ -95,10 +94,11 @@ export function createEngine<Env>(storage: AlarmStorage, given: ObjectOptions<En
     options.alerts && createAlerts(store, { ...options.alerts, workspaceId, interval: 0, onError: (e) => onError(e) });
   const parts: ServiceParts & ObjectParts<Env> = { env, store, verifier, keyring, ratelimits };
 
+  const hasAlarms = alerts !== undefined || Boolean(options.verifier?.analytics);
   let isArmed = false;
   /** Sets the next alarm, unless there is one or nothing to do for it. */
   const arm = async (): Promise<void> => {
-    if (isArmed || (alerts === undefined && counter === undefined)) return;
+    if (isArmed || !hasAlarms) return;
     isArmed = true;
     try {
       if ((await storage.getAlarm()) === null) await storage.setAlarm(Date.now() + interval);
@@ -130,8 +130,7 @@ export function createEngine<Env>(storage: AlarmStorage, given: ObjectOptions<En
     async alarm() {
       isArmed = false;
       try {
-        await usage.flush();
-        await counter?.flush(Date.now());
+        await verifier.flush();
         await alerts?.run();
       } catch (error) {
         fireAndForget(() => onError(error));

@@ -208,7 +208,7 @@ export function wireServices(
     limiterCounters: () => (limiter === defaultLimiter ? defaultLimiter.counters() : undefined),
     async close() {
       try {
-        await Promise.all([verifier === program ? undefined : verifier.close(), audits?.close()]);
+        await Promise.all([verifier === program ? undefined : verifier.close(), audits?.flush()]);
       } finally {
         defaultLimiter.close();
       }

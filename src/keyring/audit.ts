@@ -64,7 +64,7 @@ export function createAuditQueue({ onAudit, audit }: AuditOptions): EventQueue<A
 export function auditedBy(queue: EventQueue<AuditEntry> | undefined): Audited {
   return {
     counters: () => ({ auditsDropped: queue?.dropped() ?? 0 }),
-    close: async () => queue?.close(),
+    close: async () => queue?.flush(),
   };
 }
 

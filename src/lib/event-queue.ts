@@ -34,7 +34,7 @@ export interface EventQueue<E> {
   /** Events dropped because too many waited, or the listener threw or rejected. */
   dropped(): number;
   /** Delivers the waiting events now, and waits for what the listener has returned, for as long as the options say. */
-  close(): Promise<void>;
+  flush(): Promise<void>;
 }
 
 /** Queues events and delivers them in a later turn of the event loop, in order. */
@@ -73,7 +73,7 @@ export function createEventQueue<E>(
       if (waiting.push(event) === 1) setTimeout(deliver, 0);
     },
     dropped: () => dropped,
-    async close() {
+    async flush() {
       deliver();
       if (pending.size === 0) return;
       let timer: ReturnType<typeof setTimeout> | undefined;

@@ -27,7 +27,7 @@ const MAX_BATCH = 1_000;
 export interface KeyUsage {
   /** Notes that a key was found with this text. */
   note(key: CachedKey, text: string, now: number): void;
-  /** Writes the waiting notes. Never rejects. */
+  /** Writes the notes so far. Never rejects. */
   flush(): Promise<void>;
   /** Writes the waiting notes, and ignores later ones. Never rejects. */
   close(): Promise<void>;
@@ -76,7 +76,10 @@ export function createKeyUsage(store: Store, recordsUses: boolean): KeyUsage {
       const start = startOf(text);
       if (start !== UNKNOWN_START) add(starts, key.keyId, start, START_DELAY);
     },
-    flush: writeAll,
+    async flush() {
+      await writing;
+      await writeAll();
+    },
     async close() {
       isClosed = true;
       await writing;

@@ -141,8 +141,8 @@ export interface OutcomeCounter {
   /** Counts a verification whose key was not found. */
   countUnknown(workspaceId: string, now: number, tags: readonly string[], key: string): void;
   counters(): Counters;
-  /** Writes what was counted so far, and removes what is older than it is kept at this time. Never rejects. */
-  flush(now: number): Promise<void>;
+  /** Writes what was counted so far, and sends a piece again at once that waits for it. Never rejects. */
+  flush(): Promise<void>;
   /** Writes the remaining counts. Never rejects. */
   close(): Promise<void>;
 }
@@ -332,10 +332,10 @@ export function createOutcomeCounter(store: Store, options: AnalyticsOptions, of
       outcomesUncounted: lost,
       ...named(meter.sums().map((sum, i) => sum + (totals[i] as number))),
     }),
-    flush(now) {
-      latest[0] = now;
-      source ||= newSource();
-      return flushNow();
+    async flush() {
+      wake?.();
+      await flushing;
+      if (meter.size > 0) await flushNow();
     },
     async close() {
       closesAt = performance.now() + CLOSE_TIMEOUT;

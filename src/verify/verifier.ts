@@ -18,6 +18,7 @@ import { createEventQueue } from "../lib/event-queue.js";
 import { guardStore } from "../lib/guards/guard-store.js";
 import { requirePower } from "../lib/guards/powers.js";
 import { createAlgorithms } from "../lib/migration-hashes.js";
+import { clearTimeout, setTimeout } from "../lib/timers.js";
 import { withFallback, withoutFallback } from "../ratelimit/fallback.js";
 import { placedLimiter } from "../ratelimit/memory/limiter.js";
 import { limiterOfStore } from "../ratelimit/memory/limiter-of-store.js";
@@ -142,6 +143,17 @@ export interface Verifier<Meta = JsonObject> {
   /** Counts since the verifier was created. Never throws, not even after `close`. */
   counters(): VerifierCounters;
   /**
+   * Writes what calls so far have left in memory: the counts of `analytics`, when keys were last used, and the first
+   * characters of imported keys. Delivers waiting events to `onOutcome`, and waits for what it returns. For hosts that
+   * freeze or end a process once it has responded: `waitUntil(verifier.flush())`. Leased credits stay leased; spends and
+   * rate limits leave nothing to write.
+   *
+   * Resolves after at most 5 s. Counts that the store has not taken by then stay in memory and are sent again; if it is
+   * unknown whether it has taken some, they count once. Other notes that it does not take are dropped, as in the
+   * background. Never rejects; after `close` it has nothing to do.
+   */
+  flush(): Promise<void>;
+  /**
    * Closes the verifier: later calls are rejected. Waits for calls in flight, as long as their own timeouts allow, and
    * for their events. Returns leases, and retries after any failure but STORE_CLOSED. Does not close the store: close
    * it afterwards. A second call returns the same promise.
@@ -220,8 +232,14 @@ export function createVerifier(given: Store, options: VerifierOptions<unknown> =
       await usage.close();
       await counter?.close();
       cache.close();
-      await outcomes?.close();
+      await outcomes?.flush();
     }
+  };
+  const flush = async (): Promise<void> => {
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const late = new Promise<void>((resolve) => (timer = setTimeout(resolve, FLUSH_TIMEOUT)));
+    await Promise.race([Promise.all([usage.flush(), counter?.flush(), outcomes?.flush()]), late]);
+    clearTimeout(timer);
   };
   // Not async: the promise around a promise would cost a third of a hot call.
   const verify = (body: unknown, context: VerifyContext | undefined, kind?: CallKind) =>
@@ -252,6 +270,7 @@ export function createVerifier(given: Store, options: VerifierOptions<unknown> =
       settlementsLate,
       ...limiter.counters(),
     }),
+    flush,
     close: () => (closing ??= close()),
   };
   // Not enumerable: printing or copying a verifier does not reach the store.
@@ -259,6 +278,8 @@ export function createVerifier(given: Store, options: VerifierOptions<unknown> =
   return Object.freeze(Object.defineProperty(verifier, PARTS, { value: parts }));
 }
 
+/** Milliseconds that `flush` waits for the store and for listeners. */
+const FLUSH_TIMEOUT = 5_000;
 /** Reasons that mean a settlement came too late. */
 const LATE: ReadonlySet<string> = new Set(["expired", "voided"]);
 /** @throws KeystileError STORE_POWER_MISSING */

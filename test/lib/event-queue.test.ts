@@ -19,7 +19,7 @@ describe("createEventQueue", () => {
     vi.runAllTimers();
     expect(seen).toEqual([1, 2, 3]);
     events.emit(event(4));
-    void events.close();
+    void events.flush();
     expect(seen).toEqual([1, 2, 3, 4]);
     vi.runAllTimers();
     expect(seen).toHaveLength(4);
@@ -45,29 +45,29 @@ describe("createEventQueue: options", () => {
       const seen: number[] = [];
       const events = createEventQueue<Event>(({ time }) => seen.push(time), { queue });
       for (let n = 0; n < 25_001; n++) events.emit(event(n));
-      void events.close();
+      void events.flush();
       expect([seen.length, events.dropped()]).toEqual([queue, 25_001 - queue]);
     }
   });
 
-  it("close waits for what the listener has returned", async () => {
+  it("flush waits for what the listener has returned", async () => {
     const done: number[] = [];
     const events = createEventQueue<Event>(async ({ time }) => {
       await new Promise((resolve) => setTimeout(resolve, 20 * time));
       done.push(time);
     });
     for (const n of [2, 1]) events.emit(event(n));
-    await events.close();
+    await events.flush();
     expect(done).toEqual([1, 2]);
   });
 
-  it("close waits for the first 100,000 that are open, and counts whatever fails", async () => {
+  it("flush waits for the first 100,000 that are open, and counts whatever fails", async () => {
     const open: { resolve: () => void; reject: (error: Error) => void }[] = [];
     const listener = () => new Promise<void>((resolve, reject) => open.push({ resolve, reject }));
     const events = createEventQueue<Event>(listener, { queue: 100_001 });
     for (let n = 0; n <= 100_000; n++) events.emit(event(n));
     let isClosed = false;
-    const closing = events.close().then(() => (isClosed = true));
+    const closing = events.flush().then(() => (isClosed = true));
     const beyond = open.pop()!;
     const last = open.pop()!;
     for (const { resolve } of open) resolve();
@@ -84,7 +84,7 @@ describe("createEventQueue: options", () => {
     const events = createEventQueue<Event>(() => new Promise(() => undefined), { closeTimeout: 30 });
     events.emit(event(1));
     const began = performance.now();
-    await events.close();
+    await events.flush();
     const waited = performance.now() - began;
     expect(waited > 25 && waited < 2_000, String(waited)).toBe(true);
   });
@@ -98,7 +98,7 @@ describe("createEventQueue: a listener that answers late", () => {
       if (time === 2) throw new Error("the analytics service is gone");
     });
     for (const n of [1, 2, 3]) events.emit(event(n));
-    void events.close();
+    void events.flush();
     await new Promise((resolve) => setTimeout(resolve, 0));
     process.off("unhandledRejection", unhandled);
     expect(unhandled).not.toHaveBeenCalled();
@@ -117,7 +117,7 @@ describe("createEventQueue: a listener that answers late", () => {
     process.on("unhandledRejection", unhandled);
     const events = createEventQueue<Event>(listener);
     events.emit(event(1));
-    void events.close();
+    void events.flush();
     await new Promise((resolve) => setTimeout(resolve, 0));
     process.off("unhandledRejection", unhandled);
     expect(unhandled).not.toHaveBeenCalled();

@@ -315,6 +315,16 @@ describe.skipIf(noRedis !== undefined)("recipes: with servers", () => {
       expect(statuses.filter((code) => code === 429)).toHaveLength(10);
       expect((await keyring.getBalance({ keyId })).remaining).toBe(80);
 
+      // By themselves they would be written after a minute.
+      const counted = async () => {
+        const day = Math.floor(Date.now() / 86_400_000) * 86_400_000;
+        const times = { from: day, to: day + 86_400_000 };
+        const query = { ...times, level: "day", workspaceId: "ws_default", by: ["keyId"], maxRows: 9 } as const;
+        const rows = await store.readOutcomes(query);
+        return rows.reduce((sum, { counts }) => sum + counts.reduce((all, count) => all + count, 0), 0);
+      };
+      await vi.waitFor(async () => expect(await counted()).toBe(30), { timeout: 20_000, interval: 50 });
+
       two.process.kill("SIGSTOP");
       await keyring.deleteKey({ keyId });
       two.process.kill("SIGCONT");

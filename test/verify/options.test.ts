@@ -171,6 +171,7 @@ describe("a verifier", () => {
       "settle",
       "spend",
       "counters",
+      "flush",
       "close",
     ]);
   });
