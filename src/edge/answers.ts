@@ -39,11 +39,22 @@ function toAnswer(error: unknown): Answer {
   throw error;
 }
 
-/** @throws the error of the answer */
+/** @throws the error of the answer · KeystileError STORE_INVALID: it is none */
 export function readAnswer(text: string): Answer {
-  const answer = JSON.parse(text) as Answer;
+  const answer = parse(text);
   const { error, mistake } = answer;
   if (error !== undefined) throw new KeystileError(error.code, error.detail, error);
   if (mistake !== undefined) throw new { TypeError, RangeError }[mistake.name](mistake.message);
   return answer;
+}
+
+function parse(text: string): Answer {
+  let answer: unknown;
+  try {
+    answer = JSON.parse(text);
+  } catch {
+    // What it says quotes the text, in which a new key may be.
+  }
+  if (typeof answer === "object" && answer !== null) return answer;
+  throw new KeystileError("STORE_INVALID", "the object answered with no answer of keystile");
 }

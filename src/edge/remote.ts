@@ -5,13 +5,14 @@
  */
 import { compileQuery, createGrants } from "../access/permission-query.js";
 import { isKeystileError, KeystileError } from "../contracts/errors.js";
-import type { JsonObject, V2KeysVerifyKeyRequestBody, VerificationResult } from "../contracts/types.js";
+import type { JsonObject, MaybePromise, V2KeysVerifyKeyRequestBody, VerificationResult } from "../contracts/types.js";
 import type { Keyring } from "../keyring/keyring.js";
 import { type Check, checkOptions, group, integer } from "../lib/check-options.js";
 import { digestKey } from "../lib/hash.js";
 import { clearTimeout, setTimeout } from "../lib/timers.js";
 import type { VerifyContext } from "../verify/call.js";
 import { createPermissionCheck, TELL_PERMISSIONS, type TellingContext } from "../verify/permission-check.js";
+import { readRequest, type VerificationRequest } from "../verify/request.js";
 import type { ReservationResult } from "../verify/reserve.js";
 import { keepRetryAfter } from "../verify/result-retry-after.js";
 import type { Verifier } from "../verify/verifier.js";
@@ -65,7 +66,7 @@ function createAsk({ timeout = DEFAULT_TIMEOUT }: RemoteOptions): Ask {
     let timer: ReturnType<typeof setTimeout> | undefined;
     const late = new Promise<never>((_, reject) => {
       const detail = `the object did not answer within ${timeout} ms; a change may or may not have been made`;
-      timer = setTimeout(() => reject(new KeystileError("STORE_TIMEOUT", detail)), timeout);
+      timer = setTimeout(() => reject(new KeystileError("STORE_TIMEOUT", detail, { outcomeUnknown: true })), timeout);
     });
     try {
       return await Promise.race([stub.call(operation, ...given), late]);
@@ -105,17 +106,18 @@ export function remoteKeyring(stub: ObjectStub, options: RemoteOptions = {}): Re
 /**
  * A verifier for guards in a Worker, whose keys are in a Durable Object. Each verification is one call of the object,
  * unless `cache` says otherwise; credits and rate limits are always taken there. A call that fails, or takes longer
- * than `timeout`, rejects, and a guard refuses with 503.
- * @param objectOf finds the object of a key, by its text. It is asked for each call, since a stub that failed may stay
- * broken
+ * than `timeout`, rejects, and a guard refuses with 503. A context with a `caller`, whose methods cannot be sent, is a
+ * TypeError.
+ * @param objectOf finds the object of a key, by its text; `undefined`: none has it, and it is NOT_FOUND without a call.
+ * It is asked for each call, since a stub that failed may stay broken
  * @throws TypeError or RangeError naming the option · (its methods reject) as those of `createVerifier`, and
- * KeystileError STORE_UNAVAILABLE, STORE_TIMEOUT
+ * KeystileError STORE_UNAVAILABLE, STORE_TIMEOUT, STORE_INVALID: the object answered with no result
  * @example
  * const verifier = remoteVerifier(() => env.KEYS.getByName("keys"), { cache: { maxAge: 5_000 } });
  * export default { fetch: apiKey(verifier, { apiId }, (request, key) => Response.json(key.keyId)) };
  */
 export function remoteVerifier(
-  objectOf: (key: string) => ObjectStub,
+  objectOf: (key: string) => MaybePromise<ObjectStub | undefined>,
   options: RemoteVerifierOptions = {},
 ): Pick<Verifier, "verify" | "reserve"> {
   if (typeof objectOf !== "function") throw new TypeError("objectOf must be a function that returns a stub");
@@ -123,35 +125,52 @@ export function remoteVerifier(
   if (cache !== undefined && cache.maxAge === undefined) throw new TypeError("options.cache.maxAge must be given");
   const ask = createAsk(rest);
   const results = cache && createResultCache(cache);
-  const askFor = (operation: string, request: V2KeysVerifyKeyRequestBody, context: VerifyContext | undefined) => {
+  const askFor = async (operation: string, request: V2KeysVerifyKeyRequestBody, context: VerifyContext | undefined) => {
     const { [TELL_PERMISSIONS]: tell, ...sent } = (context ?? {}) as VerifyContext & TellingContext;
-    return ask(objectOf(request.key), operation, [request, context && sent, tell !== undefined]);
+    if ("caller" in sent) throw new TypeError("context.caller cannot be sent to an object");
+    const stub = await objectOf(request.key);
+    return stub === undefined ? UNKNOWN : ask(stub, operation, [request, context && sent, tell !== undefined]);
   };
   const verify: Verifier["verify"] = async (request, context) => {
-    const name = results && (await nameOf(request, context));
+    const read = readRequest(request);
+    const name = results && (await nameOf(read, context));
     const began = Date.now();
     const text = (name && results?.find(name, began)) ?? (await askFor("verify", request, context));
     const answer = readAnswer(text);
-    if (name !== undefined && isLasting(answer)) results?.keep(name, text, began, answer.value as Lasting);
-    return resultOf(answer, context);
+    const result = resultOf(answer, context);
+    if (name !== undefined && isLasting(result)) results?.keep(name, text, began, result);
+    return result;
   };
   return {
     verify,
     async reserve(request, context) {
+      readRequest(request);
       const answer = readAnswer(await askFor("reserve", request, context));
       const result = resultOf(answer, context) as ReservationResult<JsonObject>;
-      if (!("id" in result)) return result;
+      if (!result.valid) return result;
       const { id } = result;
-      const commit = async (spent: number) =>
-        readAnswer(await ask(objectOf(request.key), "settle", [id, spent])).value as never;
+      if (typeof id !== "string") throw noResult();
+      const commit = async (spent: number) => {
+        const stub = await objectOf(request.key);
+        if (stub === undefined) throw new KeystileError("STORE_UNAVAILABLE", "no object has this key any more");
+        return readAnswer(await ask(stub, "settle", [id, spent])).value as never;
+      };
       return Object.assign(result, { commit, release: () => commit(0) });
     },
   };
 }
 
-/** The result of an answer, with what goes with it unseen. */
+/** What is answered for a key that no object has. */
+const UNKNOWN = JSON.stringify({ value: { valid: false, code: "NOT_FOUND" } satisfies VerificationResult });
+
+const noResult = () =>
+  new KeystileError("STORE_INVALID", "the object answered with no result; does it run another version of keystile?");
+
+/** The result of an answer, with what goes with it unseen. @throws KeystileError STORE_INVALID */
 function resultOf({ value, retryAfter, permissions }: Answer, context: (VerifyContext & TellingContext) | undefined) {
-  const result = value as VerificationResult;
+  const result = (value ?? {}) as VerificationResult;
+  const isResult = typeof result.code === "string" && result.valid === (result.code === "VALID");
+  if (!isResult || (result.valid && typeof result.keyId !== "string")) throw noResult();
   if (!result.valid) keepRetryAfter(result, retryAfter);
   if (permissions !== undefined) {
     const check = createPermissionCheck(compileQuery, createGrants(permissions));
@@ -160,22 +179,20 @@ function resultOf({ value, retryAfter, permissions }: Answer, context: (VerifyCo
   return result;
 }
 
-interface Lasting {
-  readonly expires?: number;
-}
-
 /** Whether nothing was taken for it, so that it may be used again: VALID without credits and limits. */
-function isLasting({ value }: Answer): boolean {
-  const { valid, credits, ratelimits } = value as { valid?: unknown; credits?: unknown; ratelimits?: unknown };
-  return valid === true && credits === undefined && ratelimits === undefined;
+function isLasting({ valid, credits, ratelimits }: VerificationResult): boolean {
+  return valid && credits === undefined && ratelimits === undefined;
 }
 
 /** @returns undefined: the call takes effect by itself, and must be made */
-async function nameOf(request: V2KeysVerifyKeyRequestBody, context: VerifyContext = {}): Promise<string | undefined> {
-  if ((request.ratelimits?.length ?? 0) > 0 || context.idempotencyKey !== undefined) return undefined;
-  // A field that is present and undefined may be a mistake, which is not to pass for its absence.
-  const withUndefined = (_: string, value: unknown): unknown => (value === undefined ? { undefined: true } : value);
-  return digestKey(JSON.stringify([request, context, TELL_PERMISSIONS in context], withUndefined));
+async function nameOf(request: VerificationRequest, context: VerifyContext = {}): Promise<string | undefined> {
+  if (request.ratelimits.length > 0 || context.idempotencyKey !== undefined) return undefined;
+  // What is no text may be a mistake, which is not to pass for the absence of its name.
+  const texts = Object.entries<unknown>({ ...context }).map(([name, value]) => [
+    name,
+    typeof value === "string" ? value : { value },
+  ]);
+  return digestKey(JSON.stringify([request, texts, TELL_PERMISSIONS in context]));
 }
 
 /** Texts of answers by the digest of their request: no text of a key is kept. */
@@ -190,7 +207,7 @@ function createResultCache({ maxAge, size = DEFAULT_SIZE }: RemoteCacheOptions) 
       kept.delete(name);
       return undefined;
     },
-    keep(name: string, text: string, from: number, { expires = Infinity }: Lasting): void {
+    keep(name: string, text: string, from: number, { expires = Infinity }: VerificationResult): void {
       if (kept.has(name)) return;
       for (const [oldest] of kept) {
         if (kept.size < size) break;

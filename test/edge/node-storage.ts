@@ -5,7 +5,13 @@
 import Database from "better-sqlite3";
 import type { AlarmStorage } from "../../src/edge/engine.js";
 
-export function nodeStorage(): AlarmStorage & { readonly alarm: () => number | null } {
+export interface NodeStorage extends AlarmStorage {
+  /** A test may put another in its place. */
+  readonly sql: { exec: AlarmStorage["sql"]["exec"] };
+  alarm(): number | null;
+}
+
+export function nodeStorage(): NodeStorage {
   const db = new Database(":memory:");
   let alarm: number | null = null;
   const exec = (query: string, values: readonly unknown[]): unknown[] => {

@@ -85,6 +85,66 @@ describe("remoteVerifier", () => {
     expect(await status(() => Promise.resolve("not JSON"))).toBe(503);
   });
 
+  it.each([
+    ...["not JSON", "null", "5", "[]", "{}", '{"value":null}', '{"value":true}', '{"value":{}}'],
+    ...['{"value":{"valid":true,"keyId":"key_1"}}', '{"value":{"valid":true,"code":"VALID"}}'],
+    ...['{"value":{"valid":true,"code":"DISABLED","keyId":"key_1"}}', '{"value":{"valid":"yes","code":"VALID"}}'],
+    ...['{"value":{"valid":false,"code":"VALID","keyId":"key_1"}}', '{"value":{"valid":1,"code":"VALID","keyId":"k"}}'],
+  ])("an answer that is none, %s, is STORE_INVALID and never remembered", async (text) => {
+    let asked = 0;
+    const stub = { call: async () => (asked++, text) };
+    const verifier = remoteVerifier(() => stub, { cache: { maxAge: 60_000 } });
+    for (const call of [verifier.verify, verifier.verify, verifier.reserve])
+      await expect(call({ key: "k" })).rejects.toMatchObject({ code: "STORE_INVALID" });
+    expect(asked).toBe(3);
+  });
+
+  it("a reservation without an id is none", async () => {
+    const call = async () => '{"value":{"valid":true,"code":"VALID","keyId":"key_1","enabled":true}}';
+    await expect(remoteVerifier(() => ({ call })).reserve({ key: "k" })).rejects.toMatchObject({
+      code: "STORE_INVALID",
+    });
+  });
+
+  it("a request that is not valid is refused before any object is found, and a caller before it is asked", async () => {
+    const found: string[] = [];
+    const verifier = remoteVerifier((key) => (found.push(key.slice(0, 4)), undefined), { cache: { maxAge: 1_000 } });
+    for (const body of [{}, { key: 5 }, { key: "k", permissions: () => "a" }, undefined])
+      for (const call of [verifier.verify, verifier.reserve])
+        await expect(call(body as never)).rejects.toMatchObject({ status: 400 });
+    expect(found).toEqual([]);
+    const caller = { workspaceId: "ws_default", may: () => true, mayAny: () => true };
+    await expect(verifier.verify({ key: "k" }, { caller })).rejects.toThrow(/^context\.caller cannot be sent/);
+  });
+
+  it("a key that no object has is NOT_FOUND without a call, also if the object is found later", async () => {
+    const { keyring, stub, asked, apiId } = await world();
+    const { key } = await keyring.createKey({ apiId, prefix: "acme", credits: { remaining: 9 } });
+    asked.length = 0;
+    const verifier = remoteVerifier(async (text) => (text.startsWith("acme_") ? stub : undefined));
+    expect(await verifier.verify({ key: key.replace("acme", "other") })).toEqual({ valid: false, code: "NOT_FOUND" });
+    expect((await verifier.reserve({ key: "nobody" })).code).toBe("NOT_FOUND");
+    expect(asked).toEqual([]);
+    expect((await verifier.verify({ key })).code).toBe("VALID");
+    let isThere = true;
+    const leaving = remoteVerifier(() => (isThere ? stub : undefined));
+    const call = await leaving.reserve({ key, credits: { cost: 4 } });
+    isThere = false;
+    await expect((call as { commit(spent: number): Promise<object> }).commit(1)).rejects.toMatchObject({
+      code: "STORE_UNAVAILABLE",
+    });
+  });
+
+  it("what may have been done says so: an object that answers late, and one that fails", async () => {
+    const stubs: ObjectStub["call"][] = [() => new Promise(() => undefined), () => Promise.reject(new Error("reset"))];
+    const codes = ["STORE_TIMEOUT", "STORE_UNAVAILABLE"];
+    for (const [i, call] of stubs.entries())
+      await expect(remoteKeyring({ call }, { timeout: 5 }).createApi({ name: "one" })).rejects.toMatchObject({
+        code: codes[i],
+        outcomeUnknown: true,
+      });
+  });
+
   it("a guard's key answers can(), and refusals say when to come back", async () => {
     const { keyring, stub, apiId } = await world();
     const ratelimits = [{ name: "requests", limit: 1, duration: 60_000, autoApply: true }];
@@ -123,6 +183,50 @@ describe("remoteVerifier", () => {
 
 describe("remoteVerifier: cache", () => {
   const cached = { cache: { maxAge: 1_000, size: 2 } };
+
+  it("of several Workers each sees a revocation within its own bound", async () => {
+    vi.useFakeTimers({ toFake: ["Date"], now: 1_800_000_000_000 });
+    try {
+      const { keyring, stub, apiId } = await world();
+      const { key, keyId } = await keyring.createKey({ apiId });
+      const [one, two] = [remoteVerifier(() => stub, cached), remoteVerifier(() => stub, { cache: { maxAge: 200 } })];
+      expect((await one.verify({ key })).code).toBe("VALID");
+      vi.setSystemTime(1_800_000_000_900);
+      expect((await two.verify({ key })).code).toBe("VALID");
+      await keyring.deleteKey({ keyId });
+      vi.setSystemTime(1_800_000_000_999);
+      expect([(await one.verify({ key })).code, (await two.verify({ key })).code]).toEqual(["VALID", "VALID"]);
+      vi.setSystemTime(1_800_000_001_000);
+      expect([(await one.verify({ key })).code, (await two.verify({ key })).code]).toEqual(["NOT_FOUND", "VALID"]);
+      vi.setSystemTime(1_800_000_001_100);
+      expect((await two.verify({ key })).code).toBe("NOT_FOUND");
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+
+  it("a result for one API, address or query is used for no other, and a guard's for no other call", async () => {
+    const { keyring, stub, asked, apiId } = await world();
+    const { key } = await keyring.createKey({ apiId, permissions: ["a"], ipAllowlist: ["192.0.2.7"] });
+    const verifier = remoteVerifier(() => stub, { cache: { maxAge: 60_000 } });
+    const clientAddress = "192.0.2.7";
+    const code = async (context: object, body = {}) => (await verifier.verify({ key, ...body }, context)).code;
+    expect(await code({ clientAddress, apiId }, { permissions: "a" })).toBe("VALID");
+    expect(await code({ clientAddress, apiId: "api_other" }, { permissions: "a" })).toBe("NOT_FOUND");
+    expect(await code({ clientAddress: "192.0.2.8", apiId }, { permissions: "a" })).toBe("FORBIDDEN");
+    expect(await code({ apiId }, { permissions: "a" })).toBe("FORBIDDEN");
+    expect(await code({ clientAddress, apiId }, { permissions: "b" })).toBe("INSUFFICIENT_PERMISSIONS");
+    for (const none of [undefined, 5])
+      await expect(code({ clientAddress, apiId: none }, { permissions: "a" })).rejects.toThrow(/context\.apiId/);
+    const before = asked.length;
+    const guarded = apiKey(verifier, { apiId, clientAddress: () => clientAddress }, (_, verified) =>
+      Response.json(verified.can("a")),
+    );
+    const request = () => new Request("http://x/", { headers: { authorization: `Bearer ${key}` } });
+    expect(await code({ clientAddress, apiId })).toBe("VALID");
+    for (let i = 0; i < 2; i++) expect(await (await guarded(request())).json()).toBe(true);
+    expect(asked.length - before).toBe(2);
+  });
 
   it("asks once for a key without credits and limits, until its result is too old", async () => {
     vi.useFakeTimers({ toFake: ["Date"], now: 1_800_000_000_000 });
@@ -227,6 +331,25 @@ describe("keystileObject: alarm", () => {
     storage.setAlarm = setAlarm;
     await engine.call("listApis", [{}]);
     await vi.waitFor(() => expect(storage.alarm()).toBeGreaterThan(Date.now()));
+  });
+
+  it("storage that is full: STORE_FULL for what writes, VALID for what does not, and it goes on once there is space", async () => {
+    const { keyring, storage, stub, apiId } = await world();
+    const free = await keyring.createKey({ apiId });
+    const paid = await keyring.createKey({ apiId, credits: { remaining: 9 } });
+    const verifier = remoteVerifier(() => stub);
+    // What the platform throws at its bound, as workerd words it.
+    const { exec } = storage.sql;
+    let isFull = true;
+    storage.sql.exec = (query, ...values) => {
+      if (isFull && /^\s*(INSERT|UPDATE|DELETE)/i.test(query)) throw new Error("database or disk is full: SQLITE_FULL");
+      return exec(query, ...values);
+    };
+    await expect(verifier.verify({ key: paid.key })).rejects.toMatchObject({ code: "STORE_FULL" });
+    await expect(keyring.createKey({ apiId })).rejects.toMatchObject({ code: "STORE_FULL" });
+    expect((await verifier.verify({ key: free.key })).code).toBe("VALID");
+    isFull = false;
+    expect(await verifier.verify({ key: paid.key })).toMatchObject({ code: "VALID", credits: 8 });
   });
 
   it("tells of alerts, sets itself anew, and reports what failed", async () => {
