@@ -1,6 +1,11 @@
 /**
  * SHA-256 at once, for what the synchronous stores look up by a hash. Where node:crypto is, by that; elsewhere in plain
  * code, since WebCrypto has promises alone.
+ *
+ * Why no library: only Durable Objects without `nodejs_compat` run the plain code, where a call takes a thousand times
+ * as long. @noble/hashes 2.4 takes 0.4 of its time in Node (2.5 against 6.5 µs for a key of 40 characters, on a busy
+ * host), adds 2.3 kB to the 189 of a bundle where this adds 0.1, and would be installed with every keystile, from Node
+ * 20.19 on. What it computes is compared with node:crypto, for all lengths of a block.
  */
 import { digestsAtOnce, digestText } from "./hash.js";
 
