@@ -1,4 +1,4 @@
-/** What is used of the platform's types. `npx wrangler types` writes them all, in place of this file. */
+/** What `worker/` uses of the platform's types, of which `npx wrangler types` writes all in a project of your own. */
 declare module "cloudflare:workers" {
   export const env: object;
   export abstract class DurableObject<Env = unknown> {
