@@ -7,7 +7,7 @@ import { addStoreFlags, type StoreFlags, withStore } from "../database/database.
 import { wrapped } from "../io/help.js";
 import type { Io } from "../io/io.js";
 import { sinceOption, toInteger } from "../io/parsers.js";
-import { count, note, oneLine, pretty } from "../io/text.js";
+import { count, note, oneLine, paint, pretty } from "../io/text.js";
 
 const HELP = `
 Counts are there if a verifier was made with { analytics: true }, or by \`keystile serve --analytics\`.
@@ -17,8 +17,9 @@ Examples:
   $ keystile analytics --db keys.db --by externalId --order count --limit 10
   $ keystile analytics --db keys.db --by month,keyId --since 365d --output csv > usage.csv`;
 
-/** Characters of the longest bar. */
+/** Characters of the longest bar: fewer where the terminal is narrow. */
 const WIDTH = 40;
+const MIN_WIDTH = 8;
 const MAX_ROWS = 100_000_000;
 
 interface Flags extends StoreFlags {
@@ -59,26 +60,30 @@ async function show(flags: Flags, io: Io): Promise<void> {
     const { rows } = await analytics.query(query);
     if (output === "json") await io.stdout.write(`${pretty(rows)}\n`);
     else if (rows.length === 0) await note(io, "nothing was counted");
-    else await io.stdout.write(chartOf(rows, flags.order === "spent" ? "spent" : "count"));
+    else await drawChart(io, rows, flags.order === "spent" ? "spent" : "count");
   });
 }
 
 /** @param drawn what bars are as long as */
-function chartOf(rows: readonly AnalyticsRow[], drawn: "count" | "spent"): string {
+async function drawChart(io: Io, rows: readonly AnalyticsRow[], drawn: "count" | "spent"): Promise<void> {
   const longest = Math.max(1, ...rows.map((row) => row[drawn]));
   const labels = rows.map((row) => oneLine(labelOf(row)));
-  const width = Math.max(...labels.map((label) => label.length));
-  const lines = rows.map((row, i) => {
-    const bar = barOf(row[drawn] / longest);
-    const spent = row.spent > 0 ? `  ${count(row.spent)} credits` : "";
-    return `${(labels[i] as string).padEnd(width)}  ${bar} ${count(row.count)}${spent}\n`;
-  });
-  return lines.join("");
+  const ends = rows.map((row) => ` ${count(row.count)}${row.spent > 0 ? `  ${count(row.spent)} credits` : ""}`);
+  const [label, end] = [labels, ends].map((texts) => Math.max(...texts.map(({ length }) => length))) as [
+    number,
+    number,
+  ];
+  const { columns = Infinity } = io.stdout;
+  const width = Math.max(MIN_WIDTH, Math.min(WIDTH, columns - label - 2 - end));
+  const lines = rows.map((row, i) => `${labels[i]!.padEnd(label)}  ${barOf(row[drawn] / longest, width)}${ends[i]}\n`);
+  await io.stdout.write(lines.join(""));
+  const scale = `the longest bar is ${count(longest)} ${drawn === "spent" ? "credits" : "calls"}`;
+  await note(io, paint(io, io.stderr, "dim", scale));
 }
 
 /** Drawn in eighths of a character: what is little beside the longest is told apart, too. */
-function barOf(share: number): string {
-  const eighths = share === 0 ? 0 : Math.max(1, Math.round(share * WIDTH * 8));
+function barOf(share: number, width: number): string {
+  const eighths = share === 0 ? 0 : Math.max(1, Math.round(share * width * 8));
   return "█".repeat(eighths >> 3) + "▏▎▍▌▋▊▉".slice(0, eighths & 7).slice(-1);
 }
 

@@ -1,7 +1,7 @@
 /** `keystile apis list|create`, on a store: which API is which. */
 import type { Command } from "commander";
 import type { V2ApisGetApiResponseData } from "../../keyring/schemas/responses.js";
-import { addDatabaseFlags, type DatabaseFlags, withKeyringFor } from "../database/database.js";
+import { addDatabaseFlags, createDatabase, type DatabaseFlags, withKeyringFor } from "../database/database.js";
 import type { FlagAliases } from "../io/failures.js";
 import { wrapped } from "../io/help.js";
 import type { Io } from "../io/io.js";
@@ -30,10 +30,11 @@ export function addApisCommand(program: Command, io: Io): void {
   addDatabaseFlags(apis.command("create"))
     .argument("<name>", "for people, 3 to 256 characters")
     .option("--api-id <id>", "its id, 8 to 255 characters; default: a new one")
-    .description("Make an API: a place for keys.")
-    .addHelpText("after", wrapped("\nExample:\n  $ keystile apis create --db keys.db 'my api'"))
+    .description("Make an API: a place for keys. A database file that does not exist is made.")
+    .addHelpText("after", wrapped("\nExample:\n  $ keystile apis create --db keys.db --api-id api_documents documents"))
     .action(async (name: string, { apiId, ...flags }: DatabaseFlags & { readonly apiId?: string }) => {
       const body = { name, ...(apiId !== undefined && { apiId }) };
+      if (flags.db !== undefined && flags.store === undefined) await createDatabase(flags.db);
       const data = await withKeyringFor(flags, FLAG_ALIASES, (keyring) => keyring.createApi(body));
       await io.stdout.write(flags.output === "json" ? `${pretty(data)}\n` : `${data.apiId}\n`);
     });

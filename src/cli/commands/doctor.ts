@@ -9,7 +9,7 @@ import type { Finding } from "../database/finding.js";
 import { type CommandResult, EXIT } from "../io/failures.js";
 import { wrapped } from "../io/help.js";
 import type { Io } from "../io/io.js";
-import { type Colour, count, paint, pretty, stripControlChars } from "../io/text.js";
+import { type Colour, count, hang, paint, pretty, stripControlChars } from "../io/text.js";
 
 const HELP = `
 Nothing is changed. Each check is ok, warn or fail; the exit code is 1 when one fails. The check of the file's integrity reads all
@@ -55,5 +55,5 @@ export function addDoctorCommand(program: Command, io: Io, result: CommandResult
 }
 
 function toLine(io: Io, { level, check, text }: Finding): string {
-  return `${paint(io, io.stdout, COLOURS[level], level.padEnd(4))}  ${check.padEnd(10)}  ${stripControlChars(text)}`;
+  return `${paint(io, io.stdout, COLOURS[level], level.padEnd(4))}  ${check.padEnd(10)}  ${hang(io, 18, stripControlChars(text))}`;
 }

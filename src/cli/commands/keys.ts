@@ -16,7 +16,7 @@ import { readJson } from "../io/input.js";
 import type { Io } from "../io/io.js";
 import { collect, toInteger, toTime } from "../io/parsers.js";
 import { addLimit, type Columns, type ListFlags, writeList } from "../io/table.js";
-import { note, oneLine, pretty } from "../io/text.js";
+import { hang, note, oneLine, pretty } from "../io/text.js";
 
 const FLAG_ALIASES: FlagAliases = new Map([
   ["apiId", "--api-id"],
@@ -85,7 +85,7 @@ export function addKeysCommand(program: Command, io: Io): void {
       const key = await withKeyringFor(flags, FLAG_ALIASES, (keyring) =>
         keyring.getKey({ keyId, includeDeleted: true }),
       );
-      await io.stdout.write(flags.output === "json" ? `${pretty(key)}\n` : toText(key));
+      await io.stdout.write(flags.output === "json" ? `${pretty(key)}\n` : toText(io, key));
     });
   addDatabaseFlags(keys.command("create"))
     .requiredOption("--api-id <id>", "the API, as `keystile apis list` shows it")
@@ -219,12 +219,12 @@ async function create(io: Io, flags: CreateFlags): Promise<void> {
 }
 
 /** A line for each field, in words where it has parts. */
-function toText(key: KeyResponseData): string {
+function toText(io: Io, key: KeyResponseData): string {
   const time = (value: unknown): string => new Date(value as number).toISOString();
   const TIMES = new Set(["createdAt", "updatedAt", "lastUsedAt", "expires", "deletedAt"]);
   const shown = Object.entries(key).map(([name, value]: [string, unknown]) => {
     const text = TIMES.has(name) ? time(value) : typeof value === "string" ? value : JSON.stringify(value);
-    return `${`${name}:`.padEnd(14)}${oneLine(text)}\n`;
+    return `${`${name}:`.padEnd(14)}${hang(io, 14, oneLine(text))}\n`;
   });
   return shown.join("");
 }

@@ -8,7 +8,7 @@ import { usage } from "../io/failures.js";
 import { wrapped } from "../io/help.js";
 import type { Io } from "../io/io.js";
 import { sinceOption } from "../io/parsers.js";
-import { count, note, oneLine, pretty } from "../io/text.js";
+import { count, hang, note, oneLine, pretty } from "../io/text.js";
 
 const HELP = `
 Refusals are there as counts are: see \`keystile analytics --help\`.
@@ -45,19 +45,22 @@ async function show({ keyId, externalId, apiId, since, workspace, output, ...fla
     const found = await createAnalytics(store, options).refusals(Object.fromEntries(of), { from: io.now() - since });
     if (output === "json") await io.stdout.write(`${pretty(found)}\n`);
     else if (found.hours.length === 0) await note(io, "nothing was refused, or nothing was counted");
-    else await io.stdout.write(toText(found));
+    else await io.stdout.write(toText(io, found));
   });
 }
 
-function toText({ hours, last }: Refusals): string {
+function toText(io: Io, { hours, last }: Refusals): string {
   const rows = hours.map((hour) => `${at(hour.time, 16)}  ${hour.code.padEnd(24)}  ${count(hour.count)}\n`);
-  const lines = last.map((one) => `${at(one.time, 19)}  ${one.code}${oneLine(reasonOf(one))}\n`);
+  const lines = last.map((one) => {
+    const start = `${at(one.time, 19)}  ${one.code}  `;
+    return `${start}${hang(io, start.length, oneLine(reasonOf(one)))}\n`;
+  });
   return [...rows, ...(lines.length > 0 ? ["\nThe last ones:\n", ...lines] : [])].join("");
 }
 
 function reasonOf({ time: _, code, ...rest }: Refusal): string {
   const parts = Object.entries(rest).map(([name, value]) => `${name}=${JSON.stringify(value)}`);
-  return `  ${parts.join(" ")}`;
+  return parts.join(" ");
 }
 
 const at = (time: number, length: number): string => new Date(time).toISOString().slice(0, length);

@@ -7,7 +7,7 @@ import { addDatabaseFlags, type DatabaseFlags, withStore } from "../database/dat
 import { usage } from "../io/failures.js";
 import { wrapped } from "../io/help.js";
 import type { Io } from "../io/io.js";
-import { count, oneLine, pretty } from "../io/text.js";
+import { count, hang, oneLine, pretty } from "../io/text.js";
 
 const HELP = `
 Its numbers are there where calls are counted: see \`keystile analytics --help\`. With --output json all of the statement is shown, also which account had what.
@@ -44,11 +44,11 @@ async function show({ keyId, externalId, month, csv, workspace, output, ...flags
     const asked = month ?? new Date(io.now()).toISOString().slice(0, 7);
     const found = await createAnalytics(store, options).statement(of, asked);
     if (csv === true) await io.stdout.write(statementCsv(found, io.now()));
-    else await io.stdout.write(output === "json" ? `${pretty(found)}\n` : toText(found));
+    else await io.stdout.write(output === "json" ? `${pretty(found)}\n` : toText(io, found));
   });
 }
 
-function toText(found: Statement): string {
+function toText(io: Io, found: Statement): string {
   const { opening, refills, granted, adjustments, spent, forfeited, expired, closing, unattributed } = found;
   const sums = {
     opening,
@@ -63,7 +63,8 @@ function toText(found: Statement): string {
   const rows = Object.entries(sums).map(([name, value]) => `${name.padEnd(12)}  ${count(value).padStart(15)}\n`);
   const lines = found.lines.map(({ time, kind, credits, grantId, reason, actor }) => {
     const more = [grantId, reason, actor].filter((one) => one !== undefined).join(", ");
-    return `${new Date(time).toISOString().slice(0, 10)}  ${kind.padEnd(11)}  ${count(credits).padStart(15)}  ${oneLine(more)}`;
+    const start = `${new Date(time).toISOString().slice(0, 10)}  ${kind.padEnd(11)}  ${count(credits).padStart(15)}  `;
+    return start + hang(io, start.length, oneLine(more));
   });
   const unknown =
     unattributed === 0 ? "" : `\n${count(unattributed)} of the spent credits belong to no counted call.\n`;

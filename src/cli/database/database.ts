@@ -60,13 +60,19 @@ export function assertNoFolder(db: string): void {
   if (existsSync(db) && statSync(db).isDirectory()) throw usage(`--db: ${db}: is a folder; name a file in it`);
 }
 
-/** @throws failure 2 if the file does not exist: of the commands only `serve` creates one */
+/** @throws failure 2 if the file does not exist: of the commands only `serve` and `apis create` create one */
 export function assertDatabase(db: string): void {
   assertNoFolder(db);
   if (!existsSync(db))
     throw usage(
-      `--db: ${db}: there is no such file; \`npx keystile serve --db ${db}\` makes one, as does sqliteStore() in a program`,
+      `--db: ${db}: there is no such file; \`npx keystile serve --db ${db}\` makes one, or \`apis create\` without a server`,
     );
+}
+
+/** Creates the file, without an API or a root key, if it does not exist. */
+export async function createDatabase(db: string): Promise<void> {
+  assertNoFolder(db);
+  if (!existsSync(db)) await sqliteStore(db).close();
 }
 
 /** Every file that belongs to an existing database, also those that are not there now. */

@@ -2,6 +2,9 @@
 import { styleText } from "node:util";
 import type { Io, Output } from "./io.js";
 
+/** Columns that a text gets at least, however narrow the terminal. */
+const LEAST_WIDTH = 20;
+
 export type Colour = "red" | "green" | "yellow" | "dim";
 
 /** @returns `text` in colour if the output is a terminal, `NO_COLOR` is empty or unset and `TERM` is not `dumb` */
@@ -22,6 +25,14 @@ export function stripControlChars(text: string): string {
 /** {@link stripControlChars} for a line of a listing: what ends a line or separates its columns is replaced too. */
 export function oneLine(text: string): string {
   return stripControlChars(text).replace(/[\t\n\u2028\u2029]/g, "?");
+}
+
+/** The rest of a line, from the column `indent`: where a terminal ends it goes on below, if possible after a space. */
+export function hang({ stdout: { columns = Infinity } }: Io, indent: number, text: string): string {
+  const width = Math.max(columns - indent, LEAST_WIDTH);
+  if (text.length <= width) return text;
+  const pieces = text.match(new RegExp(`.{1,${width}}(?:(?<=[ ,])|$)|.{${width}}`, "gu")) ?? [];
+  return pieces.map((piece) => piece.trimEnd()).join(`\n${" ".repeat(indent)}`);
 }
 
 /** JSON with control characters escaped, so that its value stays the same. */

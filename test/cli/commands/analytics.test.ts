@@ -24,7 +24,7 @@ describe("analytics", () => {
 
   it("draws a chart, writes tables and JSON", async () => {
     const chart = await analytics("--since", "2d");
-    expect(chart).toMatchObject({ code: 0, stderr: "" });
+    expect(chart).toMatchObject({ code: 0, stderr: "the longest bar is 2 calls\n" });
     expect(chart.stdout).toBe(
       `${today}  USAGE_EXCEEDED  ${"█".repeat(20)} 1\n${today}  VALID           ${"█".repeat(40)} 2  4 credits\n`,
     );
@@ -34,8 +34,15 @@ describe("analytics", () => {
     expect(JSON.parse(json.stdout)).toEqual([{ externalId: "a|b", count: 3, spent: 4 }]);
     const ndjson = await analytics("--by", "month", "--limit", "1", "--output", "ndjson");
     expect(JSON.parse(ndjson.stdout)).toMatchObject({ count: 3 });
-    const spent = (await analytics("--by", "day,outcome", "--order", "spent")).stdout;
-    expect(spent).toBe(`${today}  VALID           ${"█".repeat(40)} 2  4 credits\n${today}  USAGE_EXCEEDED   1\n`);
+    const spent = await analytics("--by", "day,outcome", "--order", "spent");
+    expect(spent).toMatchObject({
+      stdout: `${today}  VALID           ${"█".repeat(40)} 2  4 credits\n${today}  USAGE_EXCEEDED   1\n`,
+      stderr: "the longest bar is 4 credits\n",
+    });
+    for (const columns of [60, 50]) {
+      const { stdout } = await run(["analytics", "--db", db], { columns });
+      expect(Math.max(...stdout.split("\n").map(({ length }) => length))).toBe(columns);
+    }
     expect((await run(["analytics", "--help"])).stdout).toContain("(default: 30d)");
     expect((await analytics("--by", "externalId")).stdout).toMatch(/^a\|b {2}█+ 3 {2}4 credits\n$/);
     expect(await analytics("--workspace", "other")).toMatchObject({
@@ -74,6 +81,8 @@ describe("refusals", () => {
     const { stdout } = await refusals("--key-id", keyId);
     expect(stdout).toMatch(hour);
     expect(stdout).toMatch(/The last ones:\n.*INSUFFICIENT_PERMISSIONS {2}cost=1 permissions="a.read"\n/);
+    const narrow = await run(["refusals", "--db", keys, "--key-id", keyId], { columns: 70 });
+    expect(narrow.stdout).toMatch(/INSUFFICIENT_PERMISSIONS {2}cost=1\n {47}permissions="a.read"\n/);
     const owner = await refusals("--external-id", "acme", "--output", "json");
     expect(JSON.parse(owner.stdout)).toMatchObject({ hours: [{ count: 2 }], last: [] });
     expect((await refusals("--external-id", "acme")).stdout).not.toContain("The last");

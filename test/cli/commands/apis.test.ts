@@ -104,6 +104,15 @@ describe("apis list, keys list, keys get", () => {
     expect([asJson.code, asJson.stdout]).toEqual([0, expect.stringMatching(/^\[\n\{.*\}$/)]);
   });
 
+  it("make a file for the first API, and keys in it", async () => {
+    const first = join(folder(), "first.db");
+    const made = await run(["apis", "create", "--db", first, "--api-id", "api_documents", "documents"]);
+    expect([made.code, made.stdout]).toEqual([0, "api_documents\n"]);
+    expect(await run(["keys", "create", "--db", first, "--api-id", "api_documents"])).toMatchObject({ code: 0 });
+    const nowhere = await run(["apis", "create", "--db", folder(), "documents"]);
+    expect([nowhere.code, nowhere.stderr]).toEqual([2, expect.stringContaining("is a folder; name a file in it")]);
+  });
+
   it("make an API and a key, disable it and revoke it, in the file", async () => {
     const made = await run(["apis", "create", "--db", db, "my api", "--output", "json"]);
     const { apiId } = JSON.parse(made.stdout) as { apiId: string };

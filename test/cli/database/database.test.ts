@@ -198,7 +198,7 @@ describe("a file that is not there", () => {
     const { code, stderr } = await run([...argv, "--db", db]);
     expect([code, existsSync(db)]).toEqual([2, false]);
     expect(stderr).toContain(
-      `there is no such file; \`npx keystile serve --db ${db}\` makes one, as does sqliteStore() in a program`,
+      `there is no such file; \`npx keystile serve --db ${db}\` makes one, or \`apis create\` without a server`,
     );
   });
 
