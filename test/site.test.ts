@@ -12,7 +12,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { drawDiagram } from "../docs/site/diagram.js";
 import { relink, render } from "../docs/site/markdown.js";
 import { committedPages, placeOf } from "../docs/site/pages.js";
-import { type Found, INDEX_OPTIONS } from "../docs/site/search-options.js";
+import { type Found, INDEX_OPTIONS, searchIn } from "../docs/site/search-options.js";
 import { commandOf, libraryOf } from "../docs/site/twins.js";
 import { listProblemTypes } from "../src/contracts/errors.js";
 import { OPERATIONS } from "../src/http/operations/index.js";
@@ -207,14 +207,16 @@ describe("site: what is on it", () => {
     const [, json = ""] = /^self\.searchIndex = (.*);\n$/.exec(read("search-index.js")) ?? [];
     const index = MiniSearch.loadJSON<Found>(json, INDEX_OPTIONS);
     const first = (query: string): string[] =>
-      index
-        .search(query)
+      searchIn(index, query)
         .slice(0, 4)
         .map(({ id }) => String(id));
     expect(first("permission queries")).toContain("permission-queries.html#permission-queries");
     expect(first("keys.createKey")).toContain("http/keys.createKey.html#keyscreatekey");
     expect(first("createVerifier").some((id) => id.startsWith("reference/keystile.html#createverifier"))).toBe(true);
     expect(first("rediss limiter").length).toBeGreaterThan(0);
+    expect(first("rate limited but should not").some((id) => id.startsWith("rate-limits.html"))).toBe(true);
+    expect(first("migrate from better-auth")).toContain("migrating.html#from-better-auth");
+    expect(first("can I use it on vercel with next").some((id) => /^recipes\/(next|serverless)/.test(id))).toBe(true);
     expect(first("STORE_SCHEMA_NEWER").some((id) => id.startsWith("errors.html"))).toBe(true);
     for (const { id } of index.search("credits")) {
       const [place = "", anchor = ""] = String(id).split("#");

@@ -1,6 +1,6 @@
 /** Search, the choice of light and dark, and a button that copies code. The pages are whole without it. */
 import MiniSearch from "minisearch";
-import { INDEX_OPTIONS } from "./search-options.ts";
+import { INDEX_OPTIONS, searchIn } from "./search-options.ts";
 
 const root = document.currentScript.dataset.root;
 const SHOWN = 12;
@@ -39,7 +39,7 @@ function addSearch() {
   const show = () => {
     const query = input.value.trim();
     if (query === "" || !index) return close();
-    const found = index.search(query).slice(0, SHOWN);
+    const found = searchIn(index, query).slice(0, SHOWN);
     list.replaceChildren(...found.map(itemOf));
     if (found.length === 0) list.append(Object.assign(document.createElement("li"), { textContent: "Nothing found" }));
     list.hidden = false;

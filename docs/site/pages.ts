@@ -37,7 +37,7 @@ export function placeOf(path: string): string {
   return place.replace(/(^|\/)README\.md$/, "$1index.md").replace(/\.md$/, ".html");
 }
 
-/** One entry of the navigation; entries below it are folded. */
+/** A link of the navigation. */
 export interface Entry {
   readonly label: string;
   /** Path in the repository. */
@@ -47,7 +47,7 @@ export interface Entry {
 export interface Section {
   readonly title: string;
   readonly entries: readonly Entry[];
-  /** Shown only on its own pages, and as a title that opens. */
+  /** Only its title shows, until a reader opens it or is on one of its pages. */
   readonly isFolded?: true;
 }
 

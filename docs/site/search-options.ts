@@ -1,5 +1,5 @@
 /** How the index is made, and asked: the same on both sides. */
-import type { Options } from "minisearch";
+import type { default as MiniSearch, Options, SearchResult } from "minisearch";
 
 /** What is found: a section of a page. */
 export interface Found {
@@ -34,3 +34,10 @@ export const INDEX_OPTIONS: Options<Found> = {
     boostDocument: (id: string) => (/^(reference|http|test|source)\//.test(id) ? 0.6 : 1),
   },
 };
+
+/** Sections that every word of a query stands in, and after them those that some stand in. */
+export function searchIn(index: MiniSearch<Found>, query: string): SearchResult[] {
+  const whole = index.search(query);
+  const ids = new Set(whole.map(({ id }) => id as string));
+  return [...whole, ...index.search(query, { combineWith: "OR" }).filter(({ id }) => !ids.has(id as string))];
+}
