@@ -18,8 +18,8 @@ export interface StatementSums {
   readonly refills: number;
   readonly granted: number;
   /**
-   * Balances that were given or taken away: the first one of an account, changes by administrators, and what came or
-   * went with a key that changed its owner or was deleted. May be negative.
+   * Credits that administrators gave, less those they took: the first balance of an account, later changes, and the
+   * balance of a key that changed its owner or was deleted. May be negative.
    */
   readonly adjustments: number;
   /** Of an account that was used before counting began, all that was spent before is of the first day. */

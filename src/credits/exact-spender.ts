@@ -17,7 +17,7 @@ export function exactSpender(store: Store): Spender {
     isThenable(spent) ? Promise.resolve(spent).then(({ spend }) => spend) : spent.spend;
   return {
     spend({ ref, refill, wallets }, cost, now) {
-      // A read tells the balances of all, also of those that have expired.
+      // At cost 0 the result still needs what each account has, expired accounts too: the store reads them all.
       if (wallets !== undefined && (cost === 0 || drawsOnSeveral(wallets, now)))
         return spendOf(fromWallets(wallets, { cost, now }));
       const spending = store.spendCredits(ref, cost, periodOf(refill, now), now);

@@ -29,7 +29,7 @@ const FIELDS: Readonly<Record<string, Field>> = {
   address: ["The client's address that no allow-list has; empty: it was not known.", "203.0.113.7"],
   addressAllowed: ["Whether the allow-lists let the address pass."],
   adjustments: [
-    "Balances that were given or taken away: first ones, changes by administrators, and what came or went with a key.",
+    "Credits given by administrators, less those taken: first balances, changes, and those of keys that joined or left.",
     500,
   ],
   amount: ["Credits added per refill.", 100],
