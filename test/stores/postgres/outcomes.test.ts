@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type OutcomeFlush, OUTCOMES } from "../../../src/contracts/outcomes.js";
 import type { Store } from "../../../src/contracts/store.js";
 import { type PostgresStore, postgresStore } from "../../../src/stores/postgres/index.js";
+import { FORGOTTEN_KEYS, REFUSED_KEYS } from "../../../src/stores/outcome-entries.js";
 import { balance, insert, keyRow, refOf, WS } from "../../../src/testing/store/rows.js";
 import { noPostgres, startPostgres, type TestPostgres, wait } from "../../servers/postgres.js";
 import { withApi } from "../sqlite/support.js";
@@ -60,6 +61,26 @@ it("pruneOutcomes: keys and tags that counts of the other level name stay, and t
   await store.close();
 });
 
+/** Each row of an account's totals: the day on which it began. */
+const daysOf = async (query: (sql: string) => Promise<{ rows: { day: unknown }[] }>, schema: string) =>
+  (await query(`SELECT day FROM ${schema}.credit_days ORDER BY seq`)).rows.map(({ day }) => Number(day));
+
+it("countOutcomes: with 10,001 keys refused, those of the workspace that has most are forgotten", async () => {
+  const store = await withApi((await open(1))[0]!);
+  const table = `${schemaOf(store)}.refusals`;
+  await server.query(`INSERT INTO ${table} (key_id, workspace_id, time, refusals)
+    SELECT 'key_' || g, 'ws_many', g, jsonb_build_array(jsonb_build_object('time', g)) FROM generate_series(1, ${REFUSED_KEYS}) g`);
+  const { cells, ...flush } = flushOf(1, ["a"]);
+  const refusals = [{ time: 1, code: "DISABLED" }] as const;
+  await store.countOutcomes({ ...flush, cells: cells.map((cell) => ({ ...cell, refusals })) });
+  const left = `SELECT workspace_id AS ws, count(*)::int AS n, min(time)::int AS oldest FROM ${table} GROUP BY 1 ORDER BY 1`;
+  expect((await server.query(left)).rows).toEqual([
+    { ws: WS, n: 1, oldest: 1 },
+    { ws: "ws_many", n: REFUSED_KEYS - FORGOTTEN_KEYS, oldest: FORGOTTEN_KEYS + 1 },
+  ]);
+  await store.close();
+});
+
 describe.skipIf(noPostgres !== undefined)("counts beside another session, on a server", () => {
   let server: TestPostgres;
   let pool: pg.Pool;
@@ -78,6 +99,10 @@ describe.skipIf(noPostgres !== undefined)("counts beside another session, on a s
     await pool.end();
     await server.close();
   });
+  const lockAwaited = async (): Promise<void> => {
+    const waits = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+    while ((await pool.query(waits)).rowCount === 0) await wait(5);
+  };
   /** What a call of the store results in while another session has locked rows. */
   const beside = async <T>(lock: string, act: () => T | Promise<T>): Promise<T> => {
     await other.query(`BEGIN; ${lock}`);
@@ -101,6 +126,24 @@ describe.skipIf(noPostgres !== undefined)("counts beside another session, on a s
     expect(await beside(lock, () => store.pruneOutcomes("hour", NOON + 9 * DAY, 100))).toBe(rowCount! - 1);
   });
 
+  it("two sessions that begin a day of one account make a row each", async () => {
+    await withApi(store);
+    await insert(store, keyRow(1, { hasCredits: true }), balance(100));
+    const account = await refOf(store, "digest-1");
+    const { cells, ...flush } = flushOf(1, ["a"], NOON + 2 * DAY);
+    await other.query(`SELECT keystile.keep_totals_v1(ARRAY[${account}], ${NOON / DAY})`);
+    await other.query(`BEGIN; SELECT keystile.keep_totals_v1(ARRAY[${account}], ${NOON / DAY + 1})`);
+    const counting = store.countOutcomes({
+      ...flush,
+      source: "totals",
+      cells: cells.map((cell) => ({ ...cell, account })),
+    });
+    await lockAwaited();
+    await other.query("COMMIT");
+    expect(await counting).toMatchObject({ outcome: "counted" });
+    expect(await daysOf((sql) => pool.query(sql), "keystile")).toEqual([0, 1, 2].map((day) => NOON / DAY + day));
+  });
+
   it.each([
     ["subjects", 4],
     ["tag_sets", 5],
@@ -108,8 +151,7 @@ describe.skipIf(noPostgres !== undefined)("counts beside another session, on a s
     const day = NOON / DAY + 9;
     await other.query(`BEGIN; UPDATE keystile.${table} SET day = ${day}`);
     const counting = store.countOutcomes(flushOf(seq, ["a"], NOON + seq * DAY));
-    const waits = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
-    while ((await pool.query(waits)).rowCount === 0) await wait(5);
+    await lockAwaited();
     await other.query("COMMIT");
     expect(await counting).toMatchObject({ outcome: "counted" });
     const { rows } = await pool.query<{ day: string }>(`SELECT DISTINCT day FROM keystile.${table}`);
