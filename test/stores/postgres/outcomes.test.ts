@@ -71,7 +71,7 @@ it("countOutcomes: with 10,001 keys refused, those of the workspace that has mos
   await server.query(`INSERT INTO ${table} (key_id, workspace_id, time, refusals)
     SELECT 'key_' || g, 'ws_many', g, jsonb_build_array(jsonb_build_object('time', g)) FROM generate_series(1, ${REFUSED_KEYS}) g`);
   const { cells, ...flush } = flushOf(1, ["a"]);
-  const refusals = [{ time: 1, code: "DISABLED" }] as const;
+  const refusals = [{ time: 1, code: "DISABLED", cost: 1 }] as const;
   await store.countOutcomes({ ...flush, cells: cells.map((cell) => ({ ...cell, refusals })) });
   const left = `SELECT workspace_id AS ws, count(*)::int AS n, min(time)::int AS oldest FROM ${table} GROUP BY 1 ORDER BY 1`;
   expect((await server.query(left)).rows).toEqual([
