@@ -74,8 +74,8 @@ export function openerOf(client: (i: number) => PostgresClient, exec: (sql: stri
 }
 
 /**
- * The files of a new PostgreSQL, once a server of this process has made them: with them the next one starts in a quarter
- * of the time.
+ * The files of a new PostgreSQL, once a server of this process has made them. With them the next one starts in a
+ * quarter of the time.
  */
 let files: Blob | undefined;
 
