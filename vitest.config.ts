@@ -16,32 +16,34 @@ export const LONG = [
   "test/{bench,docs,docstrings,site,structure,secrets,secrets-sqlite}.test.ts",
 ];
 
-/** What starts processes and servers, and mostly waits for them. Not what is {@link SLOW}. */
+/**
+ * What starts processes and servers, and mostly waits for them. Not what is {@link SLOW}. Where a verdict is a time, it
+ * is a time of the processor, the best of some attempts, or far above what a busy machine takes.
+ */
 export const SERVED = [
   "test/rigs/**/*.test.ts",
   "test/middleware/saas.test.ts",
   "test/edge/workerd.test.ts",
+  "test/hot-path/**/*.test.ts",
+  "test/http/early.test.ts",
+  "test/http/node/*.test.ts",
   "test/ratelimit/redis/{suite,cluster,remembered}.test.ts",
   "test/service/{console,deploy,docs-page,docs,end-to-end,first-start,pictures,pipes,playground,portal}.test.ts",
   "test/cli/commands/{serve,migrate-keys}.test.ts",
   "test/cli/{serve-redis,postgres}.test.ts",
   "test/credits/locked-file.test.ts",
+  "test/stores/many-permissions.test.ts",
   "test/stores/sqlite/writer-thread.test.ts",
   "test/stores/sqlite/connection/foreign-log.test.ts",
-  "test/stores/postgres/{changes,servers,strangers,unknown-outcome}.test.ts",
+  "test/stores/postgres/{changes,load,outage,servers,stalls,strangers,unknown-outcome}.test.ts",
   "test/verify/outcome-memory.test.ts",
 ];
 
-/** What measures time, or counts what the compiler does: one file at a time, and nothing beside it. */
+/** What measures times of tens of milliseconds: one file at a time, and nothing beside it. */
 export const SLOW = [
   "test/ratelimit/redis/failures.test.ts",
-  "test/rigs/{failures,flood,neighbours,postgres-faults,postgres-revocation,revocation,turns}.test.ts",
-  "test/hot-path/**/*.test.ts",
-  "test/http/early.test.ts",
-  "test/http/node/*.test.ts",
-  "test/stores/many-permissions.test.ts",
+  "test/rigs/{flood,neighbours,postgres-faults,postgres-revocation}.test.ts",
   "test/stores/sqlite/waiting.test.ts",
-  "test/stores/postgres/{load,outage,stalls}.test.ts",
 ];
 
 /** What also runs in a Durable Object in workerd, but for what test/edge/not-in-workerd.ts names. */
