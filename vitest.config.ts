@@ -93,8 +93,8 @@ process.once("exit", () => rmSync(INITIALIZED, { recursive: true, force: true })
 export default defineConfig(({ mode }) => {
   // Spread, not `extends`: for that the whole configuration is made again, in another mode.
   const every = {
-    // Many files share two cores; all runs of a property take up to ten times as long.
-    testTimeout: mode === "all" ? 180_000 : 60_000,
+    // Many files share two cores; all runs of a property take up to five times as long.
+    testTimeout: mode === "all" || process.env["CI"] === "true" ? 180_000 : 60_000,
     hookTimeout: 60_000,
   };
   const runs = {
