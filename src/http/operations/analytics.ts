@@ -33,7 +33,7 @@ import type { Context } from "../../keyring/context.js";
 import { forbidden } from "../../keyring/rows.js";
 import { type Access, formsOf, onKey } from "./access.js";
 import { group } from "./operation.js";
-import { arrayOf, changeOfCredits, flag, free, integer, object, text, texts, time } from "./responses.js";
+import { arrayOf, changeOfCredits, each, flag, free, integer, object, text, texts, time } from "./responses.js";
 
 /** Counts that one call may read, rows that they may make, and milliseconds after which reading ends. */
 const MAX_ROWS = 1_000_000;
@@ -114,13 +114,17 @@ async function getStatement(
 }
 
 const amount = integer(-Number.MAX_SAFE_INTEGER);
-const sums = {
-  ...{ opening: amount, refills: amount, granted: amount, adjustments: amount },
-  ...{ spent: amount, forfeited: amount, expired: amount, closing: amount },
-} as const satisfies Record<keyof StatementSums, unknown>;
+const given = ["opening", "refills", "granted", "adjustments"] as const;
+const sums = each(amount, ...given, "spent", "forfeited", "expired", "closing") satisfies Record<
+  keyof StatementSums,
+  unknown
+>;
 const statement = object<Statement>(
   {
-    ...{ month: text, ...sums, unattributed: amount, unexplained: amount, refused: free },
+    month: text,
+    ...sums,
+    ...each(amount, "unattributed", "unexplained"),
+    refused: free,
     days: arrayOf(object<Statement["days"][number]>({ day: time, spent: amount })),
     accounts: arrayOf(
       object<StatementAccount>(
@@ -136,10 +140,7 @@ const statement = object<Statement>(
     ),
     changes: arrayOf(
       object<AuditEntry>(
-        {
-          ...{ time, workspaceId: text, actorKind: text, operation: text },
-          ...{ ids: texts, fields: texts, count: integer(0) },
-        },
+        { time, ...each(text, "workspaceId", "actorKind", "operation"), ids: texts, fields: texts, count: integer(0) },
         { actor: text, credits: changeOfCredits, reason: text },
       ),
     ),
@@ -152,7 +153,8 @@ const refusal = object<Refusal>(
   {
     ...{ kind: text, remaining: integer(0), decidedBy: text, permissions: text, address: text, tags: texts },
     ratelimit: object<NonNullable<Refusal["ratelimit"]>>({
-      ...{ name: text, limit: integer(0), duration: integer(0), remaining: integer(0), reset: integer(0) },
+      name: text,
+      ...each(integer(0), "limit", "duration", "remaining", "reset"),
     }),
   },
 );

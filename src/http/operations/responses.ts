@@ -38,6 +38,9 @@ export function object<T>(
     additionalProperties: false,
   };
 }
+/** Properties of one schema. */
+export const each = <const Name extends string>(schema: JsonSchema, ...names: readonly Name[]): Schemas<Name> =>
+  Object.fromEntries(names.map((name) => [name, schema])) as Record<Name, JsonSchema>;
 export const arrayOf = (items: JsonSchema): JsonSchema => ({ type: "array", items });
 
 /** Nothing to say but that it was done. */
@@ -102,7 +105,6 @@ export const newGrant = object<A.GrantCreditsData>(
   { grantId: text, id, amount: integer(1), remaining: integer(0), created: { type: "boolean" } },
   { expires: integer(0), repeated: { ...flag, enum: [true] } },
 );
-/** Grants of an owner. */
 /** What an owner has, account by account. */
 export const accounts = arrayOf(
   object<A.AccountData>(
