@@ -131,7 +131,7 @@ async function toView(
     query: new URLSearchParams(incoming.query),
     form: new URLSearchParams(),
     failure: undefined,
-    signed: { name: signed, hasSession: session !== undefined },
+    signed: { name: signed, id, hasSession: session !== undefined },
     isReadOnly,
     token: await digestKey(`console form ${who}`),
     ask,

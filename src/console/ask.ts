@@ -69,6 +69,13 @@ export type Ask = <N extends OperationName>(name: N, body: object, idempotencyKe
 /** Operations that change nothing. */
 const READS = /\.(get|list|search|count|explain|whoami)/;
 
+/** The names of all others, as the audit trail has them. */
+export const CHANGES: readonly string[] = Object.keys(OPERATIONS)
+  .filter((name) => !READS.test(name) && !/verify|[lL]imit$|export/.test(name))
+  .map((name) =>
+    name.replace("s.updateCredits", name.startsWith("i") ? "s.updateIdentityCredits" : "$&").replace(/^.*\./, ""),
+  );
+
 const operationOf = (name: OperationName): Operation => OPERATIONS[name] as Operation;
 
 /** The permissions of which an operation needs one. */

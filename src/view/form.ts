@@ -83,6 +83,10 @@ export interface Form {
   /** Sent with it, by name. */
   readonly hidden?: Readonly<Record<string, string>>;
   readonly submit: Part;
+  /** In place of that several buttons, each of which sends another value of this field. */
+  readonly choice?: { readonly name: string; readonly options: Options };
+  /** It only asks: nothing could have been changed. */
+  readonly isQuestion?: boolean;
   readonly tone?: "danger" | "quiet";
   /** A way out, below the mount path. */
   readonly cancel?: string;
@@ -93,7 +97,7 @@ export interface Form {
 /** A form that changes something: sent once, by a page of this caller. */
 export function form(
   given: FormView,
-  { to = given.here, fields = [], hidden, submit, tone, cancel, isInline }: Form,
+  { to = given.here, fields = [], hidden, submit, choice, isQuestion, tone, cancel, isInline }: Form,
 ): Html {
   // What was sent, and what was wrong with it, is of the one form that was sent.
   const view = to === given.here ? given : { ...given, form: new URLSearchParams(), failure: undefined };
@@ -103,23 +107,32 @@ export function form(
   const faulty = fields.find((one) => problemOf(view, one) !== undefined);
   const shown = fields.map((one) => field(view, one === faulty ? { ...one, isFocused: true } : one));
   const shape = isInline === true ? " ks-inline" : fields.length > 4 && " ks-wide";
+  const way = (text: Part, state?: Html) =>
+    html`<button class="ks-button ks-${tone ?? "primary"}"${state}>${text}</button>`;
+  const ways = choice?.options.map(([value, text]) => way(text, html` name="${choice.name}" value="${value}"`));
   return html`<form method="post" action="${view.path(to)}" class="ks-form${shape}">
     ${kept.map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`)}
-    ${problemsOf(view, fields, faulty === undefined)}${shown}
-    <div class="ks-buttons"><button class="ks-button ks-${tone ?? "primary"}">${submit}</button>
+    ${(isQuestion !== true || faulty === undefined) && problemsOf(view, fields, faulty === undefined)}${shown}
+    <div class="ks-buttons">${ways ?? way(submit)}
     ${cancel !== undefined && button(view, cancel, wordsOf(view).cancel)}</div></form>`;
 }
 
 /** A link that looks like a button. */
-export const button = (view: FormView, to: string, text: Part, tone: "quiet" | "primary" = "quiet"): Html =>
+export const button = (view: FormView, to: string, text: Part, tone: "quiet" | "primary" | "danger" = "quiet"): Html =>
   html`<a class="ks-button ks-${tone}" href="${view.path(to)}">${text}</a>`;
 
 /**
- * A form that searches this list. It is sent by POST, so that the text of a key is recognised before it could be part
+ * A form that searches a list, by default that of this page. It is sent by POST, so that the text of a key is recognised before it could be part
  * of an address; anything else is searched for at an address all the same, for which the script asks as one types.
  */
-export function searchForm(view: FormView, label: string, fields: readonly Field[], more?: Part): Html {
-  const at = view.path(view.here);
+export function searchForm(
+  view: FormView,
+  label: string,
+  fields: readonly Field[],
+  more?: Part,
+  to: string = view.here,
+): Html {
+  const at = view.path(to);
   return html`<form method="post" action="${at}" role="search" aria-label="${label}" class="ks-form ks-inline ks-live">
     <input type="hidden" name="${TOKEN}" value="${view.token}">${fields.map((one) => field(view, one))}${more}
     <div class="ks-buttons"><button class="ks-button ks-quiet">Search</button></div></form>`;
@@ -140,16 +153,21 @@ export function typedForm(view: FormView, form_: Omit<Form, "tone">, what: strin
 
 /** @throws KeystileError BAD_REQUEST: another text was typed */
 export function requireTyped({ form: sent }: FormView, expected: string): void {
-  if (sent.get("typed") !== expected) throw badRequest([{ location: "body.typed", message: "is another text" }]);
+  if (sent.get("typed") === expected) return;
+  throw badRequest([{ location: "body.typed", message: `That does not match. Type "${expected}".` }]);
 }
 
-/** What must be ticked where more is allowed from then on, such as by an empty field. */
-export const confirmField = (label: string): Field => ({ name: "confirm", label, type: "checkbox" });
+const CONFIRM = { name: "confirm", label: "Yes, remove it", type: "checkbox" } as const;
+const UNCONFIRMED = /^Tick the box below/;
 
-/** The problem that {@link confirmField} is not ticked, if it is not. @param at where it is shown */
+/** What must be ticked where more is allowed from then on, such as by an empty field: asked for once it is. */
+export const confirmField = ({ failure, form: sent }: FormView): readonly Field[] =>
+  sent.has(CONFIRM.name) || failure?.errors.some(({ message }) => UNCONFIRMED.test(message)) === true ? [CONFIRM] : [];
+
+/** The problem that {@link confirmField} is not ticked, if it is not. @param at where it is shown @param what goes */
 export function unconfirmed(sent: URLSearchParams, at: string, what: string): readonly ValidationProblem[] {
-  if (sent.has("confirm")) return [];
-  return [{ location: `body.${at}`, message: `${what}, which must be confirmed`, fix: "tick the box" }];
+  if (sent.has(CONFIRM.name)) return [];
+  return [{ location: `body.${at}`, message: `Tick the box below to remove ${what}.` }];
 }
 
 /** A field, with what was sent before, if it was. */
@@ -231,7 +249,19 @@ const ENGLISH: FormWords = {
   unchanged: "Nothing was changed.",
   unknown: "It may not have been done. What you typed is kept: look whether it was, or send it again.",
   seeBelow: "See the fields below.",
-  toSentence: ({ location, message, fix }) =>
-    `${location.replace(/^body\.?/, "")} ${message}${fix === undefined ? "" : `: ${fix}`}`.trim(),
+  toSentence: ({ location, message, fix }) => {
+    const told = `${location.replace(/^body\.?/, "")} ${message}${fix === undefined ? "" : `: ${fix}`}`.trim();
+    // A sentence of these pages names its field itself.
+    if (/^[A-Z]/.test(message)) return message;
+    const [said, sentence] = SENTENCES.find(([known]) => known.test(told)) ?? [];
+    return said === undefined || sentence === undefined ? told : told.replace(said, sentence);
+  },
 };
+/** What operations say to programs, and what people read in its place. */
+const SENTENCES: readonly (readonly [said: RegExp, sentence: string])[] = [
+  [/^.* must be an integer from \S+ to 9007199254740991$/, "Enter a whole number."],
+  [/^.* must be an integer from (\S+) to (\S+)$/, "Enter a whole number from $1 to $2."],
+  [/^ratelimits\[.* is required$/, "Write each line as a name, then number/seconds, such as requests 100/60."],
+  [/^\S+ is required$/, "Fill this in."],
+];
 const wordsOf = ({ words = ENGLISH }: FormView): FormWords => words;

@@ -26,17 +26,27 @@ export const dayOf = (at: number): string => new Date(at).toISOString().slice(0,
 /** `2026-11-24 19:00:00 UTC`. */
 export const toDate = (at: number): string => `${new Date(at).toISOString().slice(0, 19).replace("T", " ")} UTC`;
 
-/** `in 3 d`, `5 min ago`, `now`. */
+/** The same with its date in view. */
+export const dated = (at: number | undefined, now: number): Html =>
+  html`${time(at, now)}${at !== undefined && html` <span class="ks-muted">${toDate(at)}</span>`}`;
+
+/** `createdAt` → `created at`. */
+export const words = (name: string): string => name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
+
+/** `in 3 d 2 h`, `5 min ago`, `now`. */
 function relative(at: number, now: number): string {
   const length = Math.abs(at - now);
   if (length < 1_000) return "now";
   return at > now ? `in ${duration(length)}` : `${duration(length)} ago`;
 }
 
-/** A length of time in its largest unit: `90 d`, `1 min`. */
+/** A length of time in its largest unit, where that is few in the next one too: `90 d`, `7 d 5 h`, `1 min`. */
 export function duration(ms: number): string {
-  const [name, size] = UNITS.find(([, length]) => ms >= length) ?? ["ms", 1];
-  return `${number(Math.floor(ms / size))} ${name}`;
+  const at = UNITS.findIndex(([, length]) => ms >= length);
+  const [name, size] = UNITS[at] ?? ["ms", 1];
+  const [less, smaller] = UNITS[at + 1] ?? ["", Infinity];
+  const rest = at >= 0 && ms < 10 * size ? Math.floor((ms % size) / smaller) : 0;
+  return `${number(Math.floor(ms / size))} ${name}${rest > 0 ? ` ${rest} ${less}` : ""}`;
 }
 
 /** A window of a limit, exactly: `60 s`, `1 h`, `1.5 s`. */

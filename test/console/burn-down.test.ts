@@ -44,7 +44,9 @@ describe("console: credits of a month by day", () => {
       ["track", 700 - 60],
       ["track", 700 - 260],
     ]);
-    expect(shown.replace(/<[^>]*>/g, "").replace(/\s+/g, " ")).toContain("700 left now; 40 a day were spent");
+    expect(shown.replace(/<[^>]*>/g, "").replace(/\s+/g, " ")).toContain(
+      "700 left now; 300 used this month. 40 a day were spent",
+    );
   });
 
   it("without counts, or rights, or with more than a page adds up there is none, and the rest of the page is there", async () => {

@@ -50,7 +50,9 @@ describe("console: keys", () => {
     expect([found.status, found.headers.get("location")]).toEqual([303, `${key("Mobile app")}?notice=found`]);
     for (const wrong of ["", `${text}x`]) {
       const answer = await browser.submit("/keys/find", "/keys/find", { key: wrong });
-      expect([answer.status, answer.text.includes(text)]).toEqual([wrong === "" ? 400 : 404, false]);
+      expect([answer.status, answer.text.includes(text)]).toEqual([404, false]);
+      expect(answer.text).toContain("No key has this text");
+      expect(answer.text).not.toContain("Nothing was changed");
     }
     const other = (await keyring.listApis({})).data.find((api) => api.id !== apiId)?.id;
     const { key: rootKey } = await keyring.createRootKey({ permissions: [`api.${other}.read_key`] });
@@ -121,7 +123,7 @@ describe("console: keys", () => {
     const path = key("Mobile app");
     const done = await browser.submit(path, `${path}/disable`);
     expect(done.headers.get("location")).toBe(`${path}?notice=disabled`);
-    expect((await browser.get(done.headers.get("location") ?? "")).text).toContain("It is disabled.");
+    expect((await browser.get(done.headers.get("location") ?? "")).text).toContain("The key is disabled.");
     expect((await shown()).enabled).toBe(false);
     await browser.submit(path, `${path}/enable`);
     expect((await shown()).enabled).toBe(true);
@@ -264,7 +266,11 @@ describe("console: keys", () => {
       const empty = await change({ operation: "set", value: "" });
       expect([empty.status, empty.text]).toEqual([400, expect.stringContaining('id="ks-value-problem"')]);
       const unticked = await change({ operation: "unlimited", value: "" });
-      expect([unticked.status, unticked.text]).toEqual([400, expect.stringContaining("must be confirmed")]);
+      expect([unticked.status, unticked.text]).toEqual([
+        400,
+        expect.stringContaining("Tick the box below to remove the limit"),
+      ]);
+      expect(unticked.text).toContain('name="confirm"');
       expect(await balance()).toEqual(before);
       expect((await change({ operation: "unlimited", value: "", confirm: "on" })).status).toBe(303);
       expect(await balance()).toBeUndefined();
@@ -281,7 +287,12 @@ describe("console: keys", () => {
       ].map(([tag, name = ""]) => [name, /value="([^"]*)"/.exec(tag)?.[1] ?? ""]),
     );
     const refused = await browser.submit(path, path, { ...fields, ipAllowlist: "" });
-    expect([refused.status, refused.text]).toEqual([400, expect.stringContaining("must be confirmed")]);
+    const said = "Tick the box below to remove the allowed addresses.";
+    expect([refused.status, refused.text]).toEqual([400, expect.stringContaining(said)]);
+    expect([(await browser.get(path)).text, refused.text].map((text) => text.includes('name="confirm"'))).toEqual([
+      false,
+      true,
+    ]);
     expect((await browser.submit(path, path, { ...fields, ipAllowlist: "", confirm: "on" })).status).toBe(303);
     expect((await keyring.getKey({ keyId: keyId("Mobile app") })).ipAllowlist).toBeUndefined();
     const owner = "/owners/acme/edit";
@@ -294,7 +305,7 @@ describe("console: keys", () => {
     const { browser, key, keyId } = await signedIn();
     const path = `${key("Mobile app")}/rotate`;
     const { text } = await browser.get(path);
-    for (const shown of ["Mobile app", keyId("Mobile app"), "acme", "1 d, until 2026-11-25 12:00:00 UTC"])
+    for (const shown of ["Mobile app", keyId("Mobile app"), "acme", "in 1 d, 2026-11-25 12:00:00 UTC"])
       expect(text).toContain(shown);
     const done = await browser.submit(path, path, { expiration: "86400000" });
     expect(done.text).toContain("which ends 2026-11-25 12:00:00 UTC");
@@ -366,11 +377,11 @@ describe("console: keys", () => {
   it("a key that was rotated away, and one of a disabled API, have a state and a filter of their own", async () => {
     const { browser, keyring, apiId, key, keyId } = await signedIn();
     await keyring.rerollKey({ keyId: keyId("Mobile app"), expiration: 0 });
-    expect((await browser.get(key("Mobile app"))).text).toContain("Rotated away");
+    expect((await browser.get(key("Mobile app"))).text).toContain("Replaced, ended");
     for (const state of ["rotated", "expired"])
       expect((await browser.get(`/keys?state=${state}`)).text).toContain(key("Mobile app"));
     await keyring.updateApi({ apiId, enabled: false });
-    expect((await browser.get(key("Billing worker"))).text).toContain("API or owner disabled");
+    expect((await browser.get(key("Billing worker"))).text).toContain("API disabled");
     expect((await browser.get("/keys?state=forbidden")).text).toContain("Billing worker");
     expect((await browser.get("/keys?state=active")).text).not.toContain("Billing worker");
   });
@@ -396,8 +407,8 @@ describe("console: what verify would return", () => {
     const { text } = await browser.get(`${key("Mobile app")}?query=documents.read+AND+exports.run&address=203.0.113.9`);
     expect(text).toContain(">INSUFFICIENT_PERMISSIONS<");
     expect(text).toContain("<strong>Permissions</strong>");
-    expect(text).toMatch(/documents\.read<\/bdi><\/code> <span class="ks-badge ks-good">has/);
-    expect(text).toMatch(/exports\.run<\/bdi><\/code> <span class="ks-badge ks-bad">lacks/);
+    expect(text).toMatch(/documents\.read<\/bdi><\/code> <span class="ks-badge ks-good">present/);
+    expect(text).toMatch(/exports\.run<\/bdi><\/code> <span class="ks-badge ks-bad">missing/);
     const wrong = (await browser.get(`${key("Mobile app")}?query=${encodeURIComponent("a AND OR b")}`)).text;
     expect(wrong).toContain(`<bdi>a AND OR b</bdi>\n${" ".repeat(6)}^`);
     const cost = await browser.get(`${key("Mobile app")}?cost=x`);
@@ -507,7 +518,7 @@ describe("console: usage", () => {
     await keyring.grantCredits({ identity: "acme", grantId: "order 1", amount: 20, reason: "bonus" });
     const { text } = await browser.get("/owners/acme/statement");
     expect(text).toContain("<h1>Statement of November 2026</h1>");
-    const lines = ["Opening", "Refills", "Granted", "Adjustments", "Spent", "Forfeited", "Now"];
+    const lines = ["Opening", "Refills", "Granted", "Adjustments", "Spent", "Lost with verifiers", "Now"];
     const sums = (shown: string) =>
       lines.map((line) => Number(sum(shown, line)?.replace("−", "-").replace(/[+,]/g, "")));
     const [
@@ -615,7 +626,7 @@ describe("console: usage", () => {
 
   it("is not added up where that would take too long, and of no other workspace", async () => {
     const { store, browser, rootKey } = await used();
-    expect((await browser.get("/")).text).toContain("At most");
+    expect((await browser.get("/")).text).toContain("Busiest day");
     const small = client(store, { analytics: createAnalytics(store, { maxRows: 1 }) });
     await small.signIn(rootKey);
     const { status, text } = await small.get("/");
@@ -625,7 +636,7 @@ describe("console: usage", () => {
     });
     const other = client(store, { analytics: createAnalytics(store), clientAddress: () => undefined });
     await other.signIn(key);
-    expect((await other.get("/")).text).toContain("No verifications were counted");
+    expect((await other.get("/")).text).toContain("No calls recorded yet");
   });
 
   it("what is left of credits and limits is a bar where there is a whole", async () => {
@@ -635,21 +646,21 @@ describe("console: usage", () => {
     const browser = client(store, { verifier });
     await browser.signIn(rootKey);
     const { text } = await browser.get(`/keys/${keys["Mobile app"]}`);
-    expect(text).toMatch(/37 of 100<\/span><svg class="ks-good"/);
-    expect(text).toContain("100 every day, next");
+    expect(text).toContain("<dt>Left</dt><dd><strong>37</strong></dd>");
+    expect(text).toMatch(/<dd>100 every day<.*<dt>Balance then<\/dt><dd>137 </);
     expect(cells(text, "requests")).toEqual(["100 per min", "every call", "this key", "100 left"]);
     const owner = (await browser.get("/owners/acme")).text;
-    expect(owner).toMatch(/200 of 5,000<\/span><svg class="ks-warn"/);
+    expect(owner).toMatch(/<strong>200<.*<dt>Balance then<\/dt><dd>5,200 /);
     expect(cells(owner, "requests")).toEqual(["1,000 per min", "every call", "all its keys", "999 left"]);
     const blind = client(store, { clientAddress: () => undefined });
     await blind.signIn(rootKey);
-    expect((await blind.get("/owners/acme")).text).toContain("not known here");
+    expect((await blind.get("/owners/acme")).text).toContain("not available in this console");
     // A limit that the console does not see may refuse what it calls VALID.
     const own = (await blind.get(`/keys/${keys["Partner integration"]}`)).text;
     expect(own).toContain("This call would pass. Nothing was taken.");
     const limited = (await blind.get(`/keys/${keys["Mobile app"]}?address=203.0.113.1`)).text;
     expect(limited).toContain("This call would pass, unless a rate limit refuses it.");
-    expect(cells(limited, "Rate limits")).toEqual(["not known", "Counted by the verifiers, not known here: requests"]);
+    expect(cells(limited, "Rate limits")).toEqual(["not known", "Not available in this console: requests"]);
     await verifier.close();
   });
 });
@@ -700,11 +711,11 @@ describe("console: plans", () => {
       await send("plan", PLAN);
       const before = await credits();
       for (const [fields, place, said] of [
-        [{ ...PLAN, amount: "" }, "amount", "must be an integer"],
-        [{ ...PLAN, interval: "weekly", refillDay: "" }, "refillDay", "an integer from 1 to 31"],
+        [{ ...PLAN, amount: "" }, "amount", "Enter a whole number."],
+        [{ ...PLAN, interval: "weekly", refillDay: "" }, "refillDay", "Enter a whole number from 1 to 31."],
         [{ ...PLAN, timeZone: "Mars/Olympus" }, "timeZone", "must be a time zone"],
-        [{ ...PLAN, rollover: "" }, "rollover", "must be confirmed"],
-        [{ ...PLAN, interval: "" }, "interval", "must be confirmed"],
+        [{ ...PLAN, rollover: "" }, "rollover", "Tick the box below"],
+        [{ ...PLAN, interval: "" }, "interval", "Tick the box below"],
       ] as const) {
         const { status, text } = await send("plan", fields);
         expect([place, status, text]).toEqual([place, 400, expect.stringContaining(`id="ks-${place}-problem"`)]);
@@ -845,7 +856,7 @@ describe("console: owners, roles, limits", () => {
       const { enabled, expires } = await keyring.getIdentity({ identity: "acme" });
       return [enabled, expires];
     };
-    await browser.submit("/owners/acme", "/owners/acme/disable");
+    await browser.submit("/owners/acme/disable", "/owners/acme/disable");
     expect(await state()).toEqual([false, undefined]);
     const page = (await browser.get("/owners/acme")).text;
     expect(page).toContain("Disabled");

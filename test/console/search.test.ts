@@ -35,7 +35,7 @@ describe("console: a search", () => {
     ] as const) {
       const sent = await who.submit(page, page, { search: secret });
       expect([sent.status, sent.headers.get("location")]).toEqual([200, null]);
-      expect(sent.text).toContain("No key is found by this text");
+      expect(sent.text).toContain("No key has this text");
       expect(sent.text).not.toContain(secret);
     }
     // What merely looks like one is searched for as ever: an id of Firebase has 28 letters and digits.

@@ -23,7 +23,7 @@ describe("console: many keys", () => {
     expect(text).toContain('<form id="ks-stop" method="get" action="/keys/stop"');
     const page = `/keys/stop?key=${keys["Mobile app"]}&key=${keys["Old laptop"]}&key=key_none`;
     const shown = await browser.get(page);
-    expect(wordsOf(shown.text)).toMatch(/Stop 2 keys .*1 is enabled now.*acme/);
+    expect(wordsOf(shown.text)).toMatch(/Stop 2 keys .*Enabled now: 1.*acme/);
     const before = await enabled();
     const done = await browser.post("/keys/stop/disable", hiddenOf(shown.text, "/keys/stop/disable"));
     expect([done.status, wordsOf(done.text)]).toEqual([200, expect.stringContaining("2 keys are disabled")]);
@@ -50,7 +50,7 @@ describe("console: many keys", () => {
     const { browser, keyring, apiId, enabled } = await signedIn();
     for (let i = 0; i < 1_020; i++) await keyring.createKey({ apiId, externalId: "acme" });
     const before = (await keyring.searchKeys({ externalId: "globex" })).data.filter((key) => key.enabled).length;
-    expect((await browser.get("/owners/acme")).text).toContain('href="/keys/stop?owner=acme">Stop all keys');
+    expect((await browser.get("/owners/acme")).text).toContain('href="/keys/stop?owner=acme">Stop its keys');
     const { text } = await browser.get("/keys/stop?owner=acme");
     expect(text).toContain("Disable 1,022 keys");
     const done = await browser.post("/keys/stop/disable", hiddenOf(text, "/keys/stop/disable"));
@@ -78,9 +78,9 @@ describe("console: many keys", () => {
     const revoker = (await signedIn(["api.*.read_key", "api.*.read_api", "api.*.delete_key"])).browser;
     expect((await revoker.get("/keys")).text).not.toContain('type="checkbox"');
     expect((await revoker.get("/keys/stop?owner=acme")).text).not.toContain("Revoke");
-    expect((await revoker.get("/owners/acme")).text).not.toContain("Stop all keys");
+    expect((await revoker.get("/owners/acme")).text).not.toContain("Stop its keys");
     const reader = (await signedIn(["api.*.read_key", "api.*.read_api"])).browser;
     expect((await reader.get("/keys")).text).not.toContain('type="checkbox"');
-    expect((await reader.get("/owners/acme")).text).not.toContain("Stop all keys");
+    expect((await reader.get("/owners/acme")).text).not.toContain("Stop its keys");
   });
 });

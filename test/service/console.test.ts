@@ -264,11 +264,11 @@ describe.skipIf(!existsSync(CHROMIUM))("console in a browser", { timeout: 240_00
     await page.getByLabel("Name").fill("Renamed");
     await press("button", "Save");
     expect(await page.getByRole("heading", { level: 1 }).textContent()).toBe("Renamed");
-    await page.getByLabel("Credits").fill("7");
-    expect(await page.getByLabel("Change").textContent()).toBe("Set to");
-    await press("button", "Change");
+    await press("link", "Give this key credits of its own");
+    await page.getByLabel("Credits", { exact: true }).fill("7");
+    await press("button", "Save");
     await press("link", "Rotate");
-    await press("button", "Rotate");
+    await press("button", "Rotate; the old key ends now");
     await page.goto(served.url + path);
     await page.getByLabel("Permission query").fill("a.b");
     await press("button", "Explain");
@@ -289,11 +289,11 @@ describe.skipIf(!existsSync(CHROMIUM))("console in a browser", { timeout: 240_00
     const keyring = createKeyring(seeded.store);
     const { keyId, key: text } = await keyring.createKey({ apiId: seeded.apiId, name: "Twice", externalId: "acme" });
     await page.goto(`${served.url}/keys/${keyId}/rotate`);
-    await page.getByRole("button", { name: "Rotate" }).click();
+    await page.getByRole("button", { name: "ends now" }).click();
     expect(await page.getByLabel("Key", { exact: true }).inputValue()).not.toBe(text);
     const { rerolledTo = "" } = await keyring.getKey({ keyId });
     await page.goBack();
-    const rotate = page.getByRole("button", { name: "Rotate" });
+    const rotate = page.getByRole("button", { name: "ends now" });
     // The browser may ask for the page again, which has no form then.
     if ((await rotate.count()) > 0) await rotate.click();
     await page.getByText("It was rotated before").waitFor();
@@ -310,7 +310,7 @@ describe.skipIf(!existsSync(CHROMIUM))("console in a browser", { timeout: 240_00
     await keyring.createIdentity({ externalId: "plan-buyer", credits: { remaining: 100 } });
     const text = () => page.locator("#ks-main").innerText();
     await page.goto(`${served.url}/owners/plan-buyer`);
-    await page.getByRole("link", { name: "Change plan" }).click();
+    await page.getByRole("link", { name: "Change the refill" }).click();
     await page.getByLabel("Refill", { exact: true }).selectOption("monthly");
     await page.getByLabel("Credits per refill").fill("1,000");
     await page.getByLabel("Day", { exact: true }).fill("1");

@@ -1,17 +1,17 @@
 /** The audit trail: who changed what, and when; and that of one thing, for its page. */
 import { isKeystileError } from "../../contracts/errors.js";
 import type { AuditData, AuditKind } from "../../keyring/schemas/responses.js";
-import { ifAble } from "../ask.js";
-import { count, number, signed, time } from "../../view/format.js";
-import type { Field } from "../../view/form.js";
+import { CHANGES, ifAble } from "../ask.js";
+import { count, number, signed, time, words } from "../../view/format.js";
+import type { Field, Options } from "../../view/form.js";
 import { html, type Html, type Part } from "../../view/html.js";
-import { asked, searched } from "../view/lists.js";
+import { asked, searched, toPage } from "../view/lists.js";
 import { code, link, muted, name, section, table } from "../../view/parts.js";
 import type { Content, Page, View } from "../view/view.js";
 import { search } from "./search.js";
 import { keysById, toKey, toOwner } from "./key-parts.js";
 
-const COLUMNS = ["When", "Who", "What", "Fields", { title: "Credits", isNumber: true }, "Of"];
+const COLUMNS = ["When", "Who", "What", "Changed", { title: "Credits", isNumber: true }, "Key or owner"];
 
 async function show(view: View): Promise<Content> {
   const filters = asked(view, "id", "actorSearch", "operation", "from", "to");
@@ -27,15 +27,15 @@ async function show(view: View): Promise<Content> {
   });
   const fields = [
     field("id", "Id", "key_…"),
-    field("actorSearch", "Actor", "part of a name or id"),
-    field("operation", "Operation", "createKey"),
+    field("actorSearch", "Who", "name or id"),
+    { ...field("operation", "What", ""), type: "select" as const, options: choices(filters["operation"]) },
     { ...field("from", "From, UTC", ""), type: "datetime-local" as const },
     { ...field("to", "Before, UTC", ""), type: "datetime-local" as const },
   ];
   const rows = await rowsOf(view, data);
   return {
     title: "Audit",
-    about: "Who changed what, newest first. Of values only amounts of credits are kept.",
+    about: "Who changed what, newest first. Old and new values are not recorded, except credits.",
     body: searched(view, fields, { title: "Audit", columns: COLUMNS, rows, empty: "No entry is found.", pagination }),
   };
 }
@@ -83,22 +83,49 @@ const kindOf = ({ kinds }: Entry, id: string, i: number): AuditKind =>
 
 /** `createKey` as `Create key`, in the words of the console. */
 function verb(operation: string): string {
-  const words = operation.replace("reroll", "rotate").replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
-  return words.charAt(0).toUpperCase() + words.slice(1);
+  const said = words(operation)
+    .replace("reroll", "rotate")
+    .replace("identity", "owner")
+    .replace("change plan", "change refill");
+  return said.charAt(0).toUpperCase() + said.slice(1);
 }
+
+/** The operations that one can look for, with the one that is looked for. */
+function choices(asked?: string): Options {
+  const all = new Set([...(asked === undefined ? [] : [asked]), ...CHANGES]);
+  return [
+    ["", "Anything"],
+    ...[...all].map((name) => [name, verb(name)] as const).sort(([, a], [, b]) => (a < b ? -1 : 1)),
+  ];
+}
+
+/** Fields whose names say too little, or another word than the console. No entry says which value a field got. */
+const FIELDS: Readonly<Record<string, string>> = {
+  enabled: "enabled or disabled",
+  rerolledTo: "replaced by",
+  rerolledFrom: "replaces",
+  externalId: "owner",
+  identityId: "owner",
+  ipAllowlist: "allowed addresses",
+  meta: "metadata",
+};
 
 function row(view: View, entry: Entry, names: ReadonlyMap<string, string>): Part[] {
   const { time: at, actorKind, actor, actorName, operation, fields, reason, count: rows, entries } = entry;
   const shown = actorName ?? actor;
+  // Beside the id of a root key its name; a program says who it acts for.
+  const kind = actorKind === "program" ? "" : words(actorKind);
   const who =
-    shown === undefined ? muted(actorKind) : html`${name(shown)} ${muted(actorName === undefined ? actorKind : actor)}`;
+    shown === undefined
+      ? muted(kind || "the program")
+      : html`${name(shown)} ${muted(actorName === undefined ? kind : actor)}`;
   const why = reason === undefined ? "" : html` ${name(reason)}`;
   const many = entries === undefined ? "" : html` ${muted(`${count(rows, "key")} in ${entries} batches`)}`;
   return [
     time(at, view.now),
     who,
-    html`${link(`${view.path("/audit")}?operation=${operation}`, verb(operation))}${why}${many}`,
-    fields.join(", "),
+    html`${link(view.path(view.here === "/audit" ? toPage(view, { operation }) : `/audit?operation=${operation}`), verb(operation))}${why}${many}`,
+    fields.map((field) => (Object.hasOwn(FIELDS, field) ? FIELDS[field] : words(field))).join(", "),
     amounts(entry),
     of(view, entry, names),
   ];
@@ -111,7 +138,8 @@ const toTime = (text: string): number => Date.parse(`${text}Z`);
 function amounts({ credits }: Entry): Part {
   if (credits === undefined) return undefined;
   const { added, remaining } = credits;
-  return html`${signed(added)} ${muted(remaining === null ? "unlimited" : `= ${number(remaining)}`)}`;
+  const left = remaining === null ? "now unlimited" : `now ${number(remaining)}`;
+  return html`${added === 0 ? "none added" : signed(added)}<br>${muted(left)}`;
 }
 
 /** The page of each kind that has one; of the others, their entries. */

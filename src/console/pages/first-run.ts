@@ -38,10 +38,15 @@ export async function firstRun(view: View): Promise<Content | undefined> {
 
 const step = (title: string, body: Part): Html => section(title, body);
 
-const apiForm = (view: View): Html => form(view, { to: PATH, fields: FIELDS, submit: "Create API" });
+const apiForm = (view: View, more: { readonly cancel?: string } = {}): Html =>
+  form(view, { to: PATH, fields: FIELDS, submit: "Create API", ...more });
 
 async function showNew(view: View): Promise<Content> {
-  return { title: "New API", about: "What keys are keys of.", body: apiForm(view) };
+  return {
+    title: "New API",
+    about: "The service that keys give access to.",
+    body: apiForm(view, { cancel: "/keys/new" }),
+  };
 }
 
 async function create(view: View): Promise<Done> {

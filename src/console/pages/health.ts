@@ -1,18 +1,15 @@
 /** Health: whether the store can be relied on, and what it and the verifier have counted. */
-import { number } from "../../view/format.js";
+import { number, words } from "../../view/format.js";
 import { html, type Part } from "../../view/html.js";
 import { badge, facts, section, table, type Tone } from "../../view/parts.js";
 import type { Content, Page, View } from "../view/view.js";
-
-/** `failedWrites` → `failed writes`. */
-const words = (name: string): string => name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
 
 async function show(view: View): Promise<Content> {
   const { ok, problems, warnings, counters } = await view.health();
   const state =
     ok === true
-      ? badge("good", "Reliable")
-      : badge(ok === false ? "bad" : "plain", ok === false ? "Not reliable" : "Unknown");
+      ? badge("good", "All is well")
+      : badge(ok === false ? "bad" : "plain", ok === false ? "Something is wrong" : "Unknown");
   const found =
     (tone: Tone, level: string) =>
     (text: string): Part[] => [badge(tone, level), text];
@@ -23,9 +20,9 @@ async function show(view: View): Promise<Content> {
     zeros.length > 0 && html`<p class="ks-hint ks-below">Zero: ${zeros.map(([name]) => words(name)).join(", ")}.</p>`;
   return {
     title: "Health",
-    about: html`${state} The store, as it is now. Counters begin with this process.`,
+    about: state,
     body: html`${section("Findings", table("Findings", ["Level", "What"], findings, "No problem is found."))}
-      ${section("Counters", html`${facts(numbers.map(([name, value]) => [words(name), number(value)]))}${rest}`)}`,
+      ${section("Technical", html`<p class="ks-lead">What this process counted since it began.</p>${facts(numbers.map(([name, value]) => [words(name), number(value)]))}${rest}`)}`,
   };
 }
 

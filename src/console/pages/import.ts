@@ -16,12 +16,23 @@ const KEYS: Field = {
 
 async function show(view: View): Promise<Content> {
   const fields: readonly Field[] = [
-    { name: "migrationId", label: "Migration", hint: "Its id: it says how the keys were hashed.", isRequired: true },
+    {
+      name: "migrationId",
+      label: "Migration",
+      hint: html`Its id, from ${code("keystile migrations create")}: it says how the keys were hashed.`,
+      isRequired: true,
+    },
     await apiField(view),
     KEYS,
-    { name: "dry", label: "Only check them", type: "checkbox", value: "on" },
   ];
-  const body = form(view, { fields, submit: "Import", cancel: "/" });
+  const choice = {
+    name: "dry",
+    options: [
+      ["on", "Only check them"],
+      ["", "Import"],
+    ],
+  } as const;
+  const body = form(view, { fields, submit: "Import", choice, cancel: "/" });
   return { title: "Import", about: "Keys that were hashed elsewhere.", body };
 }
 
@@ -33,7 +44,7 @@ async function act(view: View): Promise<Done> {
     keys: readKeys(sent.get("keys") ?? ""),
   };
   const back = html`<p class="ks-below"><a href="${view.path("/import")}">Back to the import</a></p>`;
-  const isDry = sent.has("dry");
+  const isDry = sent.get("dry") === "on";
   const results = await (isDry ? view.preview : view.ask)("keys.migrateKeys", body).catch(asInvalid);
   if (isKeystileError(results)) {
     if (!isDry) throw results;

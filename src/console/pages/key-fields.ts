@@ -5,7 +5,7 @@ import type { KeyResponseData } from "../../keyring/schemas/responses.js";
 import { fromField, number, toField } from "../../view/format.js";
 import { html, type Part } from "../../view/html.js";
 import { code } from "../../view/parts.js";
-import { confirmField, type Field, unconfirmed } from "../../view/form.js";
+import { confirmField, type Field, type FormView, unconfirmed } from "../../view/form.js";
 
 /** A field of a form, how a key fills it, and what its text asks for; `null` clears. */
 interface KeyField {
@@ -63,7 +63,7 @@ export function readMeta(text: string): unknown {
 const FIELDS: readonly KeyField[] = [
   keyField({ name: "name", label: "Name" }, ({ name }) => name ?? ""),
   keyField(
-    { name: "externalId", label: "Owner", hint: "Your own id of the customer or user; a new one is created." },
+    { name: "externalId", label: "Owner", hint: "Customer's id. If it is new, an owner is created." },
     ({ identity }) => identity?.externalId ?? "",
   ),
   keyField(EXPIRES, showExpiry, readExpiry),
@@ -109,7 +109,7 @@ export function refillFields(at: string, refill?: Refill): readonly Field[] {
       hint: "Where its hours and days begin, such as Europe/Berlin. Empty: UTC.",
     }),
     one("rollover", "Rollover", {
-      hint: "Credits that a refill leaves in the balance, at most; all above them expire. Empty: none expire.",
+      hint: "Unused credits that stay at a refill, at most; the rest expires. Empty: all stay. 0: none.",
     }),
   ];
 }
@@ -121,15 +121,21 @@ export const creditFields = (hint: string): readonly Field[] => [
 ];
 
 /** Empty, they allow more: any address, no limit, no end, not the limits and credits of an owner. */
-const BOUNDS: readonly string[] = ["externalId", "expires", "ratelimits", "ipAllowlist"];
+export const BOUNDS = {
+  externalId: "the owner",
+  expires: "the expiry date",
+  ratelimits: "all rate limits",
+  ipAllowlist: "the allowed addresses",
+} as const;
 
-const CONFIRM = confirmField("Remove the owner, the expiry, the limits or the addresses where I emptied them");
+/** The fields of a form that describe a new key. */
+export const newFields: readonly Field[] = FIELDS.map(({ field }) => field);
 
-/** The fields of a form that describe a key, filled with those of one. */
-export const fieldsOf = (key?: KeyResponseData): Field[] =>
-  key === undefined
-    ? FIELDS.map(({ field }) => field)
-    : [...FIELDS.map(({ field, read }) => ({ ...field, value: read(key) })), CONFIRM];
+/** The same filled with those of a key. */
+export const fieldsOf = (view: FormView, key: KeyResponseData): Field[] => [
+  ...FIELDS.map(({ field, read }) => ({ ...field, value: read(key) })),
+  ...confirmField(view),
+];
 
 /** What a form asks for. */
 export interface Changes {
@@ -146,7 +152,8 @@ export function changesOf(form: URLSearchParams, key?: KeyResponseData): Changes
   for (const { field, read, write } of FIELDS) {
     const sent = asShown(form.get(field.name) ?? "", field);
     if (sent === (key === undefined ? "" : asShown(read(key), field))) continue;
-    if (sent.trim() === "" && BOUNDS.includes(field.name)) problems.push(...unconfirmed(form, field.name, "is empty"));
+    const bound = Object.hasOwn(BOUNDS, field.name) ? BOUNDS[field.name as keyof typeof BOUNDS] : undefined;
+    if (sent.trim() === "" && bound !== undefined) problems.push(...unconfirmed(form, field.name, bound));
     changes[field.name] = write(sent);
   }
   return { changes, problems };

@@ -6,7 +6,7 @@ import { nextBoundary } from "../../credits/refill-calendar.js";
 import type { IncludesDeleted } from "../../keyring/schemas/requests.js";
 import type { KeyCredits, KeyResponseData } from "../../keyring/schemas/responses.js";
 import type { KeyState } from "../../lib/key-state.js";
-import { number, time, window } from "../../view/format.js";
+import { dated, number, time, window } from "../../view/format.js";
 import { confirmField, type Field, form, type Options, unconfirmed } from "../../view/form.js";
 import { html, type Html, literal, type Part } from "../../view/html.js";
 import { badge, bar, code, facts, link, muted, name, section, table } from "../../view/parts.js";
@@ -58,7 +58,7 @@ const BADGES = {
   active: ["good", "Active"],
   disabled: ["bad", "Disabled"],
   expired: ["bad", "Expired"],
-  rotated: ["bad", "Rotated away"],
+  rotated: ["bad", "Replaced, ended"],
   forbidden: ["bad", "API or owner disabled"],
   exhausted: ["warn", "No credits"],
   deleted: ["bad", "Deleted"],
@@ -99,42 +99,46 @@ export function limitTable(
 ): Html {
   const rows = limits.map(({ id, name: called, limit, duration, autoApply, whose }): Part[] => {
     const left = used.get(id)?.remaining;
-    const shown = left === undefined ? muted("not known here") : bar(left, limit, `${number(left)} left`);
+    const shown =
+      left === undefined ? muted("not available in this console") : bar(left, limit, `${number(left)} left`);
     const checked = autoApply ? "every call" : "where asked for";
     return [name(called), `${number(limit)} per ${window(duration)}`, checked, whose, shown];
   });
   return table("Rate limits", LIMIT_COLUMNS, rows, "No rate limits.");
 }
 
-/** A balance: what is left of a refill, and when the next one comes. */
+/** A balance: what is left, and what the next refill makes of it. */
 export function balance({ remaining, refill, reserved, granted, invalid }: KeyCredits, now: number): Html {
-  const next = refill !== undefined && html`, next ${time(nextBoundary(refill, now), now)}`;
+  const stays = Math.min(remaining ?? 0, refill?.rollover ?? Infinity);
+  const next =
+    refill !== undefined &&
+    html`${number(stays + refill.amount)} ${dated(nextBoundary(refill, now), now)}, if nothing is spent until then`;
   return facts([
-    ["Left", remaining === null ? muted("unlimited") : leftOf(remaining, refill?.amount)],
+    ["Left", remaining === null ? muted("unlimited") : html`<strong>${number(remaining)}</strong>`],
     ["Set aside", reserved !== undefined && `${number(reserved)} by verifiers that lease`],
-    ["Refill", refill === undefined ? muted("none") : html`${toRefill(refill)}${next}`],
+    ["Refill", refill === undefined ? muted("none") : toRefill(refill)],
+    ["Balance then", remaining !== null && next],
     ["Grants", granted !== undefined && `${number(granted)} left of them`],
     ["Problem", invalid === true && "Its credits do not add up. Set them anew."],
   ]);
 }
 
-/** A bar where a refill is the whole; unused ones add up, so that more than one may be left. */
-const leftOf = (remaining: number, refill = 0): Part =>
-  remaining > refill ? number(remaining) : bar(remaining, refill, `${number(remaining)} of ${number(refill)}`);
+const UNLIMITED = "unlimited";
+/** What can be done with a balance. */
+const CHANGES: Options = [
+  ["increment", "Add"],
+  ["decrement", "Take away"],
+  ["set", "Set to"],
+  [UNLIMITED, "No limit"],
+];
 
-const SET: Options[number] = ["set", "Set to"];
-const UNLIMITED: Options[number] = ["unlimited", "No limit"];
-/** What can be done with a balance; without one it can only be set. */
-const CHANGES: Options = [["increment", "Add"], ["decrement", "Take away"], SET, UNLIMITED];
-
-/** A form that changes credits. @param to the page of what has them @param left what there is, if there is any */
-export function creditForm(view: View, to: string, left: number | null | undefined): Html {
-  const isLimited = typeof left === "number";
+/** A form that changes a balance. @param to the page of what has it */
+export function creditForm(view: View, to: string): Html {
   const fields: readonly Field[] = [
-    { name: "operation", label: "Change", type: "select", options: isLimited ? CHANGES : [SET] },
+    { name: "operation", label: "Change the balance", type: "select", options: CHANGES },
     { name: "value", label: "Credits", type: "number" },
     { name: "reason", label: "Reason" },
-    ...(isLimited ? [confirmField("No limit, and no refill")] : []),
+    ...confirmField(view),
   ];
   const change = form(view, { to: `${to}/credits`, fields, submit: "Change", tone: "quiet", isInline: true });
   return html`<div class="ks-below">${change}</div>`;
@@ -144,8 +148,8 @@ export function creditForm(view: View, to: string, left: number | null | undefin
 export function creditChange({ form: sent }: View): object {
   const operation = sent.get("operation");
   const reason = sent.get("reason") ? { reason: sent.get("reason") } : {};
-  if (operation !== UNLIMITED[0]) return { operation, value: toNumber(sent.get("value") ?? ""), ...reason };
-  const problems = unconfirmed(sent, "confirm", "takes the limit and the refill away");
+  if (operation !== UNLIMITED) return { operation, value: toNumber(sent.get("value") ?? ""), ...reason };
+  const problems = unconfirmed(sent, "confirm", "the limit and the refill");
   if (problems.length > 0) throw badRequest(problems);
   return { operation: "set", value: null, ...reason };
 }

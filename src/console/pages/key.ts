@@ -2,11 +2,11 @@
 import { badRequest } from "../../contracts/errors.js";
 import type { KeyResponseData } from "../../keyring/schemas/responses.js";
 import { type OperationName, refuseProblems } from "../ask.js";
-import { DAY, duration, time, toDate } from "../../view/format.js";
-import { button, form, ONCE, type Options, requireTyped, typedForm } from "../../view/form.js";
+import { dated, DAY, duration, time, toDate } from "../../view/format.js";
+import { button, form, ONCE, requireTyped, typedForm } from "../../view/form.js";
 import { copyField } from "../../view/copy.js";
 import { html, type Html, type Part } from "../../view/html.js";
-import { chips, code, facts, link, muted, name, section, some, table } from "../../view/parts.js";
+import { badge, chips, code, facts, link, muted, name, section, some, table } from "../../view/parts.js";
 import type { Content, Done, Page, View } from "../view/view.js";
 import { recent } from "./audit.js";
 import { changesOf, fieldsOf, toNumber } from "./key-fields.js";
@@ -24,13 +24,13 @@ import {
   toKey,
 } from "./key-parts.js";
 import { type Holder, planPages, planWays, showAccounts } from "./plans.js";
-import { refusalsOf } from "./refusals.js";
+import { findRefusals, lastRefused, refusalsOf } from "./refusals.js";
 import { notShown } from "./rights.js";
 import { pace, usageOf } from "./usage.js";
-import { explainAsked, usedLimits, verdict } from "./verdict.js";
+import { askedOf, explainAsked, type Found, usedLimits, verdict } from "./verdict.js";
 
 /** How long the old key of a rotation stays valid. */
-const OVERLAPS = [DAY / 24, DAY, 7 * DAY, 30 * DAY];
+const OVERLAPS = [0, DAY / 24, DAY, 7 * DAY, 30 * DAY];
 
 /** What of the page needs which operation. */
 const PARTS = [
@@ -41,19 +41,28 @@ const PARTS = [
 async function showKey(view: View, keyId: string): Promise<Content> {
   const key = await readKey(view, keyId, { includeDeleted: true });
   const isDeleted = key.state === "deleted";
-  const found = await explainAsked(view, key);
+  const refused = await findRefusals(view, { keyId }, key.apiId);
+  const asked = askedOf(view, key, refused?.last[0]);
+  const found = await explainAsked(view, key, asked);
   const apis = new Map(await apiOptions(view));
   return {
     title: key.name ?? `${key.start}…`,
-    about: html`${code(key.keyId)} ${showState(key.state, key.rerolledTo)}`,
+    about: html`${code(key.keyId)} ${stateOf(key, found)} ${muted("of")} ${ownerLink(view, key)}`,
     actions: !isDeleted && actionsOf(view, key),
-    body: html`${verdict(view, key, found)}
-      ${await refusalsOf(view, { keyId }, key.apiId)}
+    body: html`${refused && lastRefused(refused, view.now)}${section("Permissions and roles", await grants(view, key))}
+      ${verdict(view, key, found, asked)}${refused && refusalsOf(view, { keyId }, refused)}
       <div class="ks-grid">${section("Key", aboutKey(view, key, apis))}${section("Credits", await credits(view, key))}</div>
       ${await usageOf(view, { keyId: [keyId] }, key.apiId)}${await rotations(view, key)}
-      ${section("Rate limits", limits(key, usedLimits(view, found)))}${section("Permissions and roles", grants(key))}
+      ${section("Rate limits", limits(key, usedLimits(view, found)))}
       ${metadata(key)}${await recent(view, "History", { id: keyId })}${notShown(view, PARTS)}`,
   };
+}
+
+/** Its state, and whose it is where the explanation knows that. */
+function stateOf({ state, rerolledTo }: KeyResponseData, found: Found): Html {
+  const parents = "checks" in found && found.checks.find((check) => check.code === "FORBIDDEN");
+  if (state !== "forbidden" || !parents) return showState(state, rerolledTo);
+  return badge("bad", parents.ownerDisabled ? "Owner disabled" : "API disabled");
 }
 
 function actionsOf(view: View, { keyId, apiId, enabled, rerolledTo }: KeyResponseData): Part {
@@ -73,8 +82,7 @@ function aboutKey(view: View, key: KeyResponseData, apis: ReadonlyMap<string, st
   return facts([
     ["Start", code(`${start}…`)],
     ["API", html`${apis.has(apiId) && html`${name(apis.get(apiId) ?? "")} `}${code(apiId)}`],
-    ["Owner", ownerLink(view, key)],
-    ["Expires", time(expires, now)],
+    ["Expires", dated(expires, now)],
     ["Last used", time(lastUsedAt, now)],
     ["Created", time(createdAt, now)],
     ["Changed", updatedAt !== undefined && time(updatedAt, now)],
@@ -111,8 +119,11 @@ async function rotations(view: View, key: KeyResponseData): Promise<Part> {
 async function credits(view: View, key: KeyResponseData): Promise<Html> {
   const { ownerCredits, identity } = key;
   const isDrawn = key.creditsFrom === "identity";
-  const owners = html`<p class="ks-below">${isDrawn ? "Those of its owner, " : "And those of its owner, "}${ownerLink(view, key)}.</p>
-    ${ownerCredits && balance(ownerCredits, view.now)}`;
+  const whose = isDrawn
+    ? html`A call takes the credits of its owner, ${ownerLink(view, key)}; the key has none of its own.`
+    : html`A call takes from both: from these, and from those of its owner, ${ownerLink(view, key)}. It is refused when
+        either has too few.`;
+  const owners = html`<p class="ks-lead ks-below">${whose}</p>${ownerCredits && balance(ownerCredits, view.now)}`;
   const none = isDrawn && identity !== undefined ? owners : muted("Unlimited.");
   if (key.state === "deleted") return html`${key.credits === undefined ? none : balance(key.credits, view.now)}`;
   const spent = key.credits !== undefined && facts([["Spent", await pace(view, key)]]);
@@ -132,11 +143,21 @@ function limits({ ratelimits = [], identity }: KeyResponseData, used: ReturnType
   return limitTable([...own, ...others.map((limit) => ({ ...limit, whose: "all keys of the owner" }))], used);
 }
 
-const grants = ({ permissions = [], roles = [] }: KeyResponseData): Html =>
-  facts([
-    ["Permissions", some(permissions)],
-    ["Roles", chips(roles.map(name))],
+/** Its own permissions, and those of each role. */
+async function grants(view: View, { permissions = [], roles = [] }: KeyResponseData): Promise<Html> {
+  if (!view.may("permissions.getRole"))
+    return facts([
+      ["Its own", some(permissions)],
+      ["Roles", chips(roles.map(name))],
+    ]);
+  const found = await Promise.all(roles.slice(0, 20).map((role) => view.ask("permissions.getRole", { role })));
+  const ofRoles = found.map(({ id, name: called, permissions: all = [] }): [Part, Part] => [
+    html`Role ${link(view.path(`/roles/${encodeURIComponent(id)}`), name(called))}`,
+    some(all.map(({ slug }) => slug)),
   ]);
+  const rest = roles.length > 20 && chips(roles.slice(20).map(name));
+  return facts([["Its own", some(permissions)], ...ofRoles, ["Other roles", rest]]);
+}
 
 /** A page with one form about a key. */
 const formPage =
@@ -151,7 +172,7 @@ const versionOf = ({ updatedAt, createdAt }: KeyResponseData): string => String(
 
 const editForm = (view: View, key: KeyResponseData): Html =>
   form(view, {
-    ...{ fields: fieldsOf(key), submit: "Save", cancel: toKey(key.keyId) },
+    ...{ fields: fieldsOf(view, key), submit: "Save", cancel: toKey(key.keyId) },
     hidden: { seen: view.form.get("seen") ?? versionOf(key) },
   });
 
@@ -168,7 +189,7 @@ async function edit(view: View, keyId: string): Promise<Done> {
 function rotateForm(view: View, key: KeyResponseData): Html {
   const { keyId, expires = Infinity, rerolledTo } = key;
   const about = facts([
-    ["Key", html`${key.name !== undefined && html`${name(key.name)} `}${code(keyId)}`],
+    ["Id", code(keyId)],
     ["Owner", ownerLink(view, key)],
     ["Expires", expires === Infinity ? muted("never") : toDate(expires)],
   ]);
@@ -176,16 +197,16 @@ function rotateForm(view: View, key: KeyResponseData): Html {
     return html`${about}<p class="ks-lead">It was rotated before, and only the newest key of a chain can be. Its
       successor is ${link(view.path(toKey(rerolledTo)), code(rerolledTo))}. If nobody has the text of that one, rotate
       it, and let it end now.</p>`;
-  const options: Options = [
-    ["0", "Not at all: it ends now"],
-    ...OVERLAPS.map(
-      (ms) => [String(ms), `${duration(ms)}, until ${toDate(Math.min(expires, view.now + ms))}`] as const,
-    ),
-  ];
-  const overlap = { name: "expiration", label: "The old key stays valid", value: String(DAY) };
-  const fields = [{ ...overlap, type: "select", options } as const];
-  return html`${about}<p class="ks-lead">The new key has another id and text, and all else of this one. Both share credits
-    and limits while both are valid. If the old one leaked, let it end now.</p>${form(view, { fields, submit: "Rotate", cancel: toKey(keyId) })}`;
+  // The old key ends no later than it would anyway.
+  const overlaps = new Set(OVERLAPS.map((ms) => Math.max(0, Math.min(expires - view.now, ms))));
+  const options = [...overlaps].map((ms) => {
+    const end = ms === 0 ? "now" : `in ${duration(ms)}, ${toDate(view.now + ms)}`;
+    return [String(ms), `Rotate; the old key ends ${end}`] as const;
+  });
+  const choice = { name: "expiration", options };
+  return html`${about}<p class="ks-lead ks-below">The new key has another id and text, and all else of this one. Both share
+    credits and limits while both are valid. If the old one leaked, let it end as soon as its user can do without it.</p>
+    <div class="ks-choices">${form(view, { submit: "Rotate", choice, tone: "quiet", cancel: toKey(keyId) })}</div>`;
 }
 
 async function rotate(view: View, keyId: string): Promise<Done> {
@@ -202,10 +223,15 @@ const COPY = { copy: "Copy", copied: "Copied", byHand: "Press Ctrl+C" };
 const lineWith = (key: string): string => `curl -H "Authorization: Bearer ${key}" http://localhost:3000/`;
 
 /** The text of a key, in the answer to the form that made it and nowhere else. */
-export function secret(view: View, title: string, made: { readonly key: string; readonly keyId: string }): Content {
+export function secret(
+  view: View,
+  title: string,
+  made: { readonly key: string; readonly keyId: string },
+  warning?: Part,
+): Content {
   return {
     title,
-    body: html`<p class="ks-alert ks-warn" role="status">Copy it now: it is shown this once. Only its digest is kept.</p>
+    body: html`${warning !== undefined && warning !== false && html`<p class="ks-alert ks-bad" role="alert">${warning}</p>`}<p class="ks-alert ks-warn" role="status">Copy it now: it is shown only this once, and cannot be read again.</p>
       ${copyField("ks-secret", made.key, { ...COPY, label: "Key" })}
       <div class="ks-below">${copyField("ks-line", lineWith(made.key), { ...COPY, label: "To try it, with the address of your program" })}</div>
       <p class="ks-below">${link(view.path(toKey(made.keyId)), "Go to the key")}</p>`,
@@ -220,8 +246,8 @@ function revokeForm(view: View, key: KeyResponseData): Html {
   const permanent = { name: "permanent", label, type: "checkbox" } as const;
   const shape = { fields: [permanent], submit: "Revoke", cancel: toKey(key.keyId) };
   const what = key.identity === undefined ? "the start of the key" : "its owner";
-  return html`<p class="ks-lead">Verifications do not find it from now on, and it cannot be brought back. To stop it for
-    a while, disable it.</p>${typedForm(view, shape, what, confirmation(key))}`;
+  return html`<p class="ks-lead">The key stops working at once, and it cannot be brought back. To stop it for a while,
+    disable it.</p>${typedForm(view, shape, what, confirmation(key))}`;
 }
 
 async function revoke(view: View, keyId: string): Promise<Done> {

@@ -2,6 +2,7 @@
  * The list of keys: searched, ordered and filtered, over all APIs that the caller may read; finding a key by
  * its text, which is in no address; and making one.
  */
+import { KeystileError } from "../../contracts/errors.js";
 import type { KeyResponseData, SearchPage } from "../../keyring/schemas/responses.js";
 import { count, DAY, time } from "../../view/format.js";
 import { button, type Field, form, type Options } from "../../view/form.js";
@@ -11,9 +12,19 @@ import { code, link, name, section } from "../../view/parts.js";
 import type { Content, Done, Page, View } from "../view/view.js";
 import { selectBox, selection } from "./stop.js";
 import { sparks } from "./usage.js";
-import { search } from "./search.js";
-import { changesOf, creditFields, creditsOf, fieldsOf } from "./key-fields.js";
-import { apiField, apiOptions, creditsLeft, keyLink, ownerLink, showState, STATES, toKey } from "./key-parts.js";
+import { keyOf, search, SEARCHED } from "./search.js";
+import { changesOf, creditFields, creditsOf, newFields } from "./key-fields.js";
+import {
+  apiField,
+  apiOptions,
+  creditsLeft,
+  keyLink,
+  ownerLink,
+  readKey,
+  showState,
+  STATES,
+  toKey,
+} from "./key-parts.js";
 import { secret } from "./key.js";
 import { asOf, going, latest, MINUTE, soon, whole } from "./latest.js";
 
@@ -49,18 +60,22 @@ async function list(view: View): Promise<Content> {
     ...{ name: at, label, value: filters[at] },
     ...(options && { type: "select", options }),
   });
+  // What ends soon begins with what ends first, unless another order is chosen.
+  const isEnding = filters["ends"] !== undefined;
+  const orders = ORDERS.filter(([value]) => !isEnding || value !== "");
+  const order = { ...field("order", "Order", orders), value: filters["order"] ?? (isEnding ? "expires" : "") };
   const fields = [
-    searchField(view, "Name, start, id or owner"),
+    searchField(view, SEARCHED),
     field("apiId", "API", [["", "All"], ...(await apiOptions(view))]),
     field("state", "State", [["", "Any"], ...STATES]),
     field("externalId", "Owner"),
     field("ends", "Expires", ENDS),
-    field("order", "Order", ORDERS),
+    order,
   ];
   const maySelect = filters["state"] !== "deleted" && view.may("keys.changeKeys");
   return {
     title: "Keys",
-    actions: html`${view.may("keys.whoami") && button(view, "/keys/find", "Find by its text")}
+    actions: html`${view.may("keys.whoami") && button(view, "/keys/find", "Find by full key")}
       ${view.may("keys.createKey") && button(view, "/keys/new", "Create key", "primary")}`,
     body: searched(
       view,
@@ -181,12 +196,15 @@ function row(view: View, key: KeyResponseData, apis: ReadonlyMap<string, string>
 
 async function showFind(view: View): Promise<Content> {
   const fields: readonly Field[] = [{ name: "key", label: "The whole key", type: "password", isRequired: true }];
-  const about = "Of a key that leaked, or that a customer sent. It is in no address, and kept nowhere.";
-  return { title: "Find a key by its text", about, body: form(view, { fields, submit: "Find", cancel: "/keys" }) };
+  const about = "Of a key that leaked, or that a customer sent. The key is not stored or put in the page address.";
+  const body = form(view, { fields, submit: "Find", cancel: "/keys", isQuestion: true });
+  return { title: "Find by full key", about, body };
 }
 
 async function find(view: View): Promise<Done> {
-  const { keyId } = await view.ask("keys.whoami", { key: view.form.get("key") ?? "", includeDeleted: true });
+  const key = view.form.get("key") ?? "";
+  const keyId = key === "" ? undefined : await keyOf(view, key);
+  if (keyId === undefined) throw new KeystileError("NOT_FOUND", "No key has this text at body.key");
   return { to: toKey(keyId), notice: "found" };
 }
 
@@ -195,7 +213,7 @@ async function showNew(view: View): Promise<Content> {
     await apiField(view),
     { name: "prefix", label: "Prefix", hint: "Before the random part, such as sk_live." },
   ];
-  const fields = [...first, ...fieldsOf(), ...creditFields(UNLIMITED)];
+  const fields = [...first, ...newFields, ...creditFields(UNLIMITED)];
   const body = form(view, { fields, submit: "Create key", cancel: "/keys" });
   const actions = view.may("apis.createApi") && button(view, "/apis/new", "New API");
   return { title: "Create key", about: "Everything but the API may be left out.", actions, body };
@@ -208,7 +226,10 @@ async function create(view: View): Promise<Done> {
   const { changes } = changesOf(sent);
   const request = { apiId: sent.get("apiId") ?? "", ...(prefix !== "" && { prefix }), ...changes };
   const made = await view.ask("keys.createKey", { ...request, ...(credits && { credits }) });
-  return secret(view, "The key is created", made);
+  // A failure from here on would lose the text of the key.
+  const { state = "active" } = (await readKey(view, made.keyId).catch(() => undefined)) ?? {};
+  const warning = state !== "active" && html`It cannot be used yet: ${showState(state)}`;
+  return secret(view, "The key is created", made, warning);
 }
 
 /** The list, and the forms that find and make a key. */

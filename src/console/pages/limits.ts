@@ -18,10 +18,10 @@ async function list(view: View): Promise<Content> {
   const request = { limit: 50, ...asked(view, "cursor") };
   const { data, pagination } = await view.ask("ratelimit.listNamespaces", request);
   const rows = data.map(({ id, name: called }): Part[] => [link(view.path(toNamespace(id)), name(called)), code(id)]);
-  const empty = "No namespace yet: the first check of one makes it.";
+  const empty = "No namespace yet: the first check of one makes it. Limits of keys and owners are on their pages.";
   return {
     title: "Limits",
-    about: "Namespaces of rate limits. The limits of a key are on its page.",
+    about: "Limits that a program checks by a name of its own, without a key.",
     body: listed(view, { title: "Namespaces", columns: ["Namespace", "Id"], rows, empty, pagination }),
   };
 }

@@ -2,9 +2,12 @@
 import type { KeyResponseData } from "../../keyring/schemas/responses.js";
 import { ifAble } from "../ask.js";
 import { DAY, number, time } from "../../view/format.js";
+import { searchForm } from "../../view/form.js";
 import { html, type Html, type Part } from "../../view/html.js";
 import { type Column, link, section, table } from "../../view/parts.js";
+import { searchField } from "../view/lists.js";
 import type { Content, Page, View } from "../view/view.js";
+import { SEARCHED } from "./search.js";
 import { recent } from "./audit.js";
 import { firstRun } from "./first-run.js";
 import { creditsLeft, keyLink, ownerLink } from "./key-parts.js";
@@ -31,7 +34,7 @@ async function show(view: View): Promise<Content> {
   const lists = view.may("keys.searchKeys") && (await ifAble(Promise.all([expiring(view), low(view)])));
   return {
     title: "Overview",
-    body: html`${view.may("keys.countKeys") && (await ifAble(counts(view)))}${await usageOf(view, {})}
+    body: html`${lists && searchForm(view, "Keys", [searchField(view, SEARCHED)], undefined, "/keys")}${view.may("keys.countKeys") && (await ifAble(counts(view)))}${await usageOf(view, {})}
       ${await topUsage(view)}
       ${lists && html`<div class="ks-grid">${lists}</div>`}${await recent(view, "Recent changes")}${notShown(view, PARTS)}`,
   };
@@ -51,7 +54,8 @@ async function counts(view: View): Promise<Html> {
 async function expiring(view: View): Promise<Html> {
   const request = { order: "expires", expiresFrom: view.now, expiresBefore: view.now + SOON, limit: ROWS };
   const { data, pagination } = await view.ask("keys.searchKeys", request);
-  const all = pagination.hasMore && link(view.path("/keys?ends=30"), "All");
+  const ends = (days: number, text: string): Html => link(view.path(`/keys?ends=${days}`), text);
+  const all = html`<span>${ends(7, "Within 7 days")}${pagination.hasMore && html` · ${ends(30, "All")}`}</span>`;
   return keysOf(view, "Expire within 30 days", data, "Expires", ({ expires }) => time(expires, view.now), all);
 }
 

@@ -7,12 +7,13 @@ import { ifAble, refuseProblems } from "../ask.js";
 import { button, confirmField, type Field, form, ONCE, requireTyped, typedForm, unconfirmed } from "../../view/form.js";
 import { html, type Html, type Part } from "../../view/html.js";
 import { asked, searched, searchField } from "../view/lists.js";
-import { time } from "../../view/format.js";
+import { dated } from "../../view/format.js";
 import { code, facts, link, muted, name, section } from "../../view/parts.js";
 import type { Content, Done, Page, View } from "../view/view.js";
 import { search } from "./search.js";
 import {
   asShown,
+  BOUNDS,
   creditFields,
   creditsOf,
   EXPIRES,
@@ -29,13 +30,14 @@ import { creditChange, limitTable, metadata, showState, toOwner } from "./key-pa
 import { type Holder, planPages, planWays, showAccounts } from "./plans.js";
 import { keyTable } from "./keys.js";
 import { notShown } from "./rights.js";
-import { refusalsOf } from "./refusals.js";
+import { findRefusals, refusalsOf } from "./refusals.js";
 import { toStop } from "./stop.js";
-import { burnDownOf, ownerUsage } from "./usage.js";
+import { burnDownOf, ownerUsage, refusedKeys } from "./usage.js";
 import { explainAsked, usedLimits } from "./verdict.js";
 
 /** What an empty balance of a new owner means. */
 const NONE = "Empty: none that its keys share.";
+const NOT_SHARED = "None: each of its keys has credits of its own, or is unlimited.";
 const SHARED: Field = { ...LIMITS, label: "Rate limits of all its keys together" };
 
 async function list(view: View): Promise<Content> {
@@ -50,7 +52,7 @@ async function list(view: View): Promise<Content> {
   const columns = ["Owner", "State", "Shared limits", "Id"];
   return {
     title: "Owners",
-    about: "Whom keys belong to. Their keys share limits and credits.",
+    about: "The customers who own keys. The keys of an owner share limits and credits.",
     actions: view.may("identities.createIdentity") && button(view, "/owners/new", "New owner", "primary"),
     body: searched(view, [searchField(view, "Id or external id")], {
       ...{ title: "Owners", columns, rows, pagination },
@@ -65,23 +67,27 @@ const state = ({ now }: View, owner: Omit<IdentityData, "credits">): Html =>
 
 async function show(view: View, externalId: string): Promise<Content> {
   const owner = await view.ask("identities.getIdentity", { identity: externalId });
-  const submit = owner.enabled === false ? "Enable" : "Disable";
   const to = toOwner(owner.externalId);
-  const toggle = { to: `${to}/${submit.toLowerCase()}`, submit, tone: "quiet", isInline: true } as const;
+  const enable = { to: `${to}/enable`, submit: "Enable", tone: "quiet", isInline: true } as const;
+  const toggle = owner.enabled === false ? form(view, enable) : button(view, `${to}/disable`, "Disable the owner");
   const keys = view.may("keys.searchKeys") && (await ifAble(keyTable(view, { externalId: owner.externalId })));
   const shared = (owner.ratelimits ?? []).map((limit) => ({ ...limit, whose: "all its keys" }));
   const limits = limitTable(shared, await used(view, owner));
+  const of = { externalId: owner.externalId };
+  const refused = await findRefusals(view, of);
   return {
     title: owner.externalId,
     about: code(owner.id),
     actions: html`${view.analyticsOf() && button(view, `${to}/statement`, "Statement")}
-      ${keys && view.may("keys.changeKeys") && button(view, toStop(owner.externalId), "Stop all keys")}
-      ${view.may("identities.updateIdentity") && html`${button(view, `${to}/edit`, "Edit")} ${form(view, toggle)}`}`,
+      ${keys && view.may("keys.changeKeys") && button(view, toStop(owner.externalId), "Stop its keys")}
+      ${view.may("identities.updateIdentity") && html`${button(view, `${to}/edit`, "Edit")} ${toggle}`}`,
     body: html`${facts([
       ["State", state(view, owner)],
-      ["Expires", time(owner.expires, view.now)],
-    ])}${section("Shared credits", await showAccounts(view, toHolder(owner), muted("None that its keys draw on.")))}
-      ${await burnDownOf(view, owner.externalId)}${await ownerUsage(view, owner.externalId)}${await refusalsOf(view, { externalId: owner.externalId })}${keys && section("Keys", keys)}
+      ["Expires", dated(owner.expires, view.now)],
+    ])}${refused && refusalsOf(view, of, refused, await refusedKeys(view, owner.externalId, refused.hours[0]?.time))}
+      ${keys && section("Keys", keys)}
+      ${section("Shared credits", await showAccounts(view, toHolder(owner), muted(NOT_SHARED)))}
+      ${await burnDownOf(view, owner.externalId, owner.credits !== undefined)}${await ownerUsage(view, owner.externalId)}
       ${section("Shared limits", limits)}${metadata(owner)}${notShown(view, PARTS)}`,
   };
 }
@@ -140,7 +146,7 @@ async function showEdit(view: View, externalId: string): Promise<Content> {
     { ...EXPIRES, value: showExpiry(owner) },
     { ...SHARED, value: toLimitLines(owner.ratelimits) },
     { ...META, value: showMeta(owner) },
-    confirmField("Remove the expiry or all limits where I emptied them"),
+    ...confirmField(view),
   ];
   // What the form was made from, so that what another changed meanwhile is not changed back.
   const before = { before: showExpiry(owner), metaBefore: shortDigest(showMeta(owner)) };
@@ -171,19 +177,28 @@ async function edit(view: View, externalId: string): Promise<Done> {
     ...(shortDigest(meta) !== sent.get("metaBefore") && { meta: readMeta(meta) }),
   };
   const problems = [
-    ...(ratelimits.length === 0 ? unconfirmed(sent, "ratelimits", "is empty") : []),
-    ...(expires === "" && before !== "" ? unconfirmed(sent, EXPIRES.name, "is empty") : []),
+    ...(ratelimits.length === 0 ? unconfirmed(sent, "ratelimits", BOUNDS.ratelimits) : []),
+    ...(expires === "" && before !== "" ? unconfirmed(sent, EXPIRES.name, BOUNDS.expires) : []),
   ];
   refuseProblems(problems, "identities.updateIdentity", body);
   await view.ask("identities.updateIdentity", body);
   return { to: toOwner(externalId), notice: "changed" };
 }
 
+const showDisable = async (view: View, externalId: string): Promise<Content> => {
+  const to = toOwner(externalId);
+  const body = html`<p class="ks-lead">Every key of ${name(externalId)}, also those that are made later, is refused at once.
+    You can enable the owner again. To stop some of its keys, or to revoke them,
+    ${link(view.path(toStop(externalId)), "stop its keys")}.</p>
+    ${form(view, { submit: `Disable ${externalId}`, tone: "danger", cancel: to })}`;
+  return { title: `Disable ${externalId}?`, about: link(view.path(to), name(externalId)), body };
+};
+
 const setEnabled =
   (enabled: boolean) =>
   async (view: View, externalId: string): Promise<Done> => {
     await view.ask("identities.updateIdentity", { identity: externalId, enabled });
-    return { to: toOwner(externalId), notice: enabled ? "enabled" : "disabled" };
+    return { to: toOwner(externalId), notice: enabled ? "enabled" : "ownerDisabled" };
   };
 
 async function changeCredits(view: View, externalId: string): Promise<Done> {
@@ -205,7 +220,7 @@ export const ownerPages: readonly Page[] = [
   { path: "/owners/:id", needs: "identities.getIdentity", show },
   { path: "/owners/:id/edit", needs: "identities.updateIdentity", show: showEdit, act: edit },
   { path: "/owners/:id/enable", needs: "identities.updateIdentity", show, act: setEnabled(true) },
-  { path: "/owners/:id/disable", needs: "identities.updateIdentity", show, act: setEnabled(false) },
+  { path: "/owners/:id/disable", needs: "identities.updateIdentity", show: showDisable, act: setEnabled(false) },
   { path: "/owners/:id/credits", needs: "identities.updateCredits", show, act: changeCredits },
   ...planPages("/owners/:id", "identities", async (view, externalId) =>
     toHolder(await view.ask("identities.getIdentity", { identity: externalId })),

@@ -40,11 +40,12 @@ const COLUMNS = ["Grant", "Left", "Priority", "Expires", "Reason"];
 /** What is left in each account, and what can be done with it. @param none what is said where there is none */
 export async function showAccounts(view: View, holder: Holder, none: Part): Promise<Html> {
   const { group, to, credits, named } = holder;
+  const left = credits?.remaining;
   const isLimited = typeof credits?.remaining === "number";
   const grants = isLimited && view.may(`${group}.listGrants`) && (await ifAble(view.ask(`${group}.listGrants`, named)));
   return html`${credits === undefined ? none : balance(credits, view.now)}
     ${grants && grants.grants.length > 0 && grantTable(view, grants.grants)}
-    ${view.may(`${group}.updateCredits`) && creditForm(view, to, credits?.remaining)}
+    ${typeof left === "number" && view.may(`${group}.updateCredits`) && creditForm(view, to)}
     <div class="ks-buttons ks-below">${planWays(view, holder)}</div>`;
 }
 
@@ -52,7 +53,7 @@ export async function showAccounts(view: View, holder: Holder, none: Part): Prom
 export function planWays(view: View, { group, to, credits }: Holder): Part {
   const isLimited = typeof credits?.remaining === "number";
   const way = (what: string, text: string) => button(view, `${to}/${what}`, text);
-  return html`${view.may(`${group}.changePlan`) && way("plan", isLimited ? "Change plan" : "Set plan")}
+  return html`${view.may(`${group}.changePlan`) && way("plan", isLimited ? "Change the refill" : `Give this ${group === "keys" ? "key" : "owner"} credits of its own`)}
     ${isLimited && view.may(`${group}.grantCredits`) && way("grant", "Grant credits")}`;
 }
 
@@ -90,12 +91,7 @@ function planForm(view: View, { to, credits }: Holder): Html {
   const isLimited = typeof credits?.remaining === "number";
   const now: Field = { name: "now", label: "Takes effect", type: "select", options: WHEN };
   const fields = isLimited
-    ? [
-        ...refillFields("body.refill", credits.refill),
-        now,
-        REASON,
-        confirmField("No refill, or no rollover where I emptied it"),
-      ]
+    ? [...refillFields("body.refill", credits.refill), now, REASON, ...confirmField(view)]
     : creditFields(FIRST);
   const lead = isLimited
     ? "The balance stays. A smaller plan takes nothing away. A change of the interval, the day or the zone counts from now on."
@@ -114,13 +110,13 @@ async function changePlan(view: View, { group, named, to, credits }: Holder): Pr
   const refill = refillOf(sent);
   if (refill === undefined) {
     const without = { credits: { refill: null } };
-    refuseProblems(unconfirmed(sent, "refill.interval", "is none"), `${group}.changePlan`, named);
+    refuseProblems(unconfirmed(sent, "refill.interval", "the refill"), `${group}.changePlan`, named);
     await view.ask(group === "keys" ? "keys.updateKey" : "identities.updateIdentity", { ...named, ...without });
     return { to, notice: "plan" };
   }
   const body = { ...named, refill, now: sent.get("now"), ...reasonOf(sent) };
   if (credits.refill?.rollover !== undefined && !("rollover" in refill))
-    refuseProblems(unconfirmed(sent, "refill.rollover", "is empty"), `${group}.changePlan`, body);
+    refuseProblems(unconfirmed(sent, "refill.rollover", "the bound of the rollover"), `${group}.changePlan`, body);
   await view.ask(`${group}.changePlan`, body, idOfForm(view));
   return { to, notice: "plan" };
 }

@@ -1,8 +1,8 @@
 /** Why calls of a key, or of all keys of an owner, were refused: by hour and code, and the last ones of a key. */
 import { isKeystileError } from "../../contracts/errors.js";
-import type { RefusalsOf } from "../../analytics/refusals.js";
+import type { Refusals, RefusalsOf } from "../../analytics/refusals.js";
 import type { Refusal } from "../../contracts/outcomes.js";
-import { count, DAY, number, time, toDate, window } from "../../view/format.js";
+import { count, dated, DAY, number, time, toDate, window } from "../../view/format.js";
 import { html, type Html, type Part } from "../../view/html.js";
 import { badge, chips, code, link, muted, name, section, table } from "../../view/parts.js";
 import { ifAble } from "../ask.js";
@@ -14,17 +14,29 @@ const NEEDS = "analytics.getRefusals";
 const DAYS = 1;
 const MORE_DAYS = 7;
 
+const daysOf = ({ query }: View): number => (query.get("refused") === String(MORE_DAYS) ? MORE_DAYS : DAYS);
+
 /**
  * The refusals of a day, or of a week where the address asks for it.
  * @param apiId of the key; absent: of keys of any API
  * @returns undefined: nobody counts them, or the caller may not read them
  */
-export async function refusalsOf(view: View, of: RefusalsOf, apiId?: string): Promise<Part> {
+export async function findRefusals(view: View, of: RefusalsOf, apiId?: string): Promise<Refusals | undefined> {
   if (view.analyticsOf(apiId) === undefined) return undefined;
-  const isMore = view.query.get("refused") === String(MORE_DAYS);
-  const days = isMore ? MORE_DAYS : DAYS;
-  const found = await ifAble(view.ask(NEEDS, { ...of, from: view.now - days * DAY })).catch(asTooMany);
-  if (found === undefined) return undefined;
+  return ifAble(view.ask(NEEDS, { ...of, from: view.now - daysOf(view) * DAY })).catch(asTooMany);
+}
+
+/** That calls were refused lately, and what the last one was refused for. */
+export function lastRefused({ hours, last: [last] }: Refusals, now: number): Part {
+  const times = hours.reduce((sum, { count: some }) => sum + some, 0);
+  if (last === undefined || times === 0) return undefined;
+  const query = last.permissions !== undefined && html`, for the query <bdi class="ks-mono">${last.permissions}</bdi>`;
+  return html`<p class="ks-alert ks-warn">${count(times, "call was", "calls were")} refused. The last one ${dated(last.time, now)}: ${last.code}${query}.</p>`;
+}
+
+/** The same by hour, with the last ones. @param whose below, such as the keys that were refused most */
+export function refusalsOf(view: View, of: RefusalsOf, found: Refusals, whose?: Part): Html {
+  const isMore = daysOf(view) === MORE_DAYS;
   const here = view.path(view.here);
   const other = isMore ? link(here, "Last 24 hours") : link(`${here}?refused=${MORE_DAYS}`, `Last ${MORE_DAYS} days`);
   const { keyId } = of;
@@ -32,7 +44,11 @@ export async function refusalsOf(view: View, of: RefusalsOf, apiId?: string): Pr
     keyId !== undefined &&
     found.last.length > 0 &&
     html`<div class="ks-below">${lastTable(view, keyId, found.last)}</div>`;
-  return section(`Refused in ${isMore ? `${MORE_DAYS} days` : "24 hours"}`, html`${byHour(found.hours)}${last}`, other);
+  return section(
+    `Refused in ${isMore ? `${MORE_DAYS} days` : "24 hours"}`,
+    html`${byHour(found.hours)}${whose}${last}`,
+    other,
+  );
 }
 
 /** Too many to add up for a page. */
@@ -62,15 +78,29 @@ function byHour(hours: readonly Hour[]): Html {
     ${table("Refused by hour", ["Hour (UTC)", "Refused"], rows, "No call was refused.")}`;
 }
 
+/** `17:59:02`. */
+const clock = (at: number): string => toDate(at).slice(11, 19);
+
+/** The last refusals, those that are alike in one row. */
 function lastTable(view: View, keyId: string, last: readonly Refusal[]): Html {
-  const rows = last.map((one): Part[] => [
-    time(one.time, view.now),
-    html`${badge("bad", one.code)}${one.kind === "spend" && html` ${muted("spend")}`}`,
-    decided(view, keyId, one),
-    number(one.cost),
-    chips((one.tags ?? []).map(code)),
-  ]);
-  const columns = ["When", "Refused", "What decided", { title: "Cost", isNumber: true }, "Tags"];
+  const same = new Map<string, Refusal[]>();
+  for (const one of last) {
+    const { time: _, remaining: __, ratelimit, ...what } = one;
+    const id = JSON.stringify([what, ratelimit?.name]);
+    same.set(id, [...(same.get(id) ?? []), one]);
+  }
+  const rows = [...same.values()].map((all): Part[] => {
+    const [one, first] = [all[0], all.at(-1)] as [Refusal, Refusal];
+    const since = all.length > 1 && html`<br>${muted(`${all.length} of these, from ${clock(first.time)} on`)}`;
+    return [
+      html`${time(one.time, view.now)} ${muted(clock(one.time))}${since}`,
+      html`${badge("bad", one.code)}${one.kind === "spend" && html` ${muted("spend")}`}`,
+      decided(view, keyId, one),
+      number(one.cost),
+      chips((one.tags ?? []).map(code)),
+    ];
+  });
+  const columns = ["Last (UTC)", "Refused", "Why", { title: "Cost", isNumber: true }, "Tags"];
   return table("The last refusals", columns, rows, "");
 }
 

@@ -5,7 +5,7 @@ import { count, time } from "../../view/format.js";
 import { button, requireTyped, typedForm } from "../../view/form.js";
 import { html, type Part } from "../../view/html.js";
 import { asked, listed } from "../view/lists.js";
-import { code, name, some } from "../../view/parts.js";
+import { badge, code, name, some } from "../../view/parts.js";
 import type { Content, Done, Page, View } from "../view/view.js";
 import { showState } from "./key-parts.js";
 
@@ -25,12 +25,13 @@ async function list(view: View): Promise<Content> {
 function row(view: View, rootKey: RootKeyData): Part[] {
   const { rootKeyId, start, name: called, permissions, expires, createdAt } = rootKey;
   return [
-    html`${called !== undefined && html`${name(called)}<br>`}${code(`${start}…`)}`,
+    html`${called !== undefined && html`${name(called)}<br>`}${code(`${start}…`)}${rootKeyId === view.signed.id && html`<br>${badge("plain", "You")}`}`,
     showState(keyState(rootKey, view.now)),
-    html`<details><summary>${count(permissions.length, "permission")}</summary>${some(permissions, 100)}</details>`,
+    html`<details><summary>${count(new Set(permissions).size, "permission")}</summary>${some([...new Set(permissions)], 100)}</details>`,
     time(expires, view.now),
     time(createdAt, view.now),
-    view.may("rootKeys.deleteRootKey") && button(view, `/root-keys/${encodeURIComponent(rootKeyId)}`, "Delete"),
+    view.may("rootKeys.deleteRootKey") &&
+      button(view, `/root-keys/${encodeURIComponent(rootKeyId)}`, "Delete", "danger"),
   ];
 }
 

@@ -9,6 +9,8 @@ import { html } from "../../view/html.js";
 import type { Done, View } from "../view/view.js";
 import { toKey } from "./key-parts.js";
 
+/** What a search for keys looks at. */
+export const SEARCHED = "Name, owner, id, start or whole key";
 /** Shorter texts are not looked for as keys. */
 const MIN_KEY = 16;
 
@@ -26,7 +28,8 @@ export async function search(view: View): Promise<Done> {
   return { to: query === "" ? view.here : `${view.here}?${query}` };
 }
 
-async function keyOf(view: View, key: string): Promise<string | undefined> {
+/** The id of the key that has this text; undefined: none that the caller may see has it. */
+export async function keyOf(view: View, key: string): Promise<string | undefined> {
   try {
     return (await view.ask("keys.whoami", { key, includeDeleted: true })).keyId;
   } catch (error) {
@@ -36,7 +39,7 @@ async function keyOf(view: View, key: string): Promise<string | undefined> {
 }
 
 const notFound = (view: View): Done => ({
-  title: "No key is found by this text",
-  about: "It has the form of a key, and is none that you may see. It was put in no address.",
+  title: "No key has this text",
+  about: "It has the form of a key, and is none that you may see. It was not stored or put in the page address.",
   body: html`<p class="ks-buttons">${button(view, view.here, "Back to the list")}</p>`,
 });

@@ -44,7 +44,7 @@ async function show(view: View, of: StatementOf, whose: Html, apiId?: string): P
         ),
       )}
       ${section("Spent by day", spending(found))}
-      ${view.may("audit.listAudit") && section("Changes", await changeTable(view, "Changes", found.changes))}`,
+      ${view.may("audit.listAudit") && section("Changes", await changeTable(view, "Changes", [...found.changes].reverse()))}`,
   };
 }
 
@@ -56,7 +56,7 @@ function ledger(found: Statement, isRunning: boolean): Html {
     ["Granted", signed(granted)],
     ["Adjustments", signed(adjustments)],
     ["Spent", signed(-spent)],
-    ["Forfeited", signed(-forfeited)],
+    ["Lost with verifiers", signed(-forfeited)],
     ["Expired", signed(-expired)],
     [isRunning ? "Now" : "Closing", html`<strong>${number(closing)}</strong>`],
   ]);
@@ -73,9 +73,11 @@ function notes({ unattributed, unexplained, countedFrom }: Statement): string[] 
   return all;
 }
 
+const CAPS =
+  "A key inside the balance has credits of its own: its calls take from both, and count once. What it was given is its own, and in no sum above.";
 const LINE_COLUMNS = ["Day", "What", "Of", "Reason", { title: "Credits", isNumber: true }];
 /** @param isTrail whether what the audit trail alone tells is shown */
-function changesOf({ lines }: Statement, isTrail: boolean): Html {
+function changesOf({ lines, spent }: Statement, isTrail: boolean): Html {
   const rows = lines.map(({ time, kind, credits, grantId, reason, actor }): Part[] => {
     const isShown = isTrail || kind !== "adjustment";
     return [
@@ -86,6 +88,7 @@ function changesOf({ lines }: Statement, isTrail: boolean): Html {
       signed(credits),
     ];
   });
+  if (rows.length > 0) rows.push(["All days", "spent", muted("by day below"), undefined, signed(-spent)]);
   return table("Line by line", LINE_COLUMNS, rows, "Nothing but spending changed the balance.");
 }
 
@@ -93,15 +96,16 @@ function changesOf({ lines }: Statement, isTrail: boolean): Html {
 function balances(view: View, { accounts }: Statement, keys: ReadonlyMap<string, KeyResponseData>): Html | undefined {
   if (accounts.length < 2) return undefined;
   const columns = ["Of", ...["Opening", "Spent", "Closing"].map((title) => ({ title, isNumber: true }))];
-  const rows = accounts.slice(0, MAX_ACCOUNTS).map(({ grantId, keyId, ...one }): Part[] => {
+  const rows = accounts.slice(0, MAX_ACCOUNTS).map(({ grantId, keyId, isCap, ...one }): Part[] => {
     const key = keyId !== undefined && keys.get(keyId);
     const own = keyId === undefined ? "Balance" : key ? keyLink(view, key) : code(keyId);
     const of = grantId === undefined ? own : html`${muted("Grant")} ${name(grantId)}`;
-    return [of, ...[one.opening, one.spent, one.closing].map(number)];
+    const cap = isCap === true && html`<br>${muted("inside the balance")}`;
+    return [html`${of}${cap}`, ...[one.opening, one.spent, one.closing].map(number)];
   });
   return section(
     accounts.length > MAX_ACCOUNTS ? `The first ${MAX_ACCOUNTS} balances` : "Balances",
-    table("Balances", columns, rows, ""),
+    html`${table("Balances", columns, rows, "")}${accounts.some(({ isCap }) => isCap === true) && html`<p class="ks-hint ks-below">${CAPS}</p>`}`,
   );
 }
 

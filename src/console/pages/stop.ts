@@ -63,7 +63,8 @@ async function keysOf(ask: View["ask"], externalId: string): Promise<readonly Ke
 async function show(view: View): Promise<Content> {
   const { owner, keys } = await find(view);
   const [all, some] = [count(keys.length, "key"), keys.filter(({ enabled }) => enabled).length];
-  const title = owner === undefined ? `Stop ${all}` : `Stop all ${all} of an owner`;
+  const ofOwner = keys.length === 1 ? `Stop ${owner}'s only key` : `Stop all ${all} of ${owner}`;
+  const title = owner === undefined ? `Stop ${all}` : ofOwner;
   const about = owner !== undefined && link(view.path(toOwner(owner)), name(owner));
   if (keys.length === 0) return { title: "Stop keys", about, body: nothing(view) };
   if (owner !== undefined && keys.length > MAX_OF_OWNER) return { title: "Stop all keys", about, body: tooMany(owner) };
@@ -71,7 +72,12 @@ async function show(view: View): Promise<Content> {
     count: String(keys.length),
     ...(owner === undefined ? { keys: keys.map(({ keyId }) => keyId).join(" ") } : { owner }),
   };
-  const way = (to: string, submit: string) => ({ to: `${PATH}/${to}`, hidden, submit, cancel: "/keys" });
+  const way = (to: string, submit: string) => ({
+    to: `${PATH}/${to}`,
+    hidden,
+    submit,
+    cancel: owner === undefined ? "/keys" : toOwner(owner),
+  });
   const rows = keys
     .slice(0, MAX_SHOWN)
     .map((key): Part[] => [
@@ -87,10 +93,15 @@ async function show(view: View): Promise<Content> {
     title,
     about,
     body: html`${
+      owner !== undefined &&
+      view.may("identities.updateIdentity") &&
+      html`<p class="ks-lead">Keys that are made for ${name(owner)} later work, unless the owner is disabled:
+        ${link(view.path(`${toOwner(owner)}/disable`), "disable the owner")} stops all of its keys, also new ones.</p>`
+    }${
       mayChange &&
       section(
         "Disable",
-        html`<p class="ks-lead">Verifications are refused from then on. Each can be enabled again. ${count(some, "is", "are")} enabled now.</p>${form(view, { ...way("disable", `Disable ${all}`), tone: "danger" })}`,
+        html`<p class="ks-lead">Their calls are refused from then on. Each can be enabled again. Enabled now: ${number(some)}.</p>${form(view, { ...way("disable", `Disable ${all}`), tone: "danger" })}`,
       )
     }${
       mayChange &&
@@ -131,7 +142,7 @@ const stop =
     const went = keys.length - failed.length;
     return {
       title: `${count(went, "key is", "keys are")} ${done}`,
-      about: html`Verifications are refused from now on.${owner !== undefined && html` Keys that are made for ${name(owner)} later work, unless the owner is disabled too.`}`,
+      about: html`Their calls are refused from now on.${owner !== undefined && html` Keys that are made for ${name(owner)} later work, unless the owner is disabled too.`}`,
       body: html`<p class="ks-buttons">${owner === undefined ? button(view, "/keys", "Back to the keys") : button(view, toOwner(owner), "To the owner")}</p>
         ${rest}`,
     };

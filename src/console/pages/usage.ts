@@ -3,7 +3,7 @@ import type { AnalyticsQuery } from "../../analytics/query.js";
 import type { AnalyticsRow } from "../../analytics/rows.js";
 import { boundsOf } from "../../analytics/statement.js";
 import { isKeystileError } from "../../contracts/errors.js";
-import { OTHER } from "../../contracts/outcomes.js";
+import { OTHER, OUTCOMES } from "../../contracts/outcomes.js";
 import type { ConsoleAnalytics } from "../options.js";
 import type { KeyResponseData } from "../../keyring/schemas/responses.js";
 import { DAY, dayOf, number, time } from "../../view/format.js";
@@ -12,8 +12,9 @@ import { html, type Html, type Part } from "../../view/html.js";
 import { badge, code, link, muted, name, section, table } from "../../view/parts.js";
 import { toPage } from "../view/lists.js";
 import type { View } from "../view/view.js";
-import { keysById, toKey, toOwner } from "./key-parts.js";
+import { keyLink, keysById, toKey, toOwner } from "./key-parts.js";
 
+const REFUSED = OUTCOMES.filter((outcome) => outcome !== "VALID");
 const DAYS = 30;
 const TOP_DAYS = 7;
 const TOP_ROWS = 8;
@@ -60,14 +61,14 @@ export async function usageOf(view: View, where: NonNullable<AnalyticsQuery["whe
 function shown(days: readonly Day[]): Html {
   const [valid, refused] = [days.map((day) => day.valid), days.map(refusedOn)];
   if (most([...valid, ...refused]) === 0)
-    return empty(html`No verifications were counted. Verifiers count with ${code("analytics: true")}.`);
+    return empty(html`No calls recorded yet. Verifiers record them with ${code("analytics: true")}.`);
   const ends = [days[0], days.at(-1)].map((day) => html`<span>${dayOf(day?.time ?? 0)}</span>`);
   const texts = days.map((day) =>
     [dayOf(day.time), `VALID ${number(day.valid)}`, refusalsOn(day)].filter((text) => text !== "").join(", "),
   );
   return html`${chart(valid, refused, { texts })}<p class="ks-ends">${ends}</p>${legend(days)}
-    <p class="ks-hint">At most ${number(most(valid))} a day passed, and ${number(most(refused))} were refused. Each row
-    of bars has its own scale.</p><details><summary>As a table</summary>${dayTable(days)}</details>`;
+    <p class="ks-hint">Busiest day: ${number(most(valid))} passed; most refused in a day: ${number(most(refused))}. The
+    upper bars are calls that passed, the lower ones refused calls on a scale of their own. Today is not over.</p><details><summary>As a table</summary>${dayTable(days)}</details>`;
 }
 
 function toDays(rows: readonly AnalyticsRow[], now: number): readonly Day[] {
@@ -138,8 +139,32 @@ export async function ownerUsage(view: View, externalId: string): Promise<Part> 
   return html`${days}${section(`By key and by tag in ${DAYS} days`, grid, otherOrder(view))}`;
 }
 
-/** What an owner had at the end of each day of this month, and will have at the pace of two weeks. */
-export async function burnDownOf(view: View, externalId: string): Promise<Part> {
+/** Which keys of an owner were refused, most first. @param since the first hour of them; absent: none was */
+export async function refusedKeys(view: View, externalId: string, since: number | undefined): Promise<Part> {
+  const analytics = view.analyticsOf();
+  if (analytics === undefined || since === undefined) return undefined;
+  const where = { externalId: [externalId], outcome: REFUSED };
+  const query = { by: ["hour", "keyId"], where, from: since, to: view.now + 1, limit: 10_000 } as const;
+  const rows = (await unlessTooMany(async () => (await analytics.query(query)).rows)) ?? [];
+  const times = new Map<string, number>();
+  for (const { keyId = "", count } of rows) times.set(keyId, (times.get(keyId) ?? 0) + count);
+  const most = [...times].sort(([, a], [, b]) => b - a).slice(0, TOP_ROWS);
+  const keys = await keysById(
+    view,
+    most.map(([id]) => id),
+  );
+  const cells = most.map(([id, some]): Part[] => {
+    const key = keys.get(id);
+    return [key === undefined ? link(view.path(toKey(id)), code(id)) : keyLink(view, key), number(some)];
+  });
+  return table("Refused by key", ["Key", { title: "Refused", isNumber: true }], cells, "");
+}
+
+/**
+ * What an owner had at the end of each day of this month, and will have at the pace of two weeks.
+ * @param isShared whether it has credits, or its keys alone
+ */
+export async function burnDownOf(view: View, externalId: string, isShared: boolean): Promise<Part> {
   const analytics = view.analyticsOf();
   if (analytics === undefined) return undefined;
   const { now } = view;
@@ -152,19 +177,24 @@ export async function burnDownOf(view: View, externalId: string): Promise<Part> 
     ...found.lines.map(({ time: at, credits }) => [at, credits] as const),
     ...found.days.map(({ day, spent }) => [day, -spent] as const),
   ];
+  const used = found.days.reduce((sum, { spent }) => sum + spent, 0);
+  // A pace takes two days.
+  const isNew = perDay <= 0 && used > 0;
   const known = Math.floor((now - from) / DAY) + 1;
   const left = Array.from({ length: (to - from) / DAY }, (_, i) => {
     const end = from + (i + 1) * DAY;
+    if (i >= known && isNew) return 0;
     if (i >= known) return Math.max(0, found.closing - perDay * ((end - now) / DAY));
     return changes.reduce((sum, [at, credits]) => (at < end ? sum + credits : sum), found.opening);
   });
-  const texts = left.map((value, i) => `${dayOf(from + i * DAY)}: ${number(Math.round(value))}`);
+  const texts = left.map(
+    (value, i) => `${dayOf(from + i * DAY)}: ${i >= known && isNew ? "not known yet" : number(Math.round(value))}`,
+  );
   const over = emptyAt !== undefined && html`, used up ${time(emptyAt, now)} without a refill`;
   return section(
-    "Credits this month",
+    isShared ? "Credits this month" : "Credits of its keys this month",
     html`${burnDown(left, known, texts)}<p class="ks-ends"><span>${dayOf(from)}</span><span>${dayOf(to - DAY)}</span></p>
-    <p class="ks-hint">${number(found.closing)} left now; ${number(Math.round(perDay))} a day were spent in two
-    weeks${over}. The pale bars show what is left at that pace.</p>`,
+    <p class="ks-hint">${number(found.closing)} left now; ${number(used)} used this month. ${isNew ? TOO_NEW : html`${number(Math.round(perDay))} a day were spent in two weeks${over}. The pale bars show what is left at that pace.`}</p>`,
   );
 }
 
@@ -173,11 +203,12 @@ export async function pace(view: View, { keyId, apiId }: KeyResponseData): Promi
   const analytics = view.analyticsOf(apiId);
   if (analytics === undefined) return undefined;
   const { perDay, emptyAt } = await analytics.forecast({ keyId });
-  if (perDay <= 0) return muted("nothing was spent in two weeks");
+  if (perDay <= 0) return muted(TOO_NEW);
   const end = emptyAt !== undefined && html`, used up ${time(emptyAt, view.now)} without a refill`;
   return html`${number(Math.max(1, Math.round(perDay)))} a day in two weeks${end}`;
 }
 
+const TOO_NEW = "Too little was spent yet to tell a pace.";
 const SPARK_DAYS = 14;
 
 /** Verifications of keys by day in two weeks, as small charts by their ids; undefined: nobody counts them. */
@@ -222,5 +253,5 @@ async function topList(
   });
   const numbers = ["Verifications", "Credits"].map((column) => ({ title: column, isNumber: true }));
   const list = cells && table(`Most used: ${title}`, [title, ...numbers], cells, `None in ${days} days.`);
-  return html`<div>${list ?? TOO_MANY}</div>`;
+  return html`<div><h3>By ${title.toLowerCase()}</h3>${list ?? TOO_MANY}</div>`;
 }

@@ -1,7 +1,9 @@
 /** What a verification would return now: each check in its order, the first failure in bold. */
-import { isKeystileError, type KeystileError } from "../../contracts/errors.js";
+import { badRequest, isKeystileError, type KeystileError } from "../../contracts/errors.js";
+import type { Refusal } from "../../contracts/outcomes.js";
 import type { VerifyKeyRatelimitData } from "../../contracts/types.js";
 import type { KeyResponseData } from "../../keyring/schemas/responses.js";
+import { isAddressOrRange } from "../../lib/ip-ranges.js";
 import type { Explanation } from "../../verify/explain.js";
 import type { ExplainedCheck } from "../../verify/explained-check.js";
 import { duration, number, time, window } from "../../view/format.js";
@@ -15,34 +17,56 @@ import { deletion, toKey } from "./key-parts.js";
 /** What is explained: what a call would get, or what is wrong with what was asked of it. */
 export type Found = Explanation | KeystileError;
 
-/** What is asked about a key: what the URL names; and without an address there, one that the key may be used from. */
-function askedOf({ query }: View, { ipAllowlist = [] }: KeyResponseData): readonly string[] {
-  const [first = ""] = ipAllowlist;
-  return [query.get("query") ?? "", query.get("cost") ?? "", query.get("address") ?? first.replace(/\/.*$/, "")];
+/** What is asked about a key. */
+export interface Asked {
+  readonly query: string;
+  readonly cost: string;
+  readonly address: string;
+  /** Whether it is what the last refused call asked for. */
+  readonly isLast: boolean;
+}
+
+/**
+ * What is asked about a key: what the URL names, without that what the last refused call asked for; and without an
+ * address there, one that the key may be used from.
+ */
+export function askedOf({ query: url }: View, { ipAllowlist = [] }: KeyResponseData, last?: Refusal): Asked {
+  const isLast = last !== undefined && !["query", "cost", "address"].some((name) => url.has(name));
+  const given = (name: string, of: string | undefined): string | undefined =>
+    url.get(name) ?? (isLast ? of : undefined);
+  return {
+    query: given("query", last?.permissions) ?? "",
+    cost: given("cost", last?.cost === 1 ? "" : String(last?.cost)) ?? "",
+    address: given("address", last?.address) ?? ipAllowlist[0]?.replace(/\/.*$/, "") ?? "",
+    isLast,
+  };
 }
 
 /** What a call would get. */
-export function explainAsked(view: View, key: KeyResponseData): Promise<Found> {
-  const [permissions, cost, clientAddress] = askedOf(view, key);
+export async function explainAsked(view: View, key: KeyResponseData, asked = askedOf(view, key)): Promise<Found> {
+  const { query: permissions, cost, address: clientAddress } = asked;
+  if (clientAddress !== "" && !isAddressOrRange(clientAddress))
+    return badRequest([{ location: "clientAddress", message: `"${clientAddress}" is not an IP address.` }]);
   const request = {
     ...(permissions !== "" && { permissions }),
-    ...(cost !== "" && { credits: { cost: toNumber(cost ?? "") } }),
+    ...(cost !== "" && { credits: { cost: toNumber(cost) } }),
     ...(clientAddress !== "" && { clientAddress }),
   };
   return view.ask("keys.explainKey", { keyId: key.keyId, ...request }).catch(asRefused);
 }
 
 /** What was asked, and the verdict on it. */
-export function verdict(view: View, key: KeyResponseData, found: Found): Html {
-  const [query = "", cost, address] = askedOf(view, key);
+export function verdict(view: View, key: KeyResponseData, found: Found, asked: Asked): Html {
+  const { query, cost, address, isLast } = asked;
   const fields: readonly Field[] = [
     { name: "query", label: "Permission query", placeholder: "documents.read AND exports.run", value: query },
     { name: "cost", label: "Cost", placeholder: "1", value: cost, type: "number" },
     { name: "address", label: "Client address", placeholder: "203.0.113.7", value: address },
   ];
-  const shown = isKeystileError(found) ? mistake(found, query) : explained(view, found);
-  const form = askForm(view, "What would verify return", fields, "Explain", toKey(key.keyId));
-  return section("What would verify return?", html`${form}<div id="ks-found" aria-live="polite">${shown}</div>`);
+  const shown = isKeystileError(found) ? mistake(found, query) : explained(view, found, query === "");
+  const form = askForm(view, "Would a call pass now?", fields, "Explain", toKey(key.keyId));
+  const hint = isLast && html`<p class="ks-hint">Filled in with what the last refused call asked for.</p>`;
+  return section("Would a call pass now?", html`${form}<div id="ks-found" aria-live="polite">${hint}${shown}</div>`);
 }
 
 /** How far limits are used, by their ids, as far as a call checks them and the console knows it. */
@@ -58,7 +82,7 @@ function asRefused(error: unknown): KeystileError {
   throw error;
 }
 
-function explained(view: View, { passes, refusal, checks, ...found }: Explanation): Html {
+function explained(view: View, { passes, refusal, checks, ...found }: Explanation, isOfAny: boolean): Html {
   const first = checks.findIndex((check) => !check.passes);
   const rows = checks.map((check, i): Part[] => {
     const [title, found] = finding(check, view);
@@ -71,7 +95,8 @@ function explained(view: View, { passes, refusal, checks, ...found }: Explanatio
   });
   const verdict = passes ? badge("good", "VALID") : badge("bad", refusal ?? "NOT_FOUND");
   const unless = checks.some((check) => isUnknown(check, view)) ? ", unless a rate limit refuses it" : "";
-  const about = passes ? `This call would pass${unless}. Nothing was taken.` : "This call would be refused.";
+  const of = isOfAny ? " It asks for no permission." : "";
+  const about = passes ? `This call would pass${unless}. Nothing was taken.${of}` : "This call would be refused.";
   return html`<p class="ks-verdict">${verdict} ${muted(about)}</p>
     ${table("Checks in order", ["Check", "Result", "What it found"], rows, notFound(found, view.now))}`;
 }
@@ -124,14 +149,14 @@ function expiry({ passes, expires = Infinity, ownerExpires = Infinity }: Check<"
 
 function names({ has, missing }: Check<"INSUFFICIENT_PERMISSIONS">): Part {
   if (has.length + missing.length === 0) return "No permission was asked for.";
-  const held = has.map((permission) => html`${code(permission)} ${badge("good", "has")}`);
-  return chips([...held, ...missing.map((permission) => html`${code(permission)} ${badge("bad", "lacks")}`)]);
+  const held = has.map((permission) => html`${code(permission)} ${badge("good", "present")}`);
+  return chips([...held, ...missing.map((permission) => html`${code(permission)} ${badge("bad", "missing")}`)]);
 }
 
 function limits({ limits: all, retryAfter, degraded }: Check<"RATE_LIMITED">, seesLimits: boolean): Part {
   if (all.length === 0) return "No limit applies.";
   if (!seesLimits)
-    return html`Counted by the verifiers, not known here: ${join(
+    return html`Not available in this console: ${join(
       all.map(({ name: called }) => name(called)),
       ", ",
     )}`;
@@ -143,10 +168,13 @@ function limits({ limits: all, retryAfter, degraded }: Check<"RATE_LIMITED">, se
     ${degraded && html`<div>The limiter does not answer; its fallback did.</div>`}`;
 }
 
-function credits({ creditsFrom, decidedBy, cost, remaining }: Check<"USAGE_EXCEEDED">): Part {
+function credits({ creditsFrom, cost, remaining, accounts = [] }: Check<"USAGE_EXCEEDED">): Part {
   if (remaining === undefined) return "Its credits are unlimited.";
-  const whose = (creditsFrom === "both" ? decidedBy : creditsFrom) === "identity" ? "owner" : "key";
-  return `${number(remaining)} credits of the ${whose} left, takes ${number(cost)}.`;
+  if (creditsFrom !== "both")
+    return `${number(remaining)} credits of the ${creditsFrom === "identity" ? "owner" : "key"} left, takes ${number(cost)}.`;
+  const leftOf = (whose: string): string =>
+    number(accounts.reduce((sum, { owner, remaining: left }) => sum + (owner === whose ? (left ?? 0) : 0), 0));
+  return `${leftOf("key")} credits of the key and ${leftOf("identity")} of the owner left, takes ${number(cost)} from both.`;
 }
 
 /** What is wrong with a request; of a query, where in it. */

@@ -81,7 +81,7 @@ export function signInForm(path: ToPath, to: string, { failure, kept }: SignInPa
   return html`${failure !== undefined && html`<p class="ks-alert ks-bad" role="alert">${failure}</p>`}
     <form method="post" action="${path("/sign-in")}" class="ks-form"><input type="hidden" name="to" value="${to}">${kept !== undefined && html`<input type="hidden" name="kept" value="${kept}">`}${key}
     <div class="ks-buttons"><button class="ks-button ks-primary">Sign in</button></div></form>
-    <p class="ks-hint">You see and change what the root key may. The browser does not keep it.</p>`;
+    <p class="ks-hint">You can see and change whatever this root key allows. The browser does not keep it.</p>`;
 }
 
 function document(path: ToPath, title: string, body: Html): string {

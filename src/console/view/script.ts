@@ -4,11 +4,7 @@ import { CLICK_SCRIPT } from "../../view/form.js";
 
 /** With that of all pages. */
 export const SCRIPT = `"use strict";
-${CLICK_SCRIPT}${COPY_SCRIPT}const menu = document.querySelector(".ks-menu"), current = menu?.querySelector("[aria-current]");
-const middleOf = (element) => element.getBoundingClientRect().left + element.clientWidth / 2;
-// Not by scrollIntoView, from where the Tab key would go on.
-if (current) menu.scrollLeft += middleOf(current) - middleOf(menu);
-// Sent by POST, by Enter or as it is pasted: the text of a key belongs in no address. Ids are no keys.
+${CLICK_SCRIPT}${COPY_SCRIPT}// Sent by POST, by Enter or as it is pasted: the text of a key belongs in no address. Ids are no keys.
 const mayBeKey = (text) => !/^[a-z]+_[1-9A-HJ-NP-Za-km-z]{22}$/.test(text) &&
   /^(?=.*[a-z])(?=.*[A-Z])[\\w-]{16,}$|[0-9a-z]{24}/.test(text);
 const read = async (address) => {
@@ -38,8 +34,13 @@ for (const form of document.querySelectorAll("form.ks-live")) {
     fields.delete("csrf");
     const address = form.action + "?" + new URLSearchParams(fields);
     const turn = ++asked;
-    const found = (await read(address))?.getElementById("ks-found");
+    const page = await read(address), found = page?.getElementById("ks-found");
     if (!found || turn !== asked) return;
+    // What one field has may change the choices of another.
+    for (const one of form.querySelectorAll("select")) {
+      const choices = page.getElementById(one.id)?.children;
+      if (choices && one !== document.activeElement) one.replaceChildren(...choices);
+    }
     document.getElementById("ks-found").replaceWith(document.adoptNode(found));
     history.replaceState(null, "", address);
     return goOnIn(found);
@@ -51,7 +52,7 @@ for (const form of document.querySelectorAll("form.ks-live")) {
       if (inputType === "insertFromPaste") form.requestSubmit();
       return;
     }
-    timer = setTimeout(() => search().catch(() => {}), 150);
+    if (document.getElementById("ks-found")) timer = setTimeout(() => search().catch(() => {}), 150);
   });
 }
 `;

@@ -9,6 +9,8 @@ import type { Html, Part } from "../../view/html.js";
 export interface Signed {
   /** Name of the root key, or kind and id of the caller of the program. */
   readonly name: string;
+  /** Its id: of a root key that of the key. */
+  readonly id: string;
   /** Whether it can sign out: it has a session of the console. */
   readonly hasSession: boolean;
 }
@@ -71,7 +73,8 @@ export type Done = { readonly to: string; readonly notice?: NoticeName } | Conte
 /** What is said on the next page; the address names one of these and nothing else. */
 export const NOTICES = {
   enabled: "It is enabled.",
-  disabled: "It is disabled. Verifications are refused from now on.",
+  disabled: "The key is disabled. Its calls are refused from now on.",
+  ownerDisabled: "The owner is disabled; all its keys, also new ones, are refused.",
   revoked: "The key is revoked.",
   changed: "The changes are saved.",
   created: "It is created.",
@@ -80,7 +83,7 @@ export const NOTICES = {
   plan: "The plan is changed.",
   granted: "The credits are granted.",
   known: "A grant of this id was made before. Nothing was added.",
-  found: "This is the key.",
+  found: "The key is found: this is its page.",
   kept: "You are signed in again. Nothing was sent yet: look at what you typed, and send it.",
 } as const;
 export type NoticeName = keyof typeof NOTICES;
