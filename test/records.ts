@@ -66,8 +66,8 @@ const MADE = {
     {
       owner: "identity",
       accounts: [
-        { ref: 7, priority: 100, createdAt: 0, refill: { interval: "daily", amount: 5 } },
-        { ref: "grant_1", grantId: "bonus", priority: 0, createdAt: 5, expires: 9 },
+        { ref: 7, generation: 2, priority: 100, createdAt: 0, refill: { interval: "daily", amount: 5 } },
+        { ref: "grant_1", generation: 1, grantId: "bonus", priority: 0, createdAt: 5, expires: 9 },
       ],
     },
   ] as const),

@@ -226,13 +226,11 @@ export interface OwnedWallet {
   /** In any order. */
   readonly accounts: readonly DrawnAccount[];
 }
-/** The wallet of an identity, and {@link KeyRecord.generation} of its main account. */
-export interface IdentityWallet extends OwnedWallet {
-  readonly generation: number;
-}
 /** An account of a wallet, with what its place in the draw-down order depends on. */
 export interface DrawnAccount {
   readonly ref: KeyRef;
+  /** As in {@link KeyRecord.generation}, of this account. */
+  readonly generation: number;
   /** Absent: the main account. */
   readonly grantId?: string;
   /** 0…255, the lowest first. */
@@ -1080,7 +1078,7 @@ export interface Store {
   settleAlert?(settlement: AlertSettlement): MaybePromise<void>;
 
   /** The wallet of an identity (clause 32); `undefined`: it is not there, or has no credits. Power `wallets`. */
-  findWallet?(identityId: string): MaybePromise<IdentityWallet | undefined>;
+  findWallet?(identityId: string): MaybePromise<OwnedWallet | undefined>;
   /**
    * Takes `cost` credits from each of the wallets (clause 31).
    * @returns as `spendOnce`; without `once` always `done`

@@ -28,7 +28,7 @@ import type { MaybePromise } from "../contracts/types.js";
 import { copyOfError } from "../lib/copy-error.js";
 import type { CreditReturns } from "./credit-returns.js";
 import { nextBoundary, periodOf } from "./refill-calendar.js";
-import type { Spender, SpendTarget } from "./spender.js";
+import type { Leased, Spender, SpendTarget } from "./spender.js";
 
 /** One that has spent more is returned before its next draw. */
 const MAX_SPENT = 1_000_000_000_000;
@@ -50,6 +50,8 @@ interface Asking {
 /** A call that what is available did not cover. */
 interface Call extends Asking {
   readonly cost: number;
+  /** The credits stay available: see {@link NodeLease.fill}. */
+  readonly stays?: true;
   resolve(spend: Spend | undefined): void;
   reject(error: unknown): void;
 }
@@ -96,7 +98,7 @@ export interface LeaseOwner {
   track(work: Promise<unknown>): void;
 }
 
-export class NodeLease {
+export class NodeLease implements Leased {
   // First what each spend reads, in one or two lines of the processor's cache.
   /** Credits in memory. */
   #available = 0;
@@ -135,6 +137,11 @@ export class NodeLease {
     return this.#available;
   }
 
+  /** What this node can take of the account, in memory and in the store, as far as it knows. */
+  get left(): number {
+    return this.#available + this.#upstream;
+  }
+
   /** @returns whether it was used since the last call */
   takeUse(): boolean {
     const isUsed = this.#isUsed;
@@ -142,30 +149,30 @@ export class NodeLease {
     return isUsed;
   }
 
-  /**
-   * Takes `cost` of what is available and need not be filled up.
-   * @param generation the oldest valid generation
-   * @param now Unix time, milliseconds
-   * @returns `undefined`: nothing was taken
-   */
+  /** See {@link Leased}. What is to be filled up first is not taken. */
   take(generation: number, cost: number, now: number): Spend | undefined {
     const left = this.#available - cost;
     // A cost that is no number is left to the store, which refuses it.
     if (!(left >= this.#spare && cost >= 0) || this.#generation < generation || now >= this.#until) return undefined;
-    this.#available = left;
+    return { ok: true, remaining: this.takeCovered(cost) };
+  }
+
+  /** Whether all that is available covers a cost. @param generation the oldest valid generation */
+  covers(generation: number, cost: number, now: number): boolean {
+    return this.#available >= cost && this.#generation >= generation && now < this.#until;
+  }
+
+  /** Takes a cost that is covered. @returns {@link NodeLease.left} */
+  takeCovered(cost: number): number {
+    this.#available -= cost;
     this.#spent += cost;
     this.#isUsed = true;
-    return { ok: true, remaining: left + this.#upstream };
+    return this.left;
   }
 
   /** Takes `cost` of all that is available. The first call that needs the last quarter has the lease filled up. */
   spend(target: SpendTarget, cost: number, now: number): Spend | undefined {
-    if (this.#generation < target.generation || this.#isOver(target, now)) {
-      // The balance was set since, or what was drawn from it has expired.
-      if (this.#state === "open") void this.end();
-      return undefined;
-    }
-    this.#rememberIn(target);
+    if (!this.#isOf(target, now)) return undefined;
     const spend = this.take(target.generation, cost, now);
     if (spend !== undefined || this.#spare === 0) return spend;
     this.#spare = 0;
@@ -178,6 +185,17 @@ export class NodeLease {
   /** Draws for a call, or has it wait for a draw in flight. */
   draw(target: SpendTarget, cost: number, now: number): Promise<Spend | undefined> {
     return this.#wait(({ calls }, resolve, reject) => calls.push({ target, cost, now, resolve, reject }));
+  }
+
+  /** {@link NodeLease.spend} that takes nothing: of a call that takes from several leases, once all cover its cost. */
+  show(target: SpendTarget, cost: number, now: number): Spend | undefined {
+    if (!this.#isOf(target, now) || !this.covers(target.generation, cost, now)) return undefined;
+    return { ok: true, remaining: this.left };
+  }
+
+  /** {@link NodeLease.draw} for such a call: what was drawn stays available. */
+  fill(target: SpendTarget, cost: number, now: number): Promise<Spend | undefined> {
+    return this.#wait(({ calls }, resolve, reject) => calls.push({ target, cost, now, stays: true, resolve, reject }));
   }
 
   /** Returns the credits, after the draw in flight if there is one, and does `work` before the next. */
@@ -215,6 +233,17 @@ export class NodeLease {
     this.#until = Infinity;
     this.#available = this.#spare = this.#upstream = this.#spent = 0;
     return this.#owner.returns.add(returned);
+  }
+
+  /** Whether what is in memory is of the target's balance, and has not expired; it then remembers this lease. */
+  #isOf(target: SpendTarget, now: number): boolean {
+    if (this.#generation < target.generation || this.#isOver(target, now)) {
+      // The balance was set since, or what was drawn from it has expired.
+      if (this.#state === "open") void this.end();
+      return false;
+    }
+    this.#rememberIn(target);
+    return true;
   }
 
   /** Whether what is in memory has expired, or was drawn under a refill by which it expires at another time. */
@@ -256,8 +285,8 @@ export class NodeLease {
           await Promise.all(queue.exact.splice(0).map((work) => work()));
           free = Infinity;
         }
-        queue.calls = queue.calls.filter(({ target, cost, now, resolve }) => {
-          const spend = this.spend(target, cost, now);
+        queue.calls = queue.calls.filter(({ target, cost, now, stays, resolve }) => {
+          const spend = stays === true ? this.show(target, cost, now) : this.spend(target, cost, now);
           if (spend !== undefined) resolve(spend);
           return spend === undefined;
         });
@@ -293,7 +322,7 @@ export class NodeLease {
     // Returns that have failed are tried first, so that their credits count for this draw.
     returns.retry(this.ref);
     const next = this.#step === 0 ? sizes.firstStep : Math.min(sizes.step, 2 * this.#step);
-    if (next === 0 && calls.length === 1) return this.#spendFirst(calls[0]!);
+    if (next === 0 && calls.length === 1 && calls[0]!.stays !== true) return this.#spendFirst(calls[0]!);
     const newest = Math.max(...calls.map(({ target }) => target.generation));
     const until = expiryOf(calls[0]!.target, latestOf(calls));
     const isVoid = this.#generation !== NO_GENERATION && (this.#generation < newest || this.#until !== until);
@@ -394,8 +423,9 @@ export class NodeLease {
   }
 
   /** Takes the cost of a call that is covered. */
-  #serve({ target, cost, now }: Call, { generation, forfeited }: Draw, isFirst: boolean): Spend {
+  #serve({ target, cost, now, stays }: Call, { generation, forfeited }: Draw, isFirst: boolean): Spend {
     this.#rememberIn(target);
+    if (stays === true) return { ok: true, remaining: this.left };
     const spend = this.take(generation, cost, now)!;
     return isFirst && forfeited !== undefined ? { ...spend, forfeited } : spend;
   }
@@ -406,8 +436,8 @@ function spareOf(step: number): number {
 }
 
 /** When credits that are drawn now expire; Infinity: never. */
-function expiryOf({ refill }: SpendTarget, now: number): number {
-  return refill?.rollover === undefined ? Infinity : nextBoundary(refill, now);
+function expiryOf({ refill, creditsExpire = Infinity }: SpendTarget, now: number): number {
+  return refill?.rollover === undefined ? creditsExpire : Math.min(creditsExpire, nextBoundary(refill, now));
 }
 
 function latestOf(asking: readonly Asking[]): number {

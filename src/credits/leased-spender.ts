@@ -12,9 +12,9 @@ import type { MaybePromise } from "../contracts/types.js";
 import { isThenable } from "../lib/thenable.js";
 import { exactSpender } from "./exact-spender.js";
 import { LeaseManager } from "./lease-manager.js";
-import { NodeLease } from "./lease.js";
+import type { NodeLease } from "./lease.js";
 import type { Spender, SpendTarget } from "./spender.js";
-import { drawsOnSeveral } from "./wallet.js";
+import { WalletLeases } from "./wallet-leases.js";
 
 /** Sizes and times of the `leased` mode. `docs/credits.md` says what a crash costs. */
 export interface LeaseOptions {
@@ -72,27 +72,45 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
   const exact = exactSpender(store);
   const leases = new LeaseManager(store, exact, { size, step, firstStep, ttl, keys, closeTimeout });
 
-  /** What this node has leased of the accounts that a key draws on. */
-  const leasesOf = ({ ref, wallets }: SpendTarget): NodeLease[] => {
-    const refs = wallets === undefined ? [ref] : wallets.flatMap(({ accounts }) => accounts.map((one) => one.ref));
+  /** What this node has leased of the accounts that a key draws on. @param place of the only wallet that counts */
+  const leasesOf = ({ ref, wallets }: SpendTarget, place?: number): NodeLease[] => {
+    const counted = place === undefined ? wallets : wallets?.slice(place, place + 1);
+    const refs = counted === undefined ? [ref] : counted.flatMap(({ accounts }) => accounts.map((one) => one.ref));
     return refs.flatMap((one) => leases.find(one) ?? []).filter(({ state }) => state !== "empty");
   };
   /** Spends once what this node has leased of the key, which may be what the balance lacks, was returned. */
-  const withdraw = <T>(target: SpendTarget, work: () => MaybePromise<T>): MaybePromise<T> =>
-    leasesOf(target).reduce((next, lease) => () => lease.withdraw(next), work)();
-  /** What was refused, again, once what this node has leased of the key was returned, if it is anything. */
-  const spendAgain = <T>(target: SpendTarget, refused: T, work: () => MaybePromise<T>): MaybePromise<T> =>
-    leasesOf(target).length === 0 ? refused : withdraw(target, work);
-  /** A lease is of one account: of several, credits are taken exactly. */
+  const withdraw = <T>(target: SpendTarget, work: () => MaybePromise<T>, place?: number): MaybePromise<T> =>
+    leasesOf(target, place).reduce((next, lease) => () => lease.withdraw(next), work)();
+  /** Works again, as long as a wallet is short of which this node has leased anything, once that was returned. */
+  const retrying = async <T>(
+    target: SpendTarget,
+    work: () => MaybePromise<T>,
+    spendOf: (result: T) => Spend | undefined,
+  ): Promise<T> => {
+    let result = await work();
+    for (let left = target.wallets?.length ?? 1; left > 0; left--) {
+      const spend = spendOf(result);
+      const place = spend?.least ?? 0;
+      if (!isShort(spend) || leasesOf(target, place).length === 0) break;
+      result = await withdraw(target, work, place);
+    }
+    return result;
+  };
+  /** A spend of several accounts that what the target remembers did not cover. */
   const spendSeveral = async (target: SpendTarget, cost: number, now: number): Promise<Spend | undefined> => {
     const spend = () => exact.spend(target, cost, now);
-    const spent = await spend();
-    return isShort(spent) ? spendAgain(target, spent, spend) : spent;
+    if (leases.isClosing || !(cost > 0)) return retrying(target, spend, (spent) => spent);
+    if (cost > MAX_LEASED_COST) return withdraw(target, spend);
+    const known = target.lease instanceof WalletLeases ? target.lease : undefined;
+    const own = known ?? new WalletLeases(target.wallets ?? [], leases, async (at) => exact.spend(target, 0, at));
+    target.lease = own;
+    // The first spend is exact, unless another key of the owner has leased something.
+    const isFirst = known === undefined && firstStep === 0 && leasesOf(target).length === 0;
+    return (isFirst ? undefined : await own.draw(cost, now)) ?? retrying(target, spend, (spent) => spent);
   };
   /** A spend that the lease which the target remembers did not cover. */
   const spendElsewhere = (target: SpendTarget, cost: number, now: number): MaybePromise<Spend | undefined> => {
-    const { wallets } = target;
-    if (wallets !== undefined && (cost === 0 || drawsOnSeveral(wallets, now))) {
+    if (target.wallets !== undefined) {
       const spending = spendSeveral(target, cost, now);
       leases.track(spending);
       return spending;
@@ -111,23 +129,17 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
   };
 
   return {
-    spend(target, cost, now) {
-      const { lease } = target;
-      // A read of several accounts tells the balance of each.
-      const isRead = cost === 0 && target.wallets !== undefined;
-      const spent = lease instanceof NodeLease && !isRead ? lease.take(target.generation, cost, now) : undefined;
-      return spent ?? spendElsewhere(target, cost, now);
-    },
-    async reserve(target, cost, now, reservation) {
-      const reserve = () => exact.reserve(target, cost, now, reservation);
-      const spend = await reserve();
-      return isShort(spend) ? spendAgain(target, spend, reserve) : spend;
-    },
-    async spendOnce(target, cost, now, record, bounds) {
+    spend: (target, cost, now) => target.lease?.take(target.generation, cost, now) ?? spendElsewhere(target, cost, now),
+    reserve: (target, cost, now, reservation) =>
+      retrying(
+        target,
+        () => exact.reserve(target, cost, now, reservation),
+        (spend) => spend,
+      ),
+    spendOnce(target, cost, now, record, bounds) {
       const spendOnce = () => exact.spendOnce(target, cost, now, record, bounds);
-      const once = await spendOnce();
-      const isRefused = target !== undefined && once.outcome === "done" && isShort(once.spend);
-      return isRefused ? spendAgain(target, once, spendOnce) : once;
+      if (target === undefined) return spendOnce();
+      return retrying(target, spendOnce, ({ outcome, spend }) => (outcome === "done" ? spend : undefined));
     },
     creditsForfeited: () => leases.returns.forfeited().credits,
     close: () => leases.close(),

@@ -10,13 +10,28 @@ import type {
 } from "../contracts/store.js";
 import type { MaybePromise } from "../contracts/types.js";
 
+/** What this process holds of the credits of a target. */
+export interface Leased {
+  /** Credits in memory, of the first account where there are several. */
+  readonly available: number;
+  /**
+   * Takes `cost` of what is in memory.
+   * @param generation of the target: the oldest valid one
+   * @param now Unix time, milliseconds
+   * @returns `undefined`: nothing was taken
+   */
+  take(generation: number, cost: number, now: number): Spend | undefined;
+}
+
 /** A key to spend from, in which the spender remembers its lease. */
 export interface SpendTarget extends Pick<KeyRecord, "ref" | "generation"> {
   readonly refill: NumberedRefill | undefined;
   /** Where it draws on several accounts; then `ref` is the first of them. */
   readonly wallets?: KeyRecord["wallets"];
+  /** Unix time, milliseconds, from which on nothing can be taken: of a grant. Absent: never. */
+  readonly creditsExpire?: number | undefined;
   /** Set and read by the spender, to save a look-up; `undefined` at first. */
-  lease: { readonly available: number } | undefined;
+  lease: Leased | undefined;
 }
 
 /** Spends credits of keys. */

@@ -39,7 +39,7 @@ const MAX_WALLETS = 2;
 const MAX_ACCOUNTS = 17;
 
 /** What the place of an account in the draw-down order depends on. */
-export interface Ranked extends Omit<DrawnAccount, "ref" | "refill"> {
+export interface Ranked extends Omit<DrawnAccount, "ref" | "generation" | "refill"> {
   readonly refill?: DrawnAccount["refill"] | undefined;
 }
 

@@ -6,7 +6,6 @@ import type {
   DrawnAccount,
   GrantRow,
   IdentityRow,
-  IdentityWallet,
   KeyRecord,
   KeyRef,
   KeyRow,
@@ -146,20 +145,24 @@ export function identityWallet(
   row: IdentityRow,
   ref: KeyRef,
   granted: (ownerId: string) => readonly Granted[],
-): IdentityWallet | undefined {
+): OwnedWallet | undefined {
   if (ownProperty(row, "hasCredits") !== true) return undefined;
   const found = ownProperty(row, "hasGrants") === true ? granted(row.id) : [];
-  const wallet = walletOf({ owner: "identity", ref, row, granted: found });
-  return { ...wallet, generation: ownProperty(row, "generation") ?? 0 };
+  return walletOf({ owner: "identity", ref, row, granted: found });
 }
 
 function walletOf({ owner, ref, row, granted }: Held): OwnedWallet {
   const refill = refillOf(row);
-  const main = { ref, priority: DEFAULT_PRIORITY, createdAt: 0, ...(refill && { refill }) };
+  const generation = ownProperty(row, "generation") ?? 0;
+  const main = { ref, generation, priority: DEFAULT_PRIORITY, createdAt: 0, ...(refill && { refill }) };
   const grants = granted.map(({ ref, row }): DrawnAccount => {
-    const { grantId, priority, createdAt } = row;
+    const { generation, grantId, priority, createdAt } = row;
     const [expires, refill] = [ownProperty(row, "expires"), ownProperty(row, "refill")];
-    return { ref, grantId, priority, createdAt, ...(expires !== undefined && { expires }), ...(refill && { refill }) };
+    return {
+      ...{ ref, generation, grantId, priority, createdAt },
+      ...(expires !== undefined && { expires }),
+      ...(refill && { refill }),
+    };
   });
   return { owner, accounts: [main, ...grants] };
 }

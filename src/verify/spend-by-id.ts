@@ -161,8 +161,8 @@ async function findPayer(
   const of = { workspaceId, apiId: "", keyId: "", identity: row };
   // It is gone, or has no balance any more: nothing that was read is a reason to let it spend without end.
   if (wallet === undefined) return row.hasCredits === true ? "changed" : { of, target: undefined };
-  const { accounts, generation } = wallet;
-  const { ref, refill } = accounts[0]!;
+  const { accounts } = wallet;
+  const { ref, refill, generation } = accounts[0]!;
   const several = accounts.length > 1 ? { wallets: [wallet] } : {};
   return { of: { ...of, account: ref }, target: { ref, refill, generation, ...several, lease: undefined } };
 }

@@ -14,8 +14,9 @@ const NOON = Date.UTC(2026, 2, 10, 12);
 describe("inDrawOrder", () => {
   const main = { priority: 100, createdAt: 5 };
   const grant = (grantId: string, over: object = {}) => ({ grantId, priority: 100, createdAt: 1, ...over });
-  const namesOf = (...accounts: readonly (Omit<DrawnAccount, "ref"> & { readonly grantId?: string })[]) =>
-    inDrawOrder(accounts, NOON).map(({ grantId = "main" }) => grantId);
+  const namesOf = (
+    ...accounts: readonly (Omit<DrawnAccount, "ref" | "generation"> & { readonly grantId?: string })[]
+  ) => inDrawOrder(accounts, NOON).map(({ grantId = "main" }) => grantId);
 
   it("a lower priority comes first, whatever expires", () => {
     expect(namesOf(grant("b", { expires: 1 }), main, grant("a", { priority: 99 }))).toEqual(["a", "b", "main"]);

@@ -54,7 +54,8 @@ describe("toRecord", () => {
       ...{ priority: 7, createdAt: 3, hasCredits: true, generation: 1 },
     };
     const record = toRecord(7, row, related({ creditGrants: () => [{ ref: 9, row: grant }] }));
-    const accounts = [expect.objectContaining({ ref: 7 }), { ref: 9, grantId: "order 1", priority: 7, createdAt: 3 }];
+    const granted = { ref: 9, generation: 1, grantId: "order 1", priority: 7, createdAt: 3 };
+    const accounts = [expect.objectContaining({ ref: 7 }), granted];
     expect(record?.wallets).toEqual([{ owner: "key", accounts }]);
   });
 
@@ -71,8 +72,8 @@ describe("toRecord", () => {
     );
     expect(rerolled?.account).toEqual({ ref: -3, id: "key_0" });
     expect(() => toRecord(1, key, related({ identity }))).toThrow(TypeError);
-    const main = { ref: -3, priority: 100, createdAt: 0 };
-    expect(identityWallet(identity, -3, () => [])).toEqual({ owner: "identity", accounts: [main], generation: 0 });
+    const main = { ref: -3, generation: 0, priority: 100, createdAt: 0 };
+    expect(identityWallet(identity, -3, () => [])).toEqual({ owner: "identity", accounts: [main] });
     expect(identityWallet({ ...identity, hasCredits: false }, -3, () => [])).toBeUndefined();
   });
 

@@ -14,7 +14,6 @@ import type {
   Draw,
   GrantRow,
   IdentityRow,
-  IdentityWallet,
   KeyCounts,
   KeyPosition,
   KeyRecord,
@@ -140,21 +139,16 @@ const SHAPED = Object.fromEntries(
 ) as Fields<KeyRow>;
 const { workspaceId: _, ...ofRow } = SHAPED;
 
-const ofWallet: Fields<OwnedWallet> = {
+/** A result of `findWallet`. */
+export const ownedWallet = object<OwnedWallet>({
   owner: oneOf("key", "identity"),
   accounts: list(
     object<DrawnAccount>({
-      ...{ ref, grantId: optional(name), priority: integer(0, 255), createdAt: time },
+      ...{ ref, generation: count, grantId: optional(name), priority: integer(0, 255), createdAt: time },
       ...{ expires: optional(time), refill: optional(numberedRefill) },
     } satisfies Fields<DrawnAccount>),
   ),
-};
-/** A result of `findWallet`. */
-export const identityWallet = object<IdentityWallet>({
-  ...ofWallet,
-  generation: count,
-} satisfies Fields<IdentityWallet>);
-const wallets = list(object<OwnedWallet>(ofWallet));
+} satisfies Fields<OwnedWallet>);
 
 /** Result of a find. */
 export const keyRecord = object<KeyRecord>({
@@ -182,7 +176,7 @@ export const keyRecord = object<KeyRecord>({
   startUnknown: optional(trueOnly),
   ipAllowlists: list(names),
   account: optional(object<SharedAccount>({ ref, id: name } satisfies Fields<SharedAccount>)),
-  wallets: optional(wallets),
+  wallets: optional(list(ownedWallet)),
 } satisfies Fields<KeyRecord>);
 
 /** Result of a spend. */

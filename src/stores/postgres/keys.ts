@@ -1,6 +1,6 @@
 /** Reads keys. Finds of one turn are one statement, of one row each; what they refer to is at hand. */
 import { isKeystileError, KeystileError } from "../../contracts/errors.js";
-import type { IdentityWallet, KeyDigests, KeyRecord, KeyRow, ListQuery, NewKey } from "../../contracts/store.js";
+import type { KeyDigests, KeyRecord, KeyRow, ListQuery, NewKey, OwnedWallet } from "../../contracts/store.js";
 import { ownProperty } from "../../lib/check-options.js";
 import { encodeKey } from "../codec/encoded-keys.js";
 import { idsByDigests } from "../codec/ids-by-digests.js";
@@ -20,7 +20,7 @@ export interface Keys {
   readMany(ids: readonly string[]): Promise<(KeyRow | undefined)[]>;
   list(query: ListQuery): Promise<KeyRow[]>;
   findKeyIds(wanted: readonly KeyDigests[]): Promise<(string | undefined)[]>;
-  findWallet(identityId: string): Promise<IdentityWallet | undefined>;
+  findWallet(identityId: string): Promise<OwnedWallet | undefined>;
   rowsOf(texts: readonly KeyText[]): Promise<KeyRow[]>;
 }
 

@@ -1,5 +1,5 @@
 /** Reads and writes the tables other than keys, which share one layout. */
-import type { IdentityWallet, ListQuery, NamedTable, RootKeyRow, Rows } from "../../../contracts/store.js";
+import type { ListQuery, NamedTable, OwnedWallet, RootKeyRow, Rows } from "../../../contracts/store.js";
 import { type Granted, identityWallet } from "../../key-record.js";
 import type { RowOutcome } from "./run-write.js";
 import {
@@ -37,7 +37,7 @@ export interface EntityTables {
   /** The open grants of an owner, with the numbers of their accounts. */
   openGrants(workspaceId: string, ownerId: string): readonly Granted[];
   /** The wallet of an identity, if that has credits. */
-  findWallet(identityId: string): IdentityWallet | undefined;
+  findWallet(identityId: string): OwnedWallet | undefined;
   /** Inserts (`version` 0) or updates. */
   store<T extends EntityTable>(table: T, row: Rows[T]): RowOutcome;
   /** False: the row has another version. */
