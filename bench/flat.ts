@@ -4,7 +4,7 @@
  * compared by its text.
  */
 import type { V2KeysVerifyKeyResponseData } from "../src/contracts/types.js";
-import { FingerprintIndex } from "../src/lib/fingerprint-index.js";
+import { FingerprintIndex } from "../src/cache/fingerprint-cache.js";
 import { Fingerprint } from "../src/lib/fingerprint.js";
 import { measure, report, type Row, scaled, type Side } from "./harness.js";
 import { BALANCE, keyIdOf, keyRow, keyText, PERMISSIONS, QUERY, type Request, requestsFor } from "./keys.js";

@@ -14,6 +14,7 @@ import type { KeyRecord, RowChange, Store } from "../contracts/store.js";
 import type { MaybePromise } from "../contracts/types.js";
 import { type Check, integer, oneOf } from "../lib/check-options.js";
 import { createGuardedReads } from "../lib/guarded-reads.js";
+import { digestKey } from "../lib/hash.js";
 import { isMadeOf, type MadeOfRows } from "../contracts/row-changes.js";
 import { type CacheBackend, digestBackend, type Expiring, withTtl } from "./cache-backend.js";
 import { type CachedKey, createPreparer } from "./cached-key.js";
@@ -55,13 +56,10 @@ export const CACHE_OPTIONS = {
   by: oneOf("tag", "digest"),
 } as const satisfies Record<keyof CacheOptions, Check>;
 
-/** Finds keys, in the form that `prepare` makes of their records. */
+/** Finds keys, in the form that {@link Forming.prepare} makes of their records. */
 export interface RecordCache<T> {
-  /**
-   * @param digestOf the native digest of `text`; not called when the text is cached
-   * @param now for the store's `pollChanges`
-   */
-  find(text: string, digestOf: (text: string) => MaybePromise<string>, now?: number): MaybePromise<T | undefined>;
+  /** @param now for the store's `pollChanges` */
+  find(text: string, now?: number): MaybePromise<T | undefined>;
   /** Unsubscribes from the store. */
   close(): void;
 }
@@ -79,7 +77,10 @@ export interface KeyCache extends RecordCache<CachedKey> {
  */
 export function createKeyCache(store: Store, options: CacheOptions = {}): KeyCache {
   const prepare = createPreparer();
-  return { ...createRecordCache(store, prepare, options, (key) => key, bytesOf), prepare };
+  return {
+    ...createRecordCache(store, { prepare, digestOf: digestKey, madeOf: (key) => key, weigh: bytesOf }, options),
+    prepare,
+  };
 }
 
 /** Of what a key may have much of, as JSON. */
@@ -88,19 +89,26 @@ function bytesOf({ rare: { meta, identity, ipAllowlists } }: CachedKey): number 
   return isShort ? 0 : jsonBytes([meta, identity, ipAllowlists]);
 }
 
+/** What a cache makes of texts and records. */
+export interface Forming<T> {
+  /** Creates the value that `find` returns; called once per fill, and must depend only on the record. */
+  readonly prepare: (record: KeyRecord) => T;
+  /** The native digest of a text; not called when the text is cached. */
+  readonly digestOf: (text: string) => MaybePromise<string>;
+  /** The rows that a value was made of; `undefined`: unknown, so a change of any row drops the value. */
+  readonly madeOf: (value: T) => MadeOfRows | undefined;
+  /** How many bytes a value takes, about. */
+  readonly weigh: (value: T) => number;
+}
+
 /**
  * Exported for its tests.
- * @param prepare creates the value that `find` returns; called once per fill, and must depend only on the record
  * @param options validated by the caller, with {@link CACHE_OPTIONS}
- * @param madeOf the rows that a value was made of; `undefined`: unknown, so a change of any row drops the value
- * @param weigh how many bytes a value takes, about
  */
 export function createRecordCache<T extends object>(
   store: Store,
-  prepare: (record: KeyRecord) => T,
+  { prepare, digestOf, madeOf, weigh }: Forming<T>,
   options: CacheOptions = {},
-  madeOf: (value: T) => MadeOfRows | undefined = () => undefined,
-  weigh: (value: T) => number = () => 0,
 ): RecordCache<T> {
   const { size = 100_000, ttl = Infinity, missTtl = 1_000, by = "tag" } = options;
   const backendOf = <V extends object>(): CacheBackend<V> =>
@@ -108,7 +116,6 @@ export function createRecordCache<T extends object>(
   const found: CacheBackend<T | Heavy<T>> =
     ttl === Infinity ? backendOf() : withTtl(backendOf<Expiring<T | Heavy<T>>>(), ttl);
   const heavy = new HeavyValues<T>(size * LIGHT_BYTES);
-  const open = (value: T | Heavy<T> | undefined): T | undefined => (value instanceof Heavy ? heavy.use(value) : value);
   let examined = 0;
   let windowEnd = -Infinity;
   const dropMadeOf = (change: RowChange): boolean => {
@@ -139,29 +146,31 @@ export function createRecordCache<T extends object>(
     prepare,
     missTtl,
   });
-  const fill = (text: string, digest: string): MaybePromise<T | undefined> =>
-    open(found.getByDigest?.(digest)) ?? reads.read(text, digest);
-  const lookUp = (text: string, digestOf: (text: string) => MaybePromise<string>): MaybePromise<T | undefined> => {
-    const hit = found.get(text);
-    if (hit !== undefined && !(hit instanceof Heavy)) return hit;
-    const value = open(hit);
+  /** What is cached is returned; anything else is read from the store. */
+  const openOrRead = (cached: T | Heavy<T> | undefined, text: string): MaybePromise<T | undefined> => {
+    const value = cached instanceof Heavy ? heavy.use(cached) : cached;
     if (value !== undefined) return value;
-    return fillBy(text, digestOf(text));
+    const digest = digestOf(text);
+    return typeof digest === "string" ? readByDigest(digest, text) : whenDigested(digest, text);
   };
-  // Separate functions, since a function that contains a closure allocates for it at every call.
-  const fillBy = (text: string, digest: MaybePromise<string>): MaybePromise<T | undefined> =>
-    typeof digest === "string" ? fill(text, digest) : digest.then((resolved) => fill(text, resolved));
-  const lookUpAfter = (
-    polling: PromiseLike<void>,
-    text: string,
-    digestOf: (text: string) => MaybePromise<string>,
-  ): Promise<T | undefined> => Promise.resolve(polling).then(() => lookUp(text, digestOf));
+  const readByDigest = (digest: string, text: string): MaybePromise<T | undefined> => {
+    const cached = found.getByDigest?.(digest);
+    return (cached instanceof Heavy ? heavy.use(cached) : cached) ?? reads.read(text, digest);
+  };
+  const whenDigested = async (digesting: Promise<string>, text: string): Promise<T | undefined> =>
+    readByDigest(await digesting, text);
+  const whenPolled = async (polling: PromiseLike<void>, text: string): Promise<T | undefined> => {
+    await polling;
+    return openOrRead(found.get(text), text);
+  };
   return {
-    find(text, digestOf, now) {
+    find(text, now) {
       const polling = store.pollChanges(now);
       // Not `instanceof`: a promise of another realm, or a thenable, would not be awaited, and an outdated record
       // would be used.
-      return polling === undefined ? lookUp(text, digestOf) : lookUpAfter(polling, text, digestOf);
+      if (polling !== undefined) return whenPolled(polling, text);
+      const cached = found.get(text);
+      return cached === undefined || cached instanceof Heavy ? openOrRead(cached, text) : cached;
     },
     close: reads.close,
   };

@@ -2,13 +2,16 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { type CacheOptions, createKeyCache, createRecordCache, type RecordCache } from "../../src/cache/key-cache.js";
 import type { Change, KeyRecord, RowChange, Store } from "../../src/contracts/store.js";
+import { digestKey } from "../../src/lib/hash.js";
 import { memoryStore } from "../../src/stores/memory.js";
 import { sampleRecords } from "../records.js";
+import { forming } from "./cached-store.js";
 
 const KEYS = 6;
 const SAMPLES = sampleRecords(20);
 const textOf = (n: number) => `text ${n}`;
-const digestOf = (text: string) => text.replace("text", "digest");
+const digestOf = (n: number) => digestKey(textOf(n)) as string;
+const NUMBERS = new Map(Array.from({ length: KEYS }, (_, n) => [digestOf(n), n]));
 
 const step = fc.record({
   act: fc.constantFrom(
@@ -57,7 +60,7 @@ function scriptedStore() {
   const store: Store = {
     ...memoryStore(),
     findKey(digest) {
-      const record = recordOf(Number(digest.slice("digest ".length)));
+      const record = recordOf(NUMBERS.get(digest)!);
       if (!state.slow) return record;
       return new Promise<void>((resolve) => state.releases.push(resolve)).then(() => record);
     },
@@ -94,15 +97,16 @@ function ofKeys(store: Store, options: CacheOptions): RecordCache<Found> {
     key && { keyId: key.keyId, name: key.name, names: key.policy.grants.copyPermissions() ?? [] };
   return {
     ...cache,
-    find(text, digest, now) {
-      const key = cache.find(text, digest, now);
+    find(text, now) {
+      const key = cache.find(text, now);
       return key instanceof Promise ? key.then(toFound) : toFound(key);
     },
   };
 }
 
 const ofRecords = (store: Store, options: CacheOptions): RecordCache<Found> =>
-  createRecordCache(store, ({ keyId, name, permissions }) => ({ keyId, name, names: [...permissions] }), options);
+  createRecordCache(store, { ...forming(toFound), digestOf: digestKey }, options);
+const toFound = ({ keyId, name, permissions }: KeyRecord): Found => ({ keyId, name, names: [...permissions] });
 
 const OPTIONS: readonly CacheOptions[] = [{ size: 100 }, { size: 2 }, { size: 3, ttl: 1e9 }];
 const CACHES = [
@@ -131,11 +135,11 @@ describe("whatever happens between finds, each returns what the store had when i
         let version = 0;
         const finds = { find: false, findSlowly: true };
         for (const { act, n } of history) {
-          const change = { digest: `digest ${n}` };
+          const change = { digest: digestOf(n) };
           if (act === "find" || act === "findSlowly") {
             state.slow = finds[act];
             const right = expected(n);
-            const found = cache.find(textOf(n), digestOf);
+            const found = cache.find(textOf(n));
             if (found instanceof Promise) slow.push(found.then((value) => expect(value).toEqual(right)));
             else expect(found).toEqual(right);
           } else if (act === "release") {
@@ -167,7 +171,7 @@ describe("whatever happens between finds, each returns what the store had when i
         for (const release of state.releases.splice(0)) release();
         await Promise.all(slow);
         state.slow = false;
-        for (let n = 0; n < KEYS; n++) expect(cache.find(textOf(n), digestOf)).toEqual(expected(n));
+        for (let n = 0; n < KEYS; n++) expect(cache.find(textOf(n))).toEqual(expected(n));
       }),
     );
   });

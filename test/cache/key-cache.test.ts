@@ -4,6 +4,7 @@ import { KeystileError } from "../../src/contracts/errors.js";
 import type { Change, KeyRecord, Store } from "../../src/contracts/store.js";
 import { memoryStore } from "../../src/stores/memory.js";
 import { keyRow } from "../stores/suite.js";
+import { forming } from "./cached-store.js";
 
 const API = {
   id: "api_1",
@@ -44,8 +45,6 @@ const identityRow = {
   createdAt: 0,
 };
 
-const itself = (digest: string) => digest;
-
 async function disable(store: Store, id: string): Promise<void> {
   const row = (await store.readMany("keys", [id]))[0]!;
   await store.write([{ table: "keys", row: { ...row, enabled: false } }]);
@@ -53,7 +52,7 @@ async function disable(store: Store, id: string): Promise<void> {
 
 describe.each(["tag", "digest"] as const)("createRecordCache by %s", (by) => {
   const cacheOf = <T extends object>(store: Store, prepare: (record: KeyRecord) => T, options: CacheOptions = {}) =>
-    createRecordCache(store, prepare, { ...options, by });
+    createRecordCache(store, forming(prepare), { ...options, by });
 
   beforeEach(() => {
     vi.useFakeTimers({ toFake: ["performance"] });
@@ -66,9 +65,9 @@ describe.each(["tag", "digest"] as const)("createRecordCache by %s", (by) => {
     const { store, state } = await counted();
     await store.insertKeys([{ row: keyRow(1) }]);
     const cache = cacheOf(store, (record) => ({ id: record.keyId }));
-    const first = cache.find("digest-1", itself);
+    const first = cache.find("digest-1");
     expect(first).toEqual({ id: "key_000001" });
-    expect(cache.find("digest-1", itself)).toBe(first);
+    expect(cache.find("digest-1")).toBe(first);
     expect(state.finds).toBe(1);
   });
 
@@ -86,9 +85,9 @@ describe.each(["tag", "digest"] as const)("createRecordCache by %s", (by) => {
         }) as unknown as Promise<void>,
     };
     const cache = cacheOf(foreign, (record) => record);
-    expect(await cache.find("digest-1", itself)).toMatchObject({ enabled: true });
+    expect(await cache.find("digest-1")).toMatchObject({ enabled: true });
     await disable(store, "key_000001");
-    expect(await cache.find("digest-1", itself)).toMatchObject({ enabled: false });
+    expect(await cache.find("digest-1")).toMatchObject({ enabled: false });
   });
 
   it("clause 9: a fill that began before a change never brings the old record back", async () => {
@@ -97,12 +96,12 @@ describe.each(["tag", "digest"] as const)("createRecordCache by %s", (by) => {
     const cache = cacheOf(store, (record) => record);
     let open = () => undefined as void;
     state.gate = new Promise<void>((resolve) => (open = resolve));
-    const slow = cache.find("digest-1", itself);
+    const slow = cache.find("digest-1");
     state.gate = undefined;
     await disable(store, "key_000001");
     open();
     expect((await slow)?.enabled).toBe(true);
-    expect((await cache.find("digest-1", itself))?.enabled).toBe(false);
+    expect((await cache.find("digest-1"))?.enabled).toBe(false);
   });
 
   it("clause 9: a miss that began before a create is not believed after it", async () => {
@@ -110,12 +109,12 @@ describe.each(["tag", "digest"] as const)("createRecordCache by %s", (by) => {
     const cache = cacheOf(store, (record) => record);
     let open = () => undefined as void;
     state.gate = new Promise<void>((resolve) => (open = resolve));
-    const slow = cache.find("digest-1", itself);
+    const slow = cache.find("digest-1");
     state.gate = undefined;
     await store.insertKeys([{ row: keyRow(1) }]);
     open();
     expect(await slow).toBeUndefined();
-    expect(await cache.find("digest-1", itself)).toBeDefined();
+    expect(await cache.find("digest-1")).toBeDefined();
   });
 
   it("1,000 calls at once for one cold key are one find, found or not", async () => {
@@ -126,7 +125,7 @@ describe.each(["tag", "digest"] as const)("createRecordCache by %s", (by) => {
     state.late = true;
     for (const [digest, keyId] of [["digest-1", "key_000001"] as const, ["digest-2", undefined] as const]) {
       state.finds = 0;
-      const found = await Promise.all(Array.from({ length: 1_000 }, () => cache.find(digest, itself)));
+      const found = await Promise.all(Array.from({ length: 1_000 }, () => cache.find(digest)));
       expect(new Set(found.map((record) => record?.keyId))).toEqual(new Set([keyId]));
       expect(state.finds).toBe(1);
     }
@@ -145,7 +144,7 @@ describe.each(["tag", "digest"] as const)("createRecordCache by %s", (by) => {
       const gates: (() => void)[] = [];
       const findMany = () => {
         state.gate = new Promise<void>((resolve) => gates.push(resolve));
-        return Promise.all(Array.from({ length: 10 }, () => cache.find("digest-1", itself)));
+        return Promise.all(Array.from({ length: 10 }, () => cache.find("digest-1")));
       };
       const early = findMany();
       await change(store);
@@ -154,12 +153,12 @@ describe.each(["tag", "digest"] as const)("createRecordCache by %s", (by) => {
       // The first find ends while the second is under way: who comes then still joins the second.
       gates[0]!();
       for (const record of await early) expect(record).toMatchObject({ enabled: true, parentDisabled: false });
-      const last = cache.find("digest-1", itself);
+      const last = cache.find("digest-1");
       expect(state.finds).toBe(2);
       gates[1]!();
       for (const record of [...(await late), await last])
         expect(record!.enabled && !record!.parentDisabled, "the change is seen").toBe(false);
-      expect(await cache.find("digest-1", itself)).toBe(await last);
+      expect(await cache.find("digest-1")).toBe(await last);
       expect(state.finds).toBe(2);
     },
   );
@@ -169,14 +168,14 @@ describe.each(["tag", "digest"] as const)("createRecordCache by %s", (by) => {
     await store.insertKeys([{ row: keyRow(1) }]);
     const cache = cacheOf(store, (record) => record);
     state.gate = Promise.reject(new KeystileError("STORE_BUSY", "planted"));
-    const finding = Array.from({ length: 10 }, () => Promise.resolve(cache.find("digest-1", itself)));
+    const finding = Array.from({ length: 10 }, () => Promise.resolve(cache.find("digest-1")));
     const failed = await Promise.allSettled(finding);
     expect(state.finds).toBe(1);
     const errors = failed.map((result) => (result as PromiseRejectedResult).reason as unknown);
     for (const error of errors) expect(error).toMatchObject({ code: "STORE_BUSY", message: "planted" });
     expect(new Set(errors).size).toBe(10);
     state.gate = undefined;
-    expect(await cache.find("digest-1", itself)).toMatchObject({ enabled: true });
+    expect(await cache.find("digest-1")).toMatchObject({ enabled: true });
     expect(state.finds).toBe(2);
   });
 
@@ -185,42 +184,42 @@ describe.each(["tag", "digest"] as const)("createRecordCache by %s", (by) => {
     await store.insertKeys([{ row: keyRow(1) }]);
     const cache = cacheOf(store, (record) => record);
     state.gate = new Promise(() => undefined);
-    void cache.find("digest-1", itself);
+    void cache.find("digest-1");
     vi.advanceTimersByTime(999);
-    void cache.find("digest-1", itself);
+    void cache.find("digest-1");
     expect(state.finds).toBe(1);
     state.gate = undefined;
     vi.advanceTimersByTime(1);
-    expect(await cache.find("digest-1", itself)).toBeDefined();
+    expect(await cache.find("digest-1")).toBeDefined();
     expect(state.finds).toBe(2);
   });
 
   it("A107: a miss is believed for missTtl at most, and dropped by the create", async () => {
     const { store, state, inner } = await counted();
     const cache = cacheOf(store, (record) => record);
-    for (let i = 0; i < 3; i++) expect(cache.find("digest-1", itself)).toBeUndefined();
+    for (let i = 0; i < 3; i++) expect(cache.find("digest-1")).toBeUndefined();
     expect(state.finds).toBe(1);
     await store.insertKeys([{ row: keyRow(1) }]);
-    expect(cache.find("digest-1", itself)).toBeDefined();
+    expect(cache.find("digest-1")).toBeDefined();
     // Created where no change is told of: seen once the miss is too old.
     const silent = cacheOf({ ...inner, subscribe: () => () => undefined }, (record) => record);
-    expect(silent.find("digest-2", itself)).toBeUndefined();
+    expect(silent.find("digest-2")).toBeUndefined();
     await inner.insertKeys([{ row: keyRow(2) }]);
-    expect(silent.find("digest-2", itself)).toBeUndefined();
+    expect(silent.find("digest-2")).toBeUndefined();
     vi.advanceTimersByTime(1_000);
-    expect(silent.find("digest-2", itself)).toBeUndefined();
+    expect(silent.find("digest-2")).toBeUndefined();
     vi.advanceTimersByTime(1);
-    expect(silent.find("digest-2", itself)).toBeDefined();
+    expect(silent.find("digest-2")).toBeDefined();
   });
 
   it("trap 11: a flood of unknown keys pushes no real key out", async () => {
     const { store, state } = await counted();
     await store.insertKeys([1, 2, 3].map((n) => ({ row: keyRow(n) })));
     const cache = cacheOf(store, (record) => record, { size: 3 });
-    for (const n of [1, 2, 3]) await cache.find(`digest-${n}`, itself);
-    for (let i = 0; i < 20_000; i++) await cache.find(`garbage-${i}`, itself);
+    for (const n of [1, 2, 3]) await cache.find(`digest-${n}`);
+    for (let i = 0; i < 20_000; i++) await cache.find(`garbage-${i}`);
     state.finds = 0;
-    for (const n of [1, 2, 3]) await cache.find(`digest-${n}`, itself);
+    for (const n of [1, 2, 3]) await cache.find(`digest-${n}`);
     expect(state.finds).toBe(0);
   });
 
@@ -228,14 +227,14 @@ describe.each(["tag", "digest"] as const)("createRecordCache by %s", (by) => {
     const { store, state } = await counted();
     await store.insertKeys([1, 2, 3].map((n) => ({ row: keyRow(n) })));
     const cache = cacheOf(store, (record) => record, { size: 2, ttl: 50 });
-    for (const n of [1, 2, 1, 3]) await cache.find(`digest-${n}`, itself);
+    for (const n of [1, 2, 1, 3]) await cache.find(`digest-${n}`);
     state.finds = 0;
-    await cache.find("digest-1", itself);
+    await cache.find("digest-1");
     expect(state.finds).toBe(0);
-    await cache.find("digest-2", itself);
+    await cache.find("digest-2");
     expect(state.finds).toBe(1);
     vi.advanceTimersByTime(51);
-    await cache.find("digest-2", itself);
+    await cache.find("digest-2");
     expect(state.finds).toBe(2);
   });
 
@@ -248,7 +247,7 @@ describe.each(["tag", "digest"] as const)("createRecordCache by %s", (by) => {
     const cache = cacheOf({ ...store, findKey: () => (finds++, record as KeyRecord | undefined) }, (found) => found);
     const findTwice = (count: number) => {
       finds = 0;
-      for (let i = 0; i < 2 * count; i++) void cache.find(`key-${i % count}`, itself);
+      for (let i = 0; i < 2 * count; i++) void cache.find(`key-${i % count}`);
       return finds;
     };
     expect(findTwice(most)).toBe(most);
@@ -260,9 +259,9 @@ describe.each(["tag", "digest"] as const)("createRecordCache by %s", (by) => {
     const { store, state } = await counted();
     await store.insertKeys([{ row: keyRow(1) }]);
     const cache = cacheOf(store, (record) => record);
-    void cache.find("digest-1", itself);
+    void cache.find("digest-1");
     vi.advanceTimersByTime(Number.MAX_SAFE_INTEGER);
-    void cache.find("digest-1", itself);
+    void cache.find("digest-1");
     expect(state.finds).toBe(1);
   });
 
@@ -278,21 +277,21 @@ describe.each(["tag", "digest"] as const)("createRecordCache by %s", (by) => {
       },
     };
     const cache = cacheOf(failing, (record) => record);
-    expect(() => cache.find("digest-1", itself)).toThrow("disk");
+    expect(() => cache.find("digest-1")).toThrow("disk");
     broken = false;
-    expect(cache.find("digest-1", itself)).toBeDefined();
+    expect(cache.find("digest-1")).toBeDefined();
   });
 
   it("an asynchronous store serves the same", async () => {
     const { store, state } = await counted();
     state.late = true;
     const cache = cacheOf(store, (record) => record);
-    expect(await cache.find("digest-1", itself)).toBeUndefined();
-    expect(await cache.find("digest-1", itself)).toBeUndefined();
+    expect(await cache.find("digest-1")).toBeUndefined();
+    expect(await cache.find("digest-1")).toBeUndefined();
     expect(state.finds).toBe(1);
     await store.insertKeys([{ row: keyRow(1) }]);
-    expect(await cache.find("digest-1", itself)).toBeDefined();
-    expect(await cache.find("digest-1", itself)).toBeDefined();
+    expect(await cache.find("digest-1")).toBeDefined();
+    expect(await cache.find("digest-1")).toBeDefined();
     expect(state.finds).toBe(2);
   });
 
@@ -304,16 +303,16 @@ describe.each(["tag", "digest"] as const)("createRecordCache by %s", (by) => {
       { ...store, subscribe: (listener) => (listeners.push(listener), () => undefined) },
       (record) => record,
     );
-    void cache.find("digest-1", itself);
-    void cache.find("digest-2", itself);
+    void cache.find("digest-1");
+    void cache.find("digest-2");
     for (const listener of listeners) listener("created");
     state.finds = 0;
-    void cache.find("digest-1", itself);
+    void cache.find("digest-1");
     expect(state.finds).toBe(0);
-    void cache.find("digest-2", itself);
+    void cache.find("digest-2");
     expect(state.finds).toBe(1);
     for (const listener of listeners) listener("all");
-    void cache.find("digest-1", itself);
+    void cache.find("digest-1");
     expect(state.finds).toBe(2);
   });
 
@@ -336,15 +335,11 @@ describe.each(["tag", "digest"] as const)("createRecordCache by %s", (by) => {
         },
         subscribe: (listener) => (rows.listeners.add(listener), () => void rows.listeners.delete(listener)),
       };
-      const cache = createRecordCache<KeyRecord>(
-        told,
-        (record) => record,
-        { by },
-        (record) => record,
-      );
+      const known = { ...forming<KeyRecord>((record) => record), madeOf: (record: KeyRecord) => record };
+      const cache = createRecordCache(told, known, { by });
       const findAll = async () => {
         const before = state.finds;
-        for (let n = 0; n < 6; n++) expect(await cache.find(`digest-${n}`, itself)).toBeDefined();
+        for (let n = 0; n < 6; n++) expect(await cache.find(`digest-${n}`)).toBeDefined();
         return state.finds - before;
       };
       expect([await findAll(), await findAll()]).toEqual([6, 0]);
@@ -371,25 +366,25 @@ describe.each(["tag", "digest"] as const)("createRecordCache by %s", (by) => {
       const { store, state } = await counted();
       await store.insertKeys([{ row: keyRow(1) }]);
       const cache = cacheOf(store, ({ keyId }) => ({ keyId }));
-      await cache.find("digest-1", itself);
+      await cache.find("digest-1");
       await store.write([{ table: "identities", row: identityRow }]);
       await store.write([{ table: "identities", row: { ...identityRow, version: 1 } }]);
-      await cache.find("digest-1", itself);
+      await cache.find("digest-1");
       expect(state.finds).toBe(2);
     });
 
     it("a miss may end with it, and a find that is in flight is not kept", async () => {
       const { cache, state } = await cached();
-      expect(await cache.find("digest-9", itself)).toBeUndefined();
+      expect(await cache.find("digest-9")).toBeUndefined();
       const before = state.finds;
       tell({ table: "apis", id: "api_other" });
-      await cache.find("digest-9", itself);
+      await cache.find("digest-9");
       expect(state.finds).toBe(before + 1);
       tell({ table: "roles", id: "role_0" });
-      const finding = cache.find("digest-0", itself);
+      const finding = cache.find("digest-0");
       tell({ table: "roles", id: "role_other" });
       await finding;
-      await cache.find("digest-0", itself);
+      await cache.find("digest-0");
       expect(state.finds).toBe(before + 3);
     });
 
@@ -410,30 +405,32 @@ describe.each(["tag", "digest"] as const)("createRecordCache by %s", (by) => {
     const { store, state } = await counted();
     await store.insertKeys([{ row: keyRow(1) }, { row: keyRow(2) }]);
     const cache = cacheOf(store, (record) => record);
-    void cache.find("digest-1", itself);
-    void cache.find("digest-3", itself);
+    void cache.find("digest-1");
+    void cache.find("digest-3");
     state.gate = Promise.resolve();
-    const inFlight = cache.find("digest-2", itself);
+    const inFlight = cache.find("digest-2");
     cache.close();
     await inFlight;
     state.gate = undefined;
     await store.insertKeys([{ row: keyRow(3) }]);
     for (const id of ["key_000001", "key_000002"]) await disable(store, id);
     for (const digest of ["digest-1", "digest-2"])
-      for (let i = 0; i < 2; i++) expect((await cache.find(digest, itself))?.enabled).toBe(false);
-    expect((await cache.find("digest-3", itself))?.keyId).toBe("key_000003");
+      for (let i = 0; i < 2; i++) expect((await cache.find(digest))?.enabled).toBe(false);
+    expect((await cache.find("digest-3"))?.keyId).toBe("key_000003");
   });
 });
 
 describe("createRecordCache: by text", () => {
   const digestOf = (text: string) => text.replace("text", "digest");
+  const itself = forming<KeyRecord>((record) => record);
 
   it("a text is remembered without its digest, until a change of that digest or of all", async () => {
     const { store } = await counted();
     await store.insertKeys([1, 2].map((n) => ({ row: keyRow(n) })));
-    const cache = createRecordCache(store, (record) => record);
     let digests = 0;
-    const find = (text: string) => cache.find(text, () => (digests++, digestOf(text))) as KeyRecord | undefined;
+    const counting = { ...itself, digestOf: (text: string) => (digests++, digestOf(text)) };
+    const cache = createRecordCache(store, counting);
+    const find = (text: string) => cache.find(text) as KeyRecord | undefined;
     for (let i = 0; i < 3; i++)
       expect(["text-1", "text-2"].map((text) => find(text)?.keyId)).toEqual(["key_000001", "key_000002"]);
     expect(digests).toBe(2);
@@ -447,8 +444,8 @@ describe("createRecordCache: by text", () => {
   it("a digest that comes late serves the same", async () => {
     const { store, state } = await counted();
     await store.insertKeys([{ row: keyRow(1) }]);
-    const cache = createRecordCache(store, (record) => record);
-    const find = () => cache.find("text-1", (text) => Promise.resolve(digestOf(text)));
+    const cache = createRecordCache(store, { ...itself, digestOf: (text) => Promise.resolve(digestOf(text)) });
+    const find = () => cache.find("text-1");
     expect((await find())?.keyId).toBe("key_000001");
     expect((await find())?.keyId).toBe("key_000001");
     expect(state.finds).toBe(1);
@@ -458,14 +455,12 @@ describe("createRecordCache: by text", () => {
     const { store, inner } = await counted();
     await inner.insertKeys([{ row: keyRow(1) }]);
     let late = false;
-    const cache = createRecordCache(
-      { ...store, pollChanges: () => (late ? Promise.reject(new Error("locked")) : undefined) },
-      (record) => record,
-    );
-    expect(cache.find("text-1", digestOf)).toBeDefined();
+    const polled = { ...store, pollChanges: () => (late ? Promise.reject(new Error("locked")) : undefined) };
+    const cache = createRecordCache(polled, { ...itself, digestOf });
+    expect(cache.find("text-1")).toBeDefined();
     late = true;
-    await expect(cache.find("text-1", digestOf)).rejects.toThrow("locked");
+    await expect(cache.find("text-1")).rejects.toThrow("locked");
     late = false;
-    expect(cache.find("text-1", digestOf)).toBeDefined();
+    expect(cache.find("text-1")).toBeDefined();
   });
 });

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { FingerprintIndex, NONE } from "../../src/lib/fingerprint-index.js";
+import { FingerprintIndex, NONE } from "../../src/cache/fingerprint-cache.js";
 
 /** Few homes, so that tags crowd each other, wrap round the end, and leave gaps. */
 const tag = fc.record({
