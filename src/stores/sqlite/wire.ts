@@ -5,14 +5,15 @@ import type { AuditEntry } from "../../contracts/audit.js";
 import { KeystileError } from "../../contracts/errors.js";
 import { timeOfWrites, withCredits } from "../../contracts/row-changes.js";
 import type { ListQuery, Store, Table, WrittenBalance } from "../../contracts/store.js";
+import type { MaybePromise } from "../../contracts/types.js";
 import { withoutAudit } from "../../lib/guards/powers.js";
 import { createChangeLog, type LoggedChange } from "./changes/change-log.js";
 import { createChangePolling } from "./changes/change-polling.js";
 import { createSharedReads } from "./changes/read-transactions.js";
 import type { Connection } from "./connection/connection.js";
 import type { CounterSet } from "./connection/counters.js";
-import { createGuardedWork } from "./connection/guarded-work.js";
-import { createBusyRetry } from "./connection/retry-busy.js";
+import { guardCommits } from "./connection/guarded-commits.js";
+import { createBusyRetry } from "./connection/lock-queue.js";
 import { afterTurn, type Transact } from "./connection/transaction.js";
 import { createAccountSession } from "./credits/account-session.js";
 import { createAccounts } from "./credits/account-table.js";
@@ -69,22 +70,6 @@ export function wireTables(connection: Connection, settings: TableSettings, coun
   log.listen((change) => change === "all" && references.clear());
   const accounts = createAccounts(handle);
   const shared = createSharedReads(handle, !connection.sharesReads);
-  const poll = () => {
-    file.assertSame();
-    log.poll();
-  };
-  const polling = createChangePolling(shared.before(poll), settings.staleness);
-  // A transaction reads `data_version` anyway, while nobody else can write: if nothing is new, later calls of the turn
-  // need not poll.
-  const session = createAccountSession(connection, accounts, (version) => {
-    if (!log.isCaughtUp(version)) connection.assertSchema();
-    else if (!settings.readonly) polling.note();
-  });
-  const guarded = createGuardedWork(file, counters.own);
-  // An autocommit statement inside a transaction that is open for reads would resolve before it is durable.
-  const committing = <A extends unknown[], T>(commit: (...given: A) => T) => shared.before(guarded.committing(commit));
-  const short = committing(connection.transact<unknown>) as Transact;
-  const long = committing(connection.transactLong<unknown>) as Transact;
   let isClosed = false;
   let closing: Promise<void> | undefined;
   const assertOpen = () => {
@@ -92,6 +77,28 @@ export function wireTables(connection: Connection, settings: TableSettings, coun
   };
   const reads = createBusyRetry(assertOpen, connection.probe, settings.busyTimeout, counters.own);
   const writes = createBusyRetry(assertOpen, connection.probe, settings.busyTimeout, counters.own);
+  const poll = () => {
+    shared.end();
+    file.assertSame();
+    log.poll();
+  };
+  const polling = createChangePolling({ staleness: settings.staleness, poll, assertOpen, run: reads.run });
+  // A transaction reads `data_version` anyway, while nobody else can write: if nothing is new, later calls of the turn
+  // need not poll.
+  const session = createAccountSession(connection, accounts, (version) => {
+    if (!log.isCaughtUp(version)) connection.assertSchema();
+    else if (!settings.readonly) polling.note();
+  });
+  const committing = <A extends unknown[], T>(commit: (...given: A) => T) => {
+    const guarded = guardCommits(file, counters.own, commit);
+    return (...given: A): T => {
+      // An autocommit statement inside a transaction that is open for reads would resolve before it is durable.
+      shared.end();
+      return guarded(...given);
+    };
+  };
+  const short = committing(connection.transact<unknown>) as Transact;
+  const long = committing(connection.transactLong<unknown>) as Transact;
   const losses = countLosses(counters.own);
   const spends = losses.ofSpends({ ...session, compareAndSpend: committing(session.compareAndSpend) });
   const group = createGroupCommit(short, spends, log, writes.queue, settings.busyTimeout);
@@ -107,10 +114,27 @@ export function wireTables(connection: Connection, settings: TableSettings, coun
   const recorded = createOnceTable(handle);
   const spending = createSpending(accounts, recorded, group);
   const leases = losses.ofLeases(spending);
-  const finish = shared.before(connection.close);
+  const finish = () => {
+    shared.end();
+    connection.close();
+  };
 
-  const reading = <A extends unknown[], T>(work: (...given: A) => T) =>
-    reads.runOrRetry(guarded.reading(shared.before(work)));
+  /** @param enter begins a read: joins the transaction of the turn's finds, or ends it */
+  const readingAfter =
+    <A extends unknown[], T>(enter: () => void, work: (...given: A) => T) =>
+    (...given: A): MaybePromise<Awaited<T>> =>
+      reads.run(() => {
+        try {
+          enter();
+          return work(...given);
+        } catch (cause) {
+          shared.end();
+          // What a read meets in a file that was deleted or truncated may look like damage.
+          file.assertSame();
+          throw cause;
+        }
+      });
+  const reading = <A extends unknown[], T>(work: (...given: A) => T) => readingAfter(shared.end, work);
   const write = createWriting(writes, log, references, session);
   const insertEncoded: WiredTables["insertEncoded"] = async (keys, deadline, entry): Promise<boolean[]> => {
     let inserted: boolean[] = [];
@@ -129,7 +153,7 @@ export function wireTables(connection: Connection, settings: TableSettings, coun
   const peekWallets = reading(spending.spendWallets);
   const store: Store = {
     powers: Object.freeze({ ...POWERS, audit: settings.audit.rows > 0, ...connection.powers }),
-    findKey: reads.runOrRetry(guarded.reading(shared.within(reader.findKey))),
+    findKey: readingAfter(shared.join, reader.findKey),
     findKeys: reading(reader.findKeys),
     findForeignKey: reading(reader.findForeignKey),
     findRootKey: reading(rows.findRootKey),
@@ -251,17 +275,7 @@ export function wireTables(connection: Connection, settings: TableSettings, coun
       assertOpen();
       return log.listen(listener);
     },
-    // Not through `runOrRetry`, which allocates: every verification calls this.
-    pollChanges(when) {
-      assertOpen();
-      if (polling.isCurrent(when)) return;
-      if (reads.queue.isWaiting()) return reads.run(() => polling.pollChanges());
-      try {
-        polling.pollChanges(when);
-      } catch (cause) {
-        return reads.retry(cause, () => polling.pollChanges());
-      }
-    },
+    pollChanges: polling.pollChanges,
     /** Refuses later calls, and writes that wait for a lock; ends the connection when spends in flight have settled. */
     close() {
       if (isClosed) return closing;
@@ -275,7 +289,8 @@ export function wireTables(connection: Connection, settings: TableSettings, coun
     <A extends unknown[], T>(act: (...given: A) => T) =>
     (...given: A): T => {
       assertOpen();
-      return shared.before(act)(...given);
+      shared.end();
+      return act(...given);
     };
   return { store, examining, insertEncoded, deadline: writes.deadline };
 }

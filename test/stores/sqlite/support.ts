@@ -7,6 +7,7 @@ import { afterAll, afterEach, vi } from "vitest";
 import { isKeystileError, type KeystileErrorCode } from "../../../src/contracts/errors.js";
 import type { ApiRow, KeyRow, NewBalance, Store } from "../../../src/contracts/store.js";
 import { sqliteStore, type SqliteStore, type SqliteStoreOptions } from "../../../src/stores/sqlite/index.js";
+import { type ChangePolling, createChangePolling } from "../../../src/stores/sqlite/changes/change-polling.js";
 import type { Handle, Statement } from "../../../src/stores/sqlite/connection/handle.js";
 import { keyRow } from "../suite.js";
 
@@ -22,6 +23,11 @@ export function temporaryPaths(parent = tmpdir()): () => string {
   afterAll(() => rmSync(folder, { recursive: true }));
   let made = 0;
   return () => join(folder, `${++made}.db`);
+}
+
+/** Polling by itself: of a store that is open, with a file that nobody locks. */
+export function pollingOf(poll: () => void, staleness: "turn" | "call" | number): ChangePolling {
+  return createChangePolling({ staleness, poll, assertOpen: () => undefined, run: (work) => work() });
 }
 
 /** Opens process-durable stores, and closes those of a test after it. */

@@ -13,10 +13,10 @@ import type { Handle } from "../connection/handle.js";
 import { nextTick } from "../connection/transaction.js";
 
 export interface SharedReads {
-  /** Wraps a find, to run in one transaction with the others of its turn. */
-  within<A extends unknown[], T>(find: (...given: A) => T): (...given: A) => T;
-  /** Wraps any other function, to end that transaction first. */
-  before<A extends unknown[], T>(act: (...given: A) => T): (...given: A) => T;
+  /** Call before a find: it runs in one transaction with the others of its turn. */
+  join(): void;
+  /** Call before anything else, and after a find that failed: ends that transaction. */
+  end(): void;
 }
 
 /** A turn may be long when nothing polls for changes; an open transaction holds back the WAL checkpoint. */
@@ -24,7 +24,7 @@ const MAX_FINDS = 256;
 
 /** @param isShared other code uses the handle, and could not begin its own transaction: then no finds are shared */
 export function createSharedReads(handle: Handle, isShared: boolean): SharedReads {
-  if (isShared) return { within: (find) => find, before: (act) => act };
+  if (isShared) return { join: () => undefined, end: () => undefined };
   const begin = handle.prepare("BEGIN");
   const commit = handle.prepare("COMMIT");
   const rollback = handle.prepare("ROLLBACK");
@@ -65,23 +65,5 @@ export function createSharedReads(handle: Handle, isShared: boolean): SharedRead
     isScheduled = true;
     nextTick(endTurn);
   };
-  return {
-    within:
-      (find) =>
-      (...given) => {
-        join();
-        try {
-          return find(...given);
-        } catch (cause) {
-          end();
-          throw cause;
-        }
-      },
-    before:
-      (act) =>
-      (...given) => {
-        end();
-        return act(...given);
-      },
-  };
+  return { join, end };
 }

@@ -1,5 +1,4 @@
 /** Counts what goes wrong in a store, for `health()`. */
-import { isBusy, isSyncFailure, resultName } from "./errors.js";
 
 /** What a store counts itself; the rest of `StoreCounters` is read from the file. */
 export interface Counters {
@@ -47,33 +46,4 @@ export function keepCounts(counters: CounterSet): void {
 export function sumOf({ own, thread = ZERO }: CounterSet): Counters {
   const names = Object.keys(ZERO) as (keyof Counters)[];
   return Object.fromEntries(names.map((name) => [name, own[name] + thread[name]])) as unknown as Counters;
-}
-
-/**
- * Wraps what commits, to count what fails on the disk. A lock, and an error of the work itself, are not of the disk.
- */
-export function countFailures<A extends unknown[], T>(
-  counters: Counters,
-  commit: (...given: A) => T,
-): (...given: A) => T {
-  return (...given) => {
-    let result: T;
-    try {
-      result = commit(...given);
-    } catch (cause) {
-      if (!isBusy(cause) && isOfDisk(cause)) {
-        counters.failedWrites++;
-        counters.failedInARow++;
-        if (isSyncFailure(cause)) counters.failedSyncs++;
-      }
-      throw cause;
-    }
-    if (counters.failedInARow > 0 && result !== undefined) counters.failedInARow = 0;
-    return result;
-  };
-}
-
-function isOfDisk(cause: unknown): boolean {
-  const name = resultName(cause);
-  return name === "IOERR" || name === "FULL" || name === "CORRUPT" || name === "CANTOPEN";
 }

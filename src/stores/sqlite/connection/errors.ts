@@ -82,6 +82,12 @@ export function toCommitError(cause: unknown, isFull: () => boolean): unknown {
   return resultName(cause) === "IOERR" && isFull() ? new KeystileError(...FULL, { cause }) : cause;
 }
 
+/** Whether the disk failed. */
+export function isOfDisk(cause: unknown): boolean {
+  const name = resultName(cause);
+  return name === "IOERR" || name === "FULL" || name === "CORRUPT" || name === "CANTOPEN";
+}
+
 /** Whether waiting may help: another connection holds a lock. */
 export function isBusy(cause: unknown): boolean {
   const name = resultName(cause);

@@ -1,12 +1,14 @@
 /**
- * The queue of calls that wait for a lock of another connection. Only the first call retries; the others wait behind it
- * while the event loop runs. Once the lock is free they run in order of arrival.
+ * Runs work at once, or in a queue while another connection holds the file. Only the first call of the queue retries;
+ * the others wait behind it while the event loop runs. Once the lock is free they run in order of arrival.
  *
  * Why a queue: when each call retried by itself, it waited inside the driver, which blocks the thread. With another
  * process holding the write lock, 100 concurrent calls blocked it for 5 s.
  */
+import type { MaybePromise } from "../../../contracts/types.js";
+import type { Connection } from "./connection.js";
 import type { Counters } from "./counters.js";
-import { toStoreError } from "./errors.js";
+import { isBusy, toStoreError } from "./errors.js";
 import { afterDelay, afterTurn, monotonic } from "./transaction.js";
 
 /** A waiting call, or a group of calls that share one transaction. */
@@ -100,4 +102,74 @@ export function createLockQueue(probe: (attempt: () => void) => void, counters: 
       afterTurn(run);
     },
   };
+}
+
+/** Reads and writes each have their own: a lock that blocks writers does not block readers. */
+export interface BusyRetry {
+  readonly queue: LockQueue;
+  /** Deadline for a call made now that consists of several pieces of work, to pass to {@link BusyRetry.run}. */
+  deadline(): number;
+  /**
+   * Runs work now, or queues it if the file is locked or others wait. @throws (or rejects with) KeystileError STORE_…
+   */
+  run<T>(work: () => T, deadline?: number): MaybePromise<Awaited<T>>;
+}
+
+/**
+ * @param assertOpen throws once the store is closed; called before every attempt
+ * @param probe as in {@link createLockQueue}
+ * @param busyTimeout milliseconds for which a call waits for a locked file
+ * @param counters as in {@link createLockQueue}
+ */
+export function createBusyRetry(
+  assertOpen: () => void,
+  probe: Connection["probe"],
+  busyTimeout: number,
+  counters: Counters,
+): BusyRetry {
+  const queue = createLockQueue(probe, counters);
+  const deadline = () => queue.lockedTime() + busyTimeout;
+  const wait = <T>(work: () => T, until = deadline()): Promise<Awaited<T>> =>
+    new Promise((resolve, reject) => {
+      queue.join({
+        attempt() {
+          try {
+            assertOpen();
+            const result = work();
+            if (result instanceof Promise) result.then(resolve, (cause: unknown) => reject(toStoreError(cause)));
+            else resolve(result as Awaited<T>);
+          } catch (cause) {
+            if (isBusy(cause)) throw cause;
+            reject(toStoreError(cause));
+          }
+        },
+        keepsWaiting(lockedTime, toError) {
+          if (lockedTime < until) return true;
+          reject(toError());
+          return false;
+        },
+      });
+    });
+  /** Queues work that failed because the file was locked. @throws KeystileError if it failed for any other cause */
+  const retry = <T>(cause: unknown, work: () => T, until?: number): Promise<Awaited<T>> => {
+    // Earlier pieces of the same call may have used up its time.
+    if (!isBusy(cause)) throw toStoreError(cause);
+    if (until !== undefined && queue.lockedTime() > until) {
+      counters.busyErrors++;
+      throw toStoreError(cause);
+    }
+    return wait(work, until);
+  };
+  const run = <T>(work: () => T, until?: number): MaybePromise<Awaited<T>> => {
+    assertOpen();
+    if (queue.isWaiting()) return wait(work, until);
+    try {
+      const result = work();
+      if (result instanceof Promise) return result.catch((cause: unknown) => retry(cause, work, until));
+      return result as Awaited<T>;
+    } catch (cause) {
+      return retry(cause, work, until);
+    }
+  };
+  return { queue, deadline, run };
 }

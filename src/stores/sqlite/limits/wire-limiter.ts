@@ -6,9 +6,9 @@ import { integer } from "../../../lib/check-options.js";
 import { keyedHashHex } from "../../../lib/sha256.js";
 import { assertCheck } from "../../../ratelimit/assert-check.js";
 import type { Connection } from "../connection/connection.js";
-import { countFailures, createCounters } from "../connection/counters.js";
-import { toCommitError } from "../connection/errors.js";
+import { createCounters } from "../connection/counters.js";
 import { createGrouping, type Member } from "../connection/grouping.js";
+import { guardCommits } from "../connection/guarded-commits.js";
 import { type Handle, select } from "../connection/handle.js";
 import { createLockQueue } from "../connection/lock-queue.js";
 import { type BucketCheck, createLimitsSession } from "./limits-session.js";
@@ -77,27 +77,19 @@ export function wireLimiter(connection: LimitsConnection, size: number, busyTime
   const session = createLimitsSession(connection, size);
   const { own: counters } = createCounters();
   const locked = createLockQueue(connection.probe, counters);
-  const transact = countFailures(counters, connection.transact<true>);
+  const transact = guardCommits(file, counters, connection.transact<true>);
   let isClosed = false;
   let closing: Promise<void> | undefined;
 
   /** @throws the driver's error, or KeystileError STORE_FILE_CHANGED */
-  const run = (tasks: readonly Task[]): void => {
-    file.assertRecent();
-    try {
-      transact(() => {
-        session.begin();
-        for (const task of tasks) task.verdicts = session.take(task.checks, task.now);
-        session.save();
-        return true;
-      }, session.forget);
-    } catch (cause) {
-      throw toCommitError(cause, file.isFull);
-    }
-    session.committed();
-  };
   const commit = (group: readonly Task[]): void => {
-    run(group);
+    transact(() => {
+      session.begin();
+      for (const task of group) task.verdicts = session.take(task.checks, task.now);
+      session.save();
+      return true;
+    }, session.forget);
+    session.committed();
     for (const { verdicts, resolve } of group) resolve(verdicts as never);
   };
   const grouping = createGrouping({ commit, onFailed: session.forget, locked, busyTimeout, maxSize: MAX_GROUP_SIZE });

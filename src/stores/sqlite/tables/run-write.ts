@@ -1,7 +1,7 @@
 /** Runs a transaction that writes rows, and notifies listeners of the changes after the commit. */
 import type { OnceRefusal, WrittenBalance } from "../../../contracts/store.js";
 import type { ChangeLog, LoggedChange } from "../changes/change-log.js";
-import type { BusyRetry } from "../connection/retry-busy.js";
+import type { BusyRetry } from "../connection/lock-queue.js";
 import { afterTurn, type Transact } from "../connection/transaction.js";
 import type { AccountSession } from "../credits/account-session.js";
 import type { ReferenceCache } from "./reference-cache.js";

@@ -2,7 +2,6 @@ import Database from "better-sqlite3";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { cachedStore } from "../../../cache/cached-store.js";
 import type { Change } from "../../../../src/contracts/store.js";
-import { createChangePolling } from "../../../../src/stores/sqlite/changes/change-polling.js";
 import { sqliteStore, type SqliteStoreOptions } from "../../../../src/stores/sqlite/index.js";
 import { keyRow } from "../../suite.js";
 import {
@@ -14,6 +13,7 @@ import {
   inspect,
   nextTurn,
   openStores,
+  pollingOf,
   refOf,
   temporaryPaths,
   withApi,
@@ -266,7 +266,7 @@ describe("sqliteStore: when other processes are asked for", () => {
 
   it("turn: at the first call of a turn, and again once 1 ms has passed inside it", async () => {
     const ask = vi.fn();
-    const { pollChanges } = createChangePolling(ask, "turn");
+    const { pollChanges } = pollingOf(ask, "turn");
     await nextTurn();
     for (let i = 0; i < 5; i++) pollChanges();
     expect(ask).toHaveBeenCalledTimes(1);
@@ -284,7 +284,7 @@ describe("sqliteStore: when other processes are asked for", () => {
 
   it("turn: every callback is a turn, of the check phase and of timers too", async () => {
     const ask = vi.fn();
-    const { pollChanges } = createChangePolling(ask, "turn");
+    const { pollChanges } = pollingOf(ask, "turn");
     const turns = 6;
     await new Promise<void>((resolve) => {
       for (let i = 0; i < turns; i++) {
@@ -304,7 +304,7 @@ describe("sqliteStore: when other processes are asked for", () => {
 
   it("turn: the microtasks of one callback share an answer", async () => {
     const ask = vi.fn();
-    const { pollChanges } = createChangePolling(ask, "turn");
+    const { pollChanges } = pollingOf(ask, "turn");
     await nextTurn();
     for (let i = 0; i < 100; i++) {
       pollChanges();
@@ -315,7 +315,7 @@ describe("sqliteStore: when other processes are asked for", () => {
 
   it("turn: by the caller's reading of the system's time, and a clock set back asks again", async () => {
     const ask = vi.fn();
-    const { pollChanges } = createChangePolling(ask, "turn");
+    const { pollChanges } = pollingOf(ask, "turn");
     await nextTurn();
     for (const [now, asked] of [
       [1_000, 1],
@@ -334,7 +334,7 @@ describe("sqliteStore: when other processes are asked for", () => {
 
   it("a number: at most once in so many milliseconds", async () => {
     const ask = vi.fn();
-    const { pollChanges } = createChangePolling(ask, 250);
+    const { pollChanges } = pollingOf(ask, 250);
     pollChanges();
     await nextTurn();
     vi.advanceTimersByTime(249);
@@ -347,7 +347,7 @@ describe("sqliteStore: when other processes are asked for", () => {
 
   it("call: every time", () => {
     const ask = vi.fn();
-    const { pollChanges } = createChangePolling(ask, "call");
+    const { pollChanges } = pollingOf(ask, "call");
     pollChanges();
     pollChanges();
     expect(ask).toHaveBeenCalledTimes(2);
@@ -357,7 +357,7 @@ describe("sqliteStore: when other processes are asked for", () => {
     const ask = vi.fn(() => {
       throw new Error("disk");
     });
-    const { pollChanges } = createChangePolling(ask, staleness);
+    const { pollChanges } = pollingOf(ask, staleness);
     for (let i = 0; i < 3; i++) expect(() => pollChanges()).toThrow("disk");
     expect(ask).toHaveBeenCalledTimes(3);
   });

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { createChangePolling } from "../../../../src/stores/sqlite/changes/change-polling.js";
-import { nextTurn, withoutTicks } from "../support.js";
+import { sqliteStore } from "../../../../src/stores/sqlite/index.js";
+import { nextTurn, pollingOf, withoutTicks } from "../support.js";
 
 describe("askInTime", () => {
   afterEach(() => void vi.useRealTimers());
@@ -9,7 +9,7 @@ describe("askInTime", () => {
     "%s: a time that is not a number asks, whatever was asked before",
     (staleness) => {
       let asked = 0;
-      const { pollChanges } = createChangePolling(() => void asked++, staleness);
+      const { pollChanges } = pollingOf(() => void asked++, staleness);
       pollChanges("anew");
       pollChanges("anew");
       pollChanges();
@@ -24,18 +24,19 @@ describe("askInTime", () => {
   it("milliseconds: counts them by a clock that nobody sets, whatever time it is given", () => {
     vi.useFakeTimers({ toFake: ["performance"] });
     let asked = 0;
-    const { pollChanges, isCurrent } = createChangePolling(() => void asked++, 1_000);
+    const { pollChanges } = pollingOf(() => void asked++, 1_000);
     pollChanges(50_000);
     vi.advanceTimersByTime(999);
     // The system's clock may have been set forward, or back by as much as has passed.
     for (const now of [60_000, 50_001, 1, undefined]) {
       pollChanges(now);
-      expect([asked, isCurrent(now)]).toEqual([1, true]);
+      expect(asked).toBe(1);
     }
-    vi.advanceTimersByTime(1);
-    for (const now of [60_000, 50_001, 1, undefined]) expect(isCurrent(now)).toBe(false);
-    pollChanges(50_001);
-    expect([asked, isCurrent(50_001)]).toEqual([2, true]);
+    for (const [i, now] of [60_000, 50_001, 1, undefined].entries()) {
+      vi.advanceTimersByTime(i === 0 ? 1 : 1_000);
+      for (let times = 0; times < 2; times++) pollChanges(now);
+      expect(asked).toBe(2 + i);
+    }
   });
 
   it.each(["turn", 1_000] as const)(
@@ -43,7 +44,7 @@ describe("askInTime", () => {
     (staleness) => {
       let asked = 0;
       let fails = false;
-      const { pollChanges } = createChangePolling(() => {
+      const { pollChanges } = pollingOf(() => {
         asked++;
         if (fails) throw new Error("busy");
       }, staleness);
@@ -64,7 +65,7 @@ describe("askInTime", () => {
   it("turn: what was noted holds for the microtasks of its callback, and no longer", async () => {
     vi.useFakeTimers({ toFake: ["performance", "Date"] });
     let asked = 0;
-    const { pollChanges, note } = createChangePolling(() => void asked++, "turn");
+    const { pollChanges, note } = pollingOf(() => void asked++, "turn");
     await new Promise<void>((resolve) => {
       setImmediate(() => {
         // Of the next tick, which Node runs before the microtasks of this callback.
@@ -88,7 +89,7 @@ describe("askInTime", () => {
     vi.useFakeTimers({ toFake: ["performance", "Date"] });
     for (const begin of ["pollChanges", "note"] as const) {
       let asked = 0;
-      const staleness = createChangePolling(() => void asked++, "turn");
+      const staleness = pollingOf(() => void asked++, "turn");
       withoutTicks(() => staleness[begin](Date.now()));
       await nextTurn();
       asked = 0;
@@ -100,7 +101,7 @@ describe("askInTime", () => {
   it.each(["turn", 250] as const)("%s: what was noted is too old after its time, by either clock", (staleness) => {
     vi.useFakeTimers({ toFake: ["performance", "Date"] });
     let asked = 0;
-    const { pollChanges, note } = createChangePolling(() => void asked++, staleness);
+    const { pollChanges, note } = pollingOf(() => void asked++, staleness);
     const bound = staleness === "turn" ? 1 : staleness;
     for (const now of [() => undefined, () => Date.now()]) {
       asked = 0;
@@ -114,9 +115,19 @@ describe("askInTime", () => {
     }
   });
 
+  it.each(["turn", "call", 1_000] as const)(
+    "%s: a store that was closed refuses, however recent its poll",
+    (staleness) => {
+      const store = sqliteStore(":memory:", { staleness });
+      void store.pollChanges();
+      void store.close();
+      expect(() => store.pollChanges()).toThrow("closed");
+    },
+  );
+
   it("call: what was noted spares no question", () => {
     let asked = 0;
-    const { pollChanges, note } = createChangePolling(() => void asked++, "call");
+    const { pollChanges, note } = pollingOf(() => void asked++, "call");
     note();
     pollChanges();
     expect(asked).toBe(1);

@@ -31,12 +31,17 @@ function logged(fail: (sql: string) => boolean = () => false) {
     },
   });
   const reads = createSharedReads({ prepare: statement, exec: () => undefined }, false);
-  const find = reads.within((name: string) => {
+  const find = (name: string): string => {
+    reads.join();
     ran.push(name);
-    if (name === "bad") throw new Error("disk");
-    return name;
-  });
-  const act = reads.before((name: string) => void ran.push(name));
+    if (name !== "bad") return name;
+    reads.end();
+    throw new Error("disk");
+  };
+  const act = (name: string): void => {
+    reads.end();
+    ran.push(name);
+  };
   return { ran, find, act };
 }
 
@@ -121,9 +126,8 @@ describe("createSharedReads", () => {
         const read = db.prepare(sql).pluck();
         const referenceQuery = other.prepare(sql).pluck();
         const [ownAdd, otherAdd] = [db.prepare(add), other.prepare(add)];
-        const find = reads.within(() => Number(read.get()));
-        const write = reads.before(() => ownAdd.run());
-        const ask = reads.before(() => undefined);
+        const find = () => (reads.join(), Number(read.get()));
+        const write = () => (reads.end(), ownAdd.run());
         let least = 0;
         try {
           for (const one of steps) {
@@ -136,7 +140,7 @@ describe("createSharedReads", () => {
             else if (one === "microtask") await Promise.resolve();
             else {
               if (one === "own") write();
-              else if (one === "ask") ask();
+              else if (one === "ask") reads.end();
               else await nextTurn();
               // Whatever was committed until here must be seen from here on.
               least = Number(referenceQuery.get());
