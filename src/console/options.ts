@@ -16,7 +16,7 @@ import {
 } from "../lib/check-options.js";
 import type { ServiceOptions } from "../http/options.js";
 import { WEB_OPTIONS } from "../http/fetch.js";
-import { partsOf, type Verifier } from "../verify/verifier.js";
+import { depsOf, type Verifier } from "../verify/verifier.js";
 
 /** Options of the console on every host. */
 export interface ConsoleOptions extends Pick<
@@ -72,7 +72,7 @@ const OPTIONS: OptionChecks = {
   basePath: WEB_OPTIONS.basePath,
   verifier: (value, path) => {
     methods("verify", "counters", "close")(value, path);
-    if (partsOf(value as object) === undefined) throw new TypeError(`${path} must be one that createVerifier made`);
+    if (depsOf(value as object) === undefined) throw new TypeError(`${path} must be one that createVerifier made`);
   },
   // Checked by the verifier.
   limiter: () => undefined,

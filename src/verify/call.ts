@@ -18,7 +18,7 @@ import type { OutcomeEvent } from "./outcome-events.js";
 import type { OutcomeCounter } from "./outcome-flush.js";
 import { TELL_PERMISSIONS, type TellingContext } from "./permission-check.js";
 import type { MetaRead } from "./read-meta.js";
-import { fillRequest, fillWithKey, NO_REQUEST, readRequestWithoutKey, type VerificationRequest } from "./request.js";
+import { NO_REQUEST, readRequestWithoutKey, type VerificationRequest } from "./request.js";
 
 /** What the program knows about a request besides its body. */
 export interface VerifyContext {
@@ -42,7 +42,7 @@ export interface VerifyContext {
   readonly idempotencyKey?: string | undefined;
 }
 
-/** The names of {@link VerifyContext}; {@link beginCall} reads each. */
+/** The names of {@link VerifyContext}; {@link readContext} reads each. */
 export const CONTEXT: Readonly<Record<keyof VerifyContext, true>> = {
   clientAddress: true,
   caller: true,
@@ -73,7 +73,8 @@ export interface CallContext extends Viewer {
   readonly timeout: number | undefined;
 }
 
-const NO_CONTEXT: CallContext = Object.freeze({
+/** The context of a call without one. */
+export const NO_CONTEXT: CallContext = Object.freeze({
   clientAddress: undefined,
   caller: undefined,
   apiId: undefined,
@@ -96,12 +97,41 @@ const RESERVE_CONTEXT = { ...CONTEXT, timeout: true } as const;
 /** The method of `Object.prototype`: `Object.hasOwn` takes 10 ns inside `for … in`. */
 const { hasOwnProperty } = Object.prototype;
 
+/** The calls of a verifier that wait for something. */
+export class CallsInFlight {
+  #isClosed = false;
+  #count = 0;
+  #onSettled: (() => void) | undefined;
+  readonly #end = (): void => {
+    if (--this.#count === 0) this.#onSettled?.();
+  };
+
+  /** Makes {@link CallsInFlight.close} wait for a call; returns the call. */
+  track<T>(call: Promise<T>): Promise<T> {
+    this.#count++;
+    call.then(this.#end, this.#end);
+    return call;
+  }
+
+  /** @throws KeystileError VERIFIER_CLOSED */
+  assertOpen(): void {
+    if (this.#isClosed) throw new KeystileError("VERIFIER_CLOSED", "the verifier was closed; make another to go on");
+  }
+
+  /** From now on no call may begin. Resolves once all have ended. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    if (this.#count > 0) await new Promise<void>((resolve) => (this.#onSettled = resolve));
+  }
+}
+
 /** Dependencies of a verification; wired by `createVerifier`. */
 export interface VerifyDeps {
-  /** Registers a call that returned a promise, so that `close` waits for it; returns the promise. */
-  readonly track: <T>(call: Promise<T>) => Promise<T>;
+  readonly calls: CallsInFlight;
   readonly clock: () => number;
   readonly compileQuery: QueryCompiler;
+  /** Of prepared calls: the request, validated once. The body of such a call is its key. */
+  readonly plan: RequestPlan | undefined;
   readonly sources: KeySources;
   /** Reads stored metadata through the program's schema; undefined: it is returned as stored. */
   readonly readMeta: ((meta: JsonObject, keyId: string) => MaybePromise<MetaRead>) | undefined;
@@ -118,28 +148,43 @@ export interface VerifyDeps {
  * A verification in progress: its request, its other inputs, and what the checks found. One flat object, since each
  * call allocates it.
  */
-export interface Verification extends Lookup {
+export class Verification implements Lookup {
+  key = NO_REQUEST.key;
+  tags = NO_REQUEST.tags;
+  permissions = NO_REQUEST.permissions;
+  cost = NO_REQUEST.cost;
+  ratelimits = NO_REQUEST.ratelimits;
+  migrationId = NO_REQUEST.migrationId;
+  /** {@link Verification.permissions}, compiled. */
+  query: Query | undefined = undefined;
   readonly deps: VerifyDeps;
-  readonly query: Query | undefined;
   readonly context: CallContext;
+  readonly now: number;
   /** Start time from `performance.now()`, for the duration in the event; 0 without `onOutcome`. */
   readonly began: number;
   /** The key's metadata as the result shows it. */
-  meta: unknown;
+  meta: unknown = undefined;
   /** The result of the key's `touch`, kept only so that the engine does not optimise the read away. */
-  touched: number;
+  touched = 0;
   /** Whether the query was evaluated: then the response lists the key's permissions and roles. */
-  queried: boolean;
+  queried = false;
   /** Result of the limits in this run of the checks; undefined: not checked yet. */
-  limits: LimitsTaken | undefined;
+  limits: LimitsTaken | undefined = undefined;
   /** Result of spending or reading credits; {@link GONE}: the key is no longer in the store; undefined: none yet. */
-  spend: Spend | undefined;
+  spend: Spend | undefined = undefined;
   /** Set once the checks run again. */
-  earlier: Earlier | undefined;
+  earlier: Earlier | undefined = undefined;
   /** Set once a call with an idempotency key has begun. */
-  once: IdempotentCall | undefined;
+  once: IdempotentCall | undefined = undefined;
   /** Set once a call has begun to reserve. */
-  reservation: Reserved | undefined;
+  reservation: Reserved | undefined = undefined;
+
+  constructor(deps: VerifyDeps, context: CallContext) {
+    this.deps = deps;
+    this.context = context;
+    this.now = deps.clock();
+    this.began = deps.onOutcome === undefined ? 0 : performance.now();
+  }
 }
 
 /** A validated request without its key, for many calls. */
@@ -155,66 +200,17 @@ export interface RequestPlan {
  */
 export function planRequest(deps: Pick<VerifyDeps, "compileQuery">, body: unknown): RequestPlan {
   const request = readRequestWithoutKey(body);
-  return Object.freeze({ request, query: queryOf(deps, request) });
+  const { permissions } = request;
+  return Object.freeze({ request, query: permissions === undefined ? undefined : deps.compileQuery(permissions) });
 }
-
-const queryOf = ({ compileQuery }: Pick<VerifyDeps, "compileQuery">, { permissions }: VerificationRequest) =>
-  permissions === undefined ? undefined : compileQuery(permissions);
-
-/** How a call differs from `verify`. */
-export interface CallKind {
-  /** Of a prepared call: its request, validated without the key. */
-  readonly plan?: RequestPlan;
-  /** Of a call that reserves its cost: milliseconds until an unsettled reservation returns its credits. */
-  readonly timeout?: number;
-}
-
-const VERIFYING: CallKind = Object.freeze({});
 
 /**
- * Validates a request and its context. Reads own properties only, each once: a polluted prototype must not set the
- * caller or the address. Refuses unknown names: a misspelt `apiId` would allow every API, a misspelt `caller` would let
- * that caller act as the program.
- * @throws KeystileError as `verifyKey` · TypeError for a context that is not an object, an unknown name, or an `apiId`
- *   that is not text
+ * Reads own properties only, each once: a polluted prototype must not set the caller or the address. Refuses unknown
+ * names: a misspelt `apiId` would allow every API, a misspelt `caller` would let that caller act as the program.
+ * @param timeout of a call that reserves its cost: milliseconds until an unsettled reservation returns its credits
+ * @throws TypeError for a context that is not an object, an unknown name, or an `apiId` that is not text
  */
-export function beginCall(
-  deps: VerifyDeps,
-  body: unknown,
-  context: (VerifyContext & TellingContext) | undefined,
-  { plan, timeout }: CallKind = VERIFYING,
-): Verification {
-  const given = context === undefined && timeout === undefined ? NO_CONTEXT : readContext(context, timeout);
-  if (given.caller?.mayAny("verify_key", "api") === false) throw mayNotVerify();
-  const { key, tags, permissions, cost, ratelimits, migrationId } = NO_REQUEST;
-  const call: Mutable<Verification> = {
-    key,
-    tags,
-    permissions,
-    cost,
-    ratelimits,
-    migrationId,
-    deps,
-    query: undefined,
-    context: given,
-    now: deps.clock(),
-    began: deps.onOutcome === undefined ? 0 : performance.now(),
-    meta: undefined,
-    touched: 0,
-    queried: false,
-    limits: undefined,
-    spend: undefined,
-    earlier: undefined,
-    once: undefined,
-    reservation: undefined,
-  };
-  if (plan === undefined) fillRequest(call, body);
-  else fillWithKey(call, plan.request, body);
-  call.query = plan === undefined ? queryOf(deps, call) : plan.query;
-  return call;
-}
-
-function readContext(context: (VerifyContext & TellingContext) | undefined, timeout: number | undefined): CallContext {
+export function readContext(context: (VerifyContext & TellingContext) | undefined, timeout?: number): CallContext {
   const read: Mutable<CallContext> = { ...NO_CONTEXT, timeout };
   if (context === undefined) return read;
   if (!isPlainObject(context)) throw contextError();
@@ -237,8 +233,6 @@ function apiIdOf(apiId: unknown): string {
     throw new TypeError("context.apiId must be the id of an API; leave it out to verify the keys of every API");
   return apiId;
 }
-
-const mayNotVerify = () => new KeystileError("CALLER_FORBIDDEN", "the credential has no permission to verify keys");
 
 /** Forgets what the checks found, before they run again. Tokens taken from limits stay taken. */
 export function forgetFindings(call: Verification): void {

@@ -19,18 +19,18 @@ import { applyLimits } from "../ratelimit/applied-limits.js";
 import type { LimitAnswer, LimitTaker } from "../ratelimit/fallback.js";
 import { findDeletedKey, findKey, findKeyAgain, findKeyById } from "./find-key.js";
 import {
-  beginCall,
   forgetFindings,
   GONE,
   planRequest,
+  readContext,
   type Verification,
   type VerifyContext,
   type VerifyDeps,
 } from "./call.js";
 import { NO_LIMITS } from "./check-limits.js";
 import type { ExplainedAccount, ExplainedCheck } from "./explained-check.js";
-import { CHECKS, isOutdated, MAX_RESTARTS, readMeta } from "./verify-key.js";
-import { closedError, partsOf, type Verifier, type VerifierParts } from "./verifier.js";
+import { beginCall, CHECKS, isOutdated, MAX_RESTARTS } from "./verify-key.js";
+import { depsOf, type Verifier } from "./verifier.js";
 
 /** Reads from the call, after a check ran, what the explanation adds to the check's code and `passes`. */
 type Finding<Code> = (
@@ -136,8 +136,7 @@ export interface Explanation {
 }
 
 /** The dependencies of a verification that takes nothing, changes nothing and emits nothing. */
-function dryRun(parts: VerifierParts): VerifyDeps {
-  const { deps } = parts;
+function dryRun(deps: VerifyDeps): VerifyDeps {
   return {
     ...deps,
     sources: { ...deps.sources, adopts: false },
@@ -194,7 +193,7 @@ interface ExplainedCall {
 function beginExplained(deps: VerifyDeps, request: ExplainRequest, context: ExplainContext): ExplainedCall {
   const { sources } = deps;
   if (!isObject(request) || !Object.hasOwn(request, "keyId")) {
-    const call = beginCall(deps, request, context);
+    const call = beginCall(deps, request, readContext(context));
     return {
       call,
       find: () => findKey(call),
@@ -202,7 +201,7 @@ function beginExplained(deps: VerifyDeps, request: ExplainRequest, context: Expl
     };
   }
   const { keyId, rest } = readKeyId(request);
-  const call = beginCall(deps, ANY_KEY, context, { plan: planRequest(deps, rest) });
+  const call = beginCall({ ...deps, plan: planRequest(deps, rest) }, ANY_KEY, readContext(context));
   const find = () => findKeyById(sources, keyId, call.context);
   return { call, find, findAgain: find, keyId };
 }
@@ -249,16 +248,17 @@ export async function explain(
   request: ExplainRequest,
   context: ExplainContext = {},
 ): Promise<Explanation> {
-  const parts = partsOf(verifier);
-  if (parts === undefined) throw new TypeError("verifier must be one that createVerifier made");
-  if (parts.isClosed()) throw closedError();
-  const deps = dryRun(parts);
+  const verifying = depsOf(verifier);
+  if (verifying === undefined) throw new TypeError("verifier must be one that createVerifier made");
+  verifying.calls.assertOpen();
+  const deps = dryRun(verifying);
   const own = checkOptions(context, OPTIONS, "context");
   const { call, find, findAgain, ...named } = beginExplained(deps, request, own);
   let key = await find();
   for (let restarts = 0; restarts <= MAX_RESTARTS; restarts++) {
     if (key === undefined) break;
-    await readMeta(call, key);
+    const { meta } = key.rare;
+    if (meta !== undefined) await deps.readMeta?.(meta, key.keyId);
     const checks: ExplainedCheck[] = [];
     for (const [i, { code, fails }] of CHECKS.entries()) {
       // As in a verification, any result but `false` is a failure.

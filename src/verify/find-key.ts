@@ -40,9 +40,11 @@ export interface Lookup extends VerificationRequest {
 export function findKey(lookup: Lookup): MaybePromise<CachedKey | undefined> {
   const { deps, key, migrationId, context, now } = lookup;
   const { cache, isSystemTime, workspaceId } = deps.sources;
-  const found = cache.find(key, digestKey, isSystemTime ? now : undefined);
+  const found = cache.find(key, isSystemTime ? now : undefined);
   if (isLikeRootKey(key)) return unlessRootKey(lookup, found);
-  if (migrationId === undefined && workspaceId === undefined && seesAll(context)) return found;
+  const { caller, apiId } = context;
+  if (migrationId === undefined && workspaceId === undefined && caller === undefined && apiId === undefined)
+    return found;
   return found instanceof Promise ? whenFound(lookup, found) : orMigrated(lookup, found);
 }
 
@@ -154,8 +156,6 @@ async function adopt(store: Store, ref: KeyRef, key: string): Promise<void> {
     if (!isKeystileError(error) || error.code !== "STORE_READ_ONLY") throw error;
   }
 }
-
-const seesAll = ({ caller, apiId }: Viewer): boolean => caller === undefined && apiId === undefined;
 
 /** The properties that decide whether a key is visible. */
 interface Seen {

@@ -110,12 +110,37 @@ export function readRequest(body: unknown): VerificationRequest {
  * itself, which saves an object per call.
  */
 export function fillRequest(request: Mutable<VerificationRequest>, body: unknown): void {
+  const reading = startReading();
+  let key: unknown, tags: unknown, permissions: unknown, credits: unknown, ratelimits: unknown, migrationId: unknown;
   try {
-    fill(request, body);
+    if (!isObject(body)) throw badRequest([{ location: "body", message: "must be an object" }]);
+    // `for … in` allocates no list of names, and reads a Proxy's descriptors one at a time.
+    for (const property in body) {
+      if (!hasOwnProperty.call(body, property)) continue;
+      const name = property as keyof typeof REQUEST | Unlisted;
+      if (name === "key") key = body["key"];
+      // A field that narrows a request must not be undefined: the program lost a value. Null fails validation.
+      else if (name === "permissions") permissions = body["permissions"] ?? null;
+      else if (name === "credits") credits = body["credits"];
+      else if (name === "ratelimits") ratelimits = body["ratelimits"] ?? null;
+      else if (name === "tags") tags = body["tags"];
+      else if (name === "migrationId") migrationId = body["migrationId"];
+      else unknownProperty(name, reading);
+    }
+    request.key = readText(key, "key", REQUEST.key, reading);
+    if (tags !== undefined) request.tags = readList(tags, "tags", REQUEST.tags, reading, readTag);
+    if (permissions !== undefined)
+      request.permissions = readText(permissions, "permissions", REQUEST.permissions, reading);
+    if (credits !== undefined) request.cost = readCredits(credits, reading);
+    if (ratelimits !== undefined)
+      request.ratelimits = readList(ratelimits, "ratelimits", REQUEST.ratelimits, reading, readRatelimit);
+    if (migrationId !== undefined)
+      request.migrationId = readText(migrationId, "migrationId", REQUEST.migrationId, reading);
   } catch (cause) {
     if (isKeystileError(cause)) throw cause;
     throw badRequest([{ location: "body", ...UNREADABLE }]);
   }
+  if (reading.problems.length > 0) throw badRequest(reading.problems);
 }
 
 /**
@@ -160,39 +185,6 @@ interface Reading {
 
 const startReading = (): Reading => ({ problems: [], path: "body", index: -1 });
 
-function fill(request: Mutable<VerificationRequest>, body: unknown): void {
-  const reading = startReading();
-  let key: unknown, tags: unknown, permissions: unknown, credits: unknown, ratelimits: unknown, migrationId: unknown;
-  if (!isObject(body)) throw badRequest([{ location: "body", message: "must be an object" }]);
-  // `for … in` allocates no list of names, and reads a Proxy's descriptors one at a time.
-  for (const property in body) {
-    if (!hasOwnProperty.call(body, property)) continue;
-    const name = property as keyof typeof REQUEST | Unlisted;
-    if (name === "key") key = body["key"];
-    else if (name === "permissions") permissions = narrowed(body["permissions"]);
-    else if (name === "credits") credits = body["credits"];
-    else if (name === "ratelimits") ratelimits = narrowed(body["ratelimits"]);
-    else if (name === "tags") tags = body["tags"];
-    else if (name === "migrationId") migrationId = body["migrationId"];
-    else unknownProperty(name, reading);
-  }
-  request.key = readText(key, "key", REQUEST.key, reading);
-  if (tags !== undefined) request.tags = readList(tags, "tags", REQUEST.tags, reading, readTag);
-  if (permissions !== undefined)
-    request.permissions = readText(permissions, "permissions", REQUEST.permissions, reading);
-  if (credits !== undefined) request.cost = readCredits(credits, reading);
-  if (ratelimits !== undefined)
-    request.ratelimits = readList(ratelimits, "ratelimits", REQUEST.ratelimits, reading, readRatelimit);
-  if (migrationId !== undefined)
-    request.migrationId = readText(migrationId, "migrationId", REQUEST.migrationId, reading);
-  if (reading.problems.length > 0) throw badRequest(reading.problems);
-}
-
-/** A field that narrows a request must not be undefined: the program lost a value. Null makes validation refuse it. */
-function narrowed(value: unknown): unknown {
-  return value ?? null;
-}
-
 function readTag(value: unknown, reading: Reading): string {
   return readText(value, "", REQUEST.tags.items, reading);
 }
@@ -226,8 +218,9 @@ function readRatelimit(value: unknown, reading: Reading): RatelimitCheck {
       const field = property as keyof typeof RATELIMIT | Unlisted;
       if (field === "name") name = value["name"];
       else if (field === "cost") cost = value["cost"];
-      else if (field === "limit") limit = narrowed(value["limit"]);
-      else if (field === "duration") duration = narrowed(value["duration"]);
+      // As above: each of them narrows the limit.
+      else if (field === "limit") limit = value["limit"] ?? null;
+      else if (field === "duration") duration = value["duration"] ?? null;
       else unknownProperty(field, reading);
     }
     name = readText(name, "name", RATELIMIT.name, reading);

@@ -19,9 +19,9 @@ import type {
 } from "../contracts/types.js";
 import { integer, isPlainObject, ownProperty } from "../lib/check-options.js";
 import { requirePower } from "../lib/guards/powers.js";
-import { beginCall, type VerifyContext, type VerifyDeps } from "./call.js";
+import { readContext, type VerifyContext, type VerifyDeps } from "./call.js";
 import { redact } from "./outcome-events.js";
-import { answer } from "./verify-key.js";
+import { answer, beginCall } from "./verify-key.js";
 
 /** What the program knows about a call that reserves, besides the request's body. */
 export interface ReserveContext extends VerifyContext {
@@ -93,7 +93,7 @@ export async function reserveKey(
 ): Promise<ReservationResult<unknown>> {
   requirePower(deps.sources.store, "reservations", "verifier.reserve");
   requirePower(deps.sources.store, "idempotency", "verifier.reserve");
-  const call = beginCall(deps, request, context, { timeout: timeoutOf(context) });
+  const call = beginCall(deps, request, readContext(context, timeoutOf(context)));
   // Reads the secret before anything is taken.
   const sign = await deps.idempotency.signer();
   const result = await answer(call);

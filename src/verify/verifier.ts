@@ -1,7 +1,6 @@
 /** createVerifier: wires cache, limiter, spender and clock to the ordered checks. */
 import { createQueryCompiler } from "../access/permission-query.js";
 import { createKeyCache } from "../cache/key-cache.js";
-import { KeystileError } from "../contracts/errors.js";
 import type { StandardSchema } from "../contracts/standard-schema.js";
 import type { Store } from "../contracts/store.js";
 import type {
@@ -22,7 +21,7 @@ import { clearTimeout, setTimeout } from "../lib/timers.js";
 import { withFallback, withoutFallback } from "../ratelimit/fallback.js";
 import { placedLimiter } from "../ratelimit/memory/limiter.js";
 import { limiterOfStore } from "../ratelimit/memory/limiter-of-store.js";
-import { type CallKind, planRequest, type VerifyContext, type VerifyDeps } from "./call.js";
+import { CallsInFlight, planRequest, type VerifyContext, type VerifyDeps } from "./call.js";
 import { createIdempotency } from "./idempotency.js";
 import { createKeyUsage } from "./key-usage.js";
 import { type AnalyticsOptions, createOutcomeCounter, type OutcomeCounter } from "./outcome-flush.js";
@@ -208,11 +207,12 @@ export function createVerifier(given: Store, options: VerifierOptions<unknown> =
     workspaceId,
     adopts: true,
   };
-  const calls = countCalls();
+  const calls = new CallsInFlight();
   const deps: VerifyDeps = {
-    track: calls.track,
+    calls,
     clock,
     compileQuery: createQueryCompiler(),
+    plan: undefined,
     sources,
     readMeta: settings.meta && metaReader(settings.meta),
     limiter,
@@ -225,7 +225,7 @@ export function createVerifier(given: Store, options: VerifierOptions<unknown> =
 
   let closing: Promise<void> | undefined;
   const close = async (): Promise<void> => {
-    await calls.settled();
+    await calls.close();
     try {
       await spender.close();
     } finally {
@@ -241,27 +241,28 @@ export function createVerifier(given: Store, options: VerifierOptions<unknown> =
     await Promise.race([Promise.all([usage.flush(), counter?.flush(), outcomes?.flush()]), late]);
     clearTimeout(timer);
   };
-  // Not async: the promise around a promise would cost a third of a hot call.
-  const verify = (body: unknown, context: VerifyContext | undefined, kind?: CallKind) =>
-    closing === undefined ? verifyKey(deps, body, context, kind) : Promise.reject(closedError());
   let settlementsLate = 0;
   const settle: Settle = async (id, spent) => {
-    if (closing !== undefined) throw closedError();
+    calls.assertOpen();
     const settlement = await calls.track(settleReservation(deps, id, spent));
     if (!settlement.settled && LATE.has(settlement.reason)) settlementsLate++;
     return settlement;
   };
   const verifier: Verifier<unknown> = {
-    verify: (request: V2KeysVerifyKeyRequestBody, context?: VerifyContext) => verify(request, context),
+    verify: (request, context) => verifyKey(deps, request, context),
     prepare(request) {
-      const kind = { plan: planRequest(deps, request) };
-      return (key, context) => verify(key, context, kind);
+      const prepared = { ...deps, plan: planRequest(deps, request) };
+      return (key, context) => verifyKey(prepared, key, context);
     },
-    reserve: (request, context) =>
-      closing === undefined ? calls.track(reserveKey(deps, request, context, settle)) : Promise.reject(closedError()),
+    async reserve(request, context) {
+      calls.assertOpen();
+      return calls.track(reserveKey(deps, request, context, settle));
+    },
     settle,
-    spend: (owner, request = {}, options = {}) =>
-      closing === undefined ? calls.track(spendById(deps, owner, request, options)) : Promise.reject(closedError()),
+    async spend(owner, request = {}, options = {}) {
+      calls.assertOpen();
+      return calls.track(spendById(deps, owner, request, options));
+    },
     counters: () => ({
       degraded: limiter.degradedCalls(),
       outcomesDropped: outcomes?.dropped() ?? 0,
@@ -274,8 +275,7 @@ export function createVerifier(given: Store, options: VerifierOptions<unknown> =
     close: () => (closing ??= close()),
   };
   // Not enumerable: printing or copying a verifier does not reach the store.
-  const parts: VerifierParts = { deps, isClosed: () => closing !== undefined };
-  return Object.freeze(Object.defineProperty(verifier, PARTS, { value: parts }));
+  return Object.freeze(Object.defineProperty(verifier, DEPS, { value: deps }));
 }
 
 /** Milliseconds that `flush` waits for the store and for listeners. */
@@ -289,37 +289,11 @@ function counterOf(store: Store, options: boolean | AnalyticsOptions, of: Store)
   return createOutcomeCounter(store, options === true ? {} : ownOnly(options), of);
 }
 
-/** Counts the calls that wait for something. */
-function countCalls() {
-  let inFlight = 0;
-  let onSettled: (() => void) | undefined;
-  const end = (): void => {
-    if (--inFlight === 0) onSettled?.();
-  };
-  return {
-    track<T>(call: Promise<T>): Promise<T> {
-      inFlight++;
-      call.then(end, end);
-      return call;
-    },
-    /** Resolves once all calls have ended. Call it when no more can begin. */
-    settled: async () => {
-      if (inFlight > 0) await new Promise<void>((resolve) => (onSettled = resolve));
-    },
-  };
-}
+const DEPS = Symbol.for("keystile.verifier.deps");
 
-const PARTS = Symbol.for("keystile.verifier.parts");
-
-/** What a verifier is made of. */
-export interface VerifierParts {
-  readonly deps: VerifyDeps;
-  readonly isClosed: () => boolean;
-}
-
-/** The parts of a verifier, for dry runs; `undefined` for what {@link createVerifier} did not create. */
-export function partsOf(verifier: object): VerifierParts | undefined {
-  return (verifier as { readonly [PARTS]?: VerifierParts })[PARTS];
+/** What a verifier is made of, for dry runs; `undefined` for what {@link createVerifier} did not create. */
+export function depsOf(verifier: object): VerifyDeps | undefined {
+  return (verifier as { readonly [DEPS]?: VerifyDeps })[DEPS];
 }
 
 /** @throws KeystileError STORE_POWER_MISSING */
@@ -330,5 +304,3 @@ function leasedSpenderOf(store: Store, options: LeaseOptions): Spender {
   if (size !== undefined && size !== step) requirePower(store, "reserves", "options.credits.size above step");
   return leasedSpender(store, options);
 }
-
-export const closedError = () => new KeystileError("VERIFIER_CLOSED", "the verifier was closed; make another to go on");

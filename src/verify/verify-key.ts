@@ -18,12 +18,13 @@ import { refsOf, toWallets } from "../credits/wallet.js";
 import { newId } from "../lib/hash.js";
 import { isThenable } from "../lib/thenable.js";
 import {
-  beginCall,
-  type CallKind,
+  type CallContext,
   forgetFindings,
   GONE,
+  NO_CONTEXT,
+  readContext,
   type Reserved,
-  type Verification,
+  Verification,
   type VerifyContext,
   type VerifyDeps,
 } from "./call.js";
@@ -33,6 +34,7 @@ import type { ExplainedCheck } from "./explained-check.js";
 import { findKey, findKeyAgain } from "./find-key.js";
 import type { IdempotentCall } from "./idempotency.js";
 import type { MetaRead } from "./read-meta.js";
+import { fillRequest, fillWithKey } from "./request.js";
 
 interface Check<Call> {
   /** The code of the response if the key fails. */
@@ -70,32 +72,47 @@ type ResponseData = VerificationResult<unknown>;
 /**
  * Verifies one request.
  * @param body the request; with a plan, its key
- * @throws (rejects) KeystileError 400 for an invalid request or query, or a limit that does not exist; 403 for a caller
- *   without any permission to verify (contract 4.1-4); IDEMPOTENCY_… for a call with an idempotency key
+ * @throws (rejects) KeystileError VERIFIER_CLOSED; 400 for an invalid request or query, or a limit that does not exist;
+ *   403 for a caller without any permission to verify (contract 4.1-4); IDEMPOTENCY_… for a call with an idempotency key
  * @see contract 4.1-1, 4.1-2 · waits only for what is not in memory
  */
-export function verifyKey(
-  deps: VerifyDeps,
-  body: unknown,
-  context: VerifyContext | undefined,
-  kind?: CallKind,
-): Promise<ResponseData> {
+export function verifyKey(deps: VerifyDeps, body: unknown, context: VerifyContext | undefined): Promise<ResponseData> {
+  const { calls } = deps;
   try {
-    const result = answer(beginCall(deps, body, context, kind));
-    return result instanceof Promise ? deps.track(result) : Promise.resolve(result);
+    calls.assertOpen();
+    const result = answer(beginCall(deps, body, context === undefined ? NO_CONTEXT : readContext(context)));
+    return result instanceof Promise ? calls.track(result) : Promise.resolve(result);
   } catch (error) {
     // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors -- what was thrown, as it is
     return Promise.reject(error);
   }
 }
 
-/** Finds the key of a validated call, runs the checks and returns the result. */
+/**
+ * Begins a call, before anything is looked up: a caller without any permission to verify is refused whatever it sent,
+ * then an invalid request, then an invalid permission query, whatever the key.
+ * @throws KeystileError as {@link verifyKey}
+ */
+export function beginCall(deps: VerifyDeps, body: unknown, context: CallContext): Verification {
+  if (context.caller?.mayAny("verify_key", "api") === false)
+    throw new KeystileError("CALLER_FORBIDDEN", "the credential has no permission to verify keys");
+  const call = new Verification(deps, context);
+  const { plan } = deps;
+  if (plan !== undefined) {
+    fillWithKey(call, plan.request, body);
+    call.query = plan.query;
+  } else {
+    fillRequest(call, body);
+    if (call.permissions !== undefined) call.query = deps.compileQuery(call.permissions);
+  }
+  return call;
+}
+
+/** Finds the key of a call, runs the checks and returns the result. A key that the caller may not see is not found. */
 export function answer(call: Verification): MaybePromise<ResponseData> {
-  const { context, deps } = call;
-  const { idempotencyKey, caller } = context;
-  const scope = idempotencyKey === undefined ? undefined : deps.idempotency.scopeOf(idempotencyKey, caller);
+  const { idempotencyKey } = call.context;
+  if (idempotencyKey !== undefined) return answerOnce(call, idempotencyKey);
   const found = findKey(call);
-  if (scope !== undefined) return checkOnce(call, scope, found);
   return found instanceof Promise ? whenFound(call, found) : checkKey(call, found);
 }
 
@@ -103,14 +120,11 @@ async function whenFound(call: Verification, finding: Promise<CachedKey | undefi
   return checkKey(call, await finding);
 }
 
-/** {@link checkKey} for a call with an idempotency key: it counts as in flight until it has ended. */
-async function checkOnce(
-  call: Verification,
-  scope: string,
-  finding: MaybePromise<CachedKey | undefined>,
-): Promise<ResponseData> {
+/** {@link answer} for a call with an idempotency key: it counts as in flight until it has ended. */
+async function answerOnce(call: Verification, idempotencyKey: unknown): Promise<ResponseData> {
   const { idempotency } = call.deps;
-  const key = await finding;
+  const scope = idempotency.scopeOf(idempotencyKey, call.context.caller);
+  const key = await findKey(call);
   if (key === undefined) return notFound(call);
   const once = await idempotency.begin(scope, key.policy.workspaceId, call);
   call.once = once;
@@ -125,12 +139,17 @@ async function checkOnce(
 function checkKey(call: Verification, key: CachedKey | undefined): MaybePromise<ResponseData> {
   if (key === undefined) return notFound(call);
   call.touched = key.touch() | 0;
-  const reading = readMeta(call, key);
-  return reading === undefined ? runChecks(call, key, 0) : whenRead(call, key, reading);
+  const { meta } = key.rare;
+  call.meta = meta;
+  if (meta === undefined || call.deps.readMeta === undefined) return runChecks(call, key, 0);
+  const reading = call.deps.readMeta(meta, key.keyId);
+  if (isThenable(reading)) return whenRead(call, key, reading);
+  call.meta = reading.value;
+  return runChecks(call, key, 0);
 }
 
-async function whenRead(call: Verification, key: CachedKey, reading: Promise<void>): Promise<ResponseData> {
-  await reading;
+async function whenRead(call: Verification, key: CachedKey, reading: Promise<MetaRead>): Promise<ResponseData> {
+  call.meta = (await reading).value;
   return runChecks(call, key, 0);
 }
 
@@ -199,21 +218,6 @@ async function restart(call: Verification): Promise<ResponseData> {
   return checkKey(call, await findKeyAgain(call));
 }
 
-/** Sets `call.meta` to the key's metadata, as the program's schema returns it. @throws KeystileError META_INVALID */
-export function readMeta(call: Verification, key: CachedKey): Promise<void> | undefined {
-  const stored = key.rare.meta;
-  call.meta = stored;
-  if (stored === undefined || call.deps.readMeta === undefined) return undefined;
-  const reading = call.deps.readMeta(stored, key.keyId);
-  if (isThenable(reading)) return setMeta(call, reading);
-  call.meta = reading.value;
-  return undefined;
-}
-
-async function setMeta(call: Verification, reading: Promise<MetaRead>): Promise<void> {
-  call.meta = (await reading).value;
-}
-
 /** At exactly that time a key is still valid. */
 function hasExpired({ now }: FreeCall, { expires, rare: { ownerExpires } }: CachedKey): boolean {
   return (expires !== undefined && now > expires) || (ownerExpires !== undefined && now > ownerExpires);
@@ -231,19 +235,15 @@ function lacksPermissions(call: FreeCall, key: CachedKey): boolean {
 }
 
 function exceedsLimits(call: Verification, key: CachedKey): MaybePromise<boolean> {
-  const earlier = call.earlier?.limits;
-  if (earlier !== undefined) return noteLimits(call, earlier);
-  const taking = takeLimits(call, key);
-  return taking instanceof Promise ? whenTaken(call, taking) : noteLimits(call, taking);
+  const taken = call.earlier?.limits ?? takeLimits(call, key);
+  if (taken instanceof Promise) return whenTaken(call, taken);
+  call.limits = taken;
+  return taken.exceeded;
 }
 
 async function whenTaken(call: Verification, taking: Promise<LimitsTaken>): Promise<boolean> {
-  return noteLimits(call, await taking);
-}
-
-function noteLimits(call: Verification, taken: LimitsTaken): boolean {
-  call.limits = taken;
-  return taken.exceeded;
+  call.limits = await taking;
+  return call.limits.exceeded;
 }
 
 /** @returns true: the credits were not taken */
