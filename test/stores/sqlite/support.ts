@@ -7,7 +7,7 @@ import { afterAll, afterEach, vi } from "vitest";
 import { isKeystileError, type KeystileErrorCode } from "../../../src/contracts/errors.js";
 import type { ApiRow, KeyRow, NewBalance, Store } from "../../../src/contracts/store.js";
 import { sqliteStore, type SqliteStore, type SqliteStoreOptions } from "../../../src/stores/sqlite/index.js";
-import { type ChangePolling, createChangePolling } from "../../../src/stores/sqlite/changes/change-polling.js";
+import { createChangePolling } from "../../../src/stores/sqlite/changes/change-polling.js";
 import type { Handle, Statement } from "../../../src/stores/sqlite/connection/handle.js";
 import { keyRow } from "../suite.js";
 
@@ -26,8 +26,10 @@ export function temporaryPaths(parent = tmpdir()): () => string {
 }
 
 /** Polling by itself: of a store that is open, with a file that nobody locks. */
-export function pollingOf(poll: () => void, staleness: "turn" | "call" | number): ChangePolling {
-  return createChangePolling({ staleness, poll, assertOpen: () => undefined, run: (work) => work() });
+export function pollingOf(poll: () => void, staleness: "turn" | "call" | number) {
+  const run = (work: () => void) => work();
+  const { pollChanges, note } = createChangePolling({ staleness, poll, assertOpen: () => undefined, run });
+  return { note, pollChanges: (when?: number | "anew") => void pollChanges(when) };
 }
 
 /** Opens process-durable stores, and closes those of a test after it. */
