@@ -30,7 +30,9 @@ export const keystileByCheck: Contestant<LimitVerdict> = {
   async open(keys, { limit, duration }) {
     const limiter = memoryLimiter();
     const kind = { name: "requests", limit, duration, autoApply: true };
-    const checks = namesOf(keys).map((key) => toApplied(key, "", key, kind, ""));
+    const checks = namesOf(keys).map((key) =>
+      toApplied({ bucketOwner: key, workspaceId: "", shard: key }, kind, { id: "" }),
+    );
     return { verify: (n) => limiter.take([checks[n]!], Date.now())[0]!, passes, close: () => limiter.close() };
   },
 };

@@ -14,12 +14,12 @@ import { createAllowlist } from "../lib/ip-ranges.js";
 import type { Mutable } from "../lib/mutable.js";
 import {
   type AppliedLimit,
-  clampIdentity,
   type LimitedKey,
   type LimitKind,
   sharedLimits,
   toApplied,
 } from "../ratelimit/applied-limits.js";
+import { clampIdentity } from "../ratelimit/take-limits.js";
 import { internPolicies, type KeyPolicy } from "./key-policy.js";
 
 /**
@@ -138,16 +138,13 @@ export class CachedKey implements SpendTarget, LimitedKey {
   get limits(): readonly AppliedLimit[] {
     const limits = this.#limits;
     if (typeof limits !== "string") return limits;
-    const { bucketOwner, workspaceId, shard, policy } = this;
-    return [toApplied(bucketOwner, workspaceId, shard, policy.limits[0] as LimitKind, limits, this)];
+    return [toApplied(this, this.policy.limits[0] as LimitKind, { id: limits, place: this })];
   }
 
   /** Takes names from the policy, whose texts keys share. */
   #limitsOf(ratelimits: readonly RatelimitResponse[]): readonly AppliedLimit[] {
-    const { bucketOwner, workspaceId, shard, policy, rare } = this;
-    const own = policy.limits.map((kind, i) =>
-      toApplied(bucketOwner, workspaceId, shard, kind, (ratelimits[i] as RatelimitResponse).id),
-    );
+    const { policy, rare } = this;
+    const own = policy.limits.map((kind, i) => toApplied(this, kind, { id: (ratelimits[i] as RatelimitResponse).id }));
     if (rare.shared !== undefined) return [...own, ...rare.shared];
     return own.length === 0 ? NO_LIMITS : own;
   }

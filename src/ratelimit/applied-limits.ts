@@ -1,15 +1,13 @@
-/** Which rate limits apply to a call, and the form of their results. Contract 2.1, 2.2. */
+/** Which rate limits apply to a call. Contract 2.1. */
 import { badRequest, type ValidationProblem } from "../contracts/errors.js";
-import type { LimitCheck, LimitVerdict } from "../contracts/limiter.js";
+import type { LimitCheck } from "../contracts/limiter.js";
 import type { KeyRecord } from "../contracts/store.js";
-import type { Identity, RatelimitResponse, VerifyKeyRatelimitData } from "../contracts/types.js";
+import type { RatelimitResponse } from "../contracts/types.js";
 import { ownProperty } from "../lib/check-options.js";
 import { shortDigest } from "../lib/hash.js";
 import { type KeptCheck, newPlace, type Place, PLACE } from "./memory/place.js";
 
-/** Bounds of results (contract 8); decisions use the unclamped values. */
-const LIMIT = { min: 1, max: 1_000_000 };
-const DURATION = { min: 1_000, max: 2_592_000_000 };
+/** Code points of a name in a result (contract 8). */
 const NAME_LENGTH = 128;
 
 /** One rate limit that a request asks for, validated. */
@@ -59,27 +57,23 @@ export function sharedLimits(record: KeyRecord): readonly AppliedLimit[] | undef
       ({ name }) => !ratelimits.some((limit) => limit.name === name),
     ) ?? [];
   if (identity === undefined || shared.length === 0) return undefined;
-  return shared.map((limit) => toApplied(identity.id, workspaceId, identity.id, limit, limit.id));
+  const owner = { bucketOwner: identity.id, shard: identity.id, workspaceId };
+  return shared.map((limit) => toApplied(owner, limit, { id: limit.id }));
 }
 
 /**
  * A limit of a key or an identity as a check.
- * @param owner of the bucket
- * @param workspaceId of the key
- * @param shard of all buckets of the key
+ * @param id of the limit; `place` of its bucket, a new one by default
  */
 export function toApplied(
-  owner: string,
-  workspaceId: string,
-  shard: string,
+  { bucketOwner, workspaceId, shard }: Pick<KeyLimits, "bucketOwner" | "workspaceId" | "shard">,
   configured: LimitKind,
-  id: string,
-  place = newPlace(),
+  { id, place = newPlace() }: { readonly id: string; readonly place?: Place },
 ): AppliedLimit & KeptCheck {
   const { name, limit, duration, autoApply } = configured;
   return {
     [PLACE]: place,
-    bucket: bucketOf(owner, name),
+    bucket: bucketOf(bucketOwner, name),
     limit,
     duration,
     cost: 1,
@@ -134,49 +128,6 @@ function unknownName(i: number): ValidationProblem {
   };
 }
 
-/** The result of one check in a response, with numbers clamped to the schema's bounds. */
-export function toRatelimitData(
-  { name, autoApply, limit, duration }: LimitKind,
-  id: string,
-  verdict: LimitVerdict,
-): VerifyKeyRatelimitData {
-  return {
-    exceeded: verdict.exceeded,
-    id,
-    name,
-    limit: clamp(limit, LIMIT.min, LIMIT.max),
-    duration: clamp(duration, DURATION.min, DURATION.max),
-    reset: boundReset(verdict.reset),
-    remaining: clamp(verdict.remaining, 0, LIMIT.max),
-    autoApply,
-  };
-}
-
-/** Milliseconds until a bucket is full, rounded up and clamped as in every response. */
-export function boundReset(reset: number): number {
-  return clamp(Math.ceil(reset), DURATION.min, DURATION.max);
-}
-
-/** A limit in a response where nothing was checked. */
-export function toRatelimitResponse({ id, name, limit, duration, autoApply }: RatelimitResponse): RatelimitResponse {
-  return {
-    id,
-    name,
-    limit: clamp(limit, LIMIT.min, LIMIT.max),
-    duration: clamp(duration, DURATION.min, DURATION.max),
-    autoApply,
-  };
-}
-
-/** An identity in a response, with its limits clamped. */
-export function clampIdentity(identity: Identity): Identity {
-  const { id, externalId } = identity;
-  const meta = ownProperty(identity, "meta");
-  const ratelimits = ownProperty(identity, "ratelimits");
-  if (ratelimits === undefined) return identity;
-  return { id, externalId, ...(meta !== undefined && { meta }), ratelimits: ratelimits.map(toRatelimitResponse) };
-}
-
 function override(
   known: AppliedLimit,
   { cost, limit = known.limit, duration = known.duration }: RatelimitCheck,
@@ -218,8 +169,4 @@ export function limitNameInResult(name: string): string {
 /** The name of the bucket of a limit of a key or an identity. */
 export function bucketOf(owner: string, name: string): string {
   return `${owner} ${name}`;
-}
-
-function clamp(value: number, min: number, max: number): number {
-  return value < min ? min : value > max ? max : value;
 }

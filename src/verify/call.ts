@@ -10,7 +10,7 @@ import type { Spender } from "../credits/spender.js";
 import { contextError, isPlainObject, unknownOption } from "../lib/check-options.js";
 import type { LimitTaker } from "../ratelimit/fallback.js";
 import type { Mutable } from "../lib/mutable.js";
-import type { LimitsTaken } from "./check-limits.js";
+import type { LimitsTaken } from "../ratelimit/take-limits.js";
 import type { KeySources, Lookup, Viewer } from "./find-key.js";
 import type { Idempotency, IdempotentCall } from "./idempotency.js";
 import type { KeyUsage } from "./key-usage.js";

@@ -11,7 +11,7 @@ import { untilCovered } from "../credits/wait.js";
 import { inDrawOrder } from "../credits/wallet.js";
 import { DEFAULT_WORKSPACE } from "../lib/check-options.js";
 import type { Verification } from "./call.js";
-import { NO_LIMITS } from "./check-limits.js";
+import { NO_LIMITS } from "../ratelimit/take-limits.js";
 import { type OutcomeEvent, redact } from "./outcome-events.js";
 import { createPermissionCheck } from "./permission-check.js";
 import { refusalOf } from "./refusals.js";

@@ -27,7 +27,7 @@ import {
   type VerifyContext,
   type VerifyDeps,
 } from "./call.js";
-import { NO_LIMITS } from "./check-limits.js";
+import { NO_LIMITS } from "../ratelimit/take-limits.js";
 import type { ExplainedAccount, ExplainedCheck } from "./explained-check.js";
 import { beginCall, CHECKS, isOutdated, MAX_RESTARTS } from "./verify-key.js";
 import { depsOf, type Verifier } from "./verifier.js";

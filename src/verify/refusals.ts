@@ -9,7 +9,7 @@ import { MAX_REFUSALS, type Refusal, type RefusalsQuery } from "../contracts/out
 import type { Spend } from "../contracts/store.js";
 import type { VerificationCode } from "../contracts/types.js";
 import type { Mutable } from "../lib/mutable.js";
-import type { LimitsTaken } from "./check-limits.js";
+import type { LimitsTaken } from "../ratelimit/take-limits.js";
 import { redact } from "./outcome-events.js";
 import type { VerificationRequest } from "./request.js";
 

@@ -140,7 +140,7 @@ export function fillRequest(request: Mutable<VerificationRequest>, body: unknown
     if (isKeystileError(cause)) throw cause;
     throw badRequest([{ location: "body", ...UNREADABLE }]);
   }
-  if (reading.problems.length > 0) throw badRequest(reading.problems);
+  if (reading.problems !== undefined) throw badRequest(reading.problems);
 }
 
 /**
@@ -161,7 +161,7 @@ export function readRequestWithoutKey(body: unknown): VerificationRequest {
 export function fillWithKey(request: Mutable<VerificationRequest>, plan: VerificationRequest, key: unknown): void {
   const reading = startReading();
   request.key = readText(key, "key", REQUEST.key, reading);
-  if (reading.problems.length > 0) throw badRequest(reading.problems);
+  if (reading.problems !== undefined) throw badRequest(reading.problems);
   request.tags = plan.tags;
   request.permissions = plan.permissions;
   request.cost = plan.cost;
@@ -177,13 +177,14 @@ export function requestOf(call: VerificationRequest): VerificationRequest {
 
 /** The place being read, and the problems so far. Texts of locations are built only for problems. */
 interface Reading {
-  readonly problems: ValidationProblem[];
+  /** `undefined`: none. */
+  problems: ValidationProblem[] | undefined;
   /** The object or list whose parts are read; `index` is the item of a list, or −1. */
   path: string;
   index: number;
 }
 
-const startReading = (): Reading => ({ problems: [], path: "body", index: -1 });
+const startReading = (): Reading => ({ problems: undefined, path: "body", index: -1 });
 
 function readTag(value: unknown, reading: Reading): string {
   return readText(value, "", REQUEST.tags.items, reading);
@@ -284,9 +285,11 @@ function unknownProperty(name: Unlisted, reading: Reading): void {
  * @param field the field that has the problem; "": the object or item itself
  * @throws KeystileError BAD_REQUEST once there are {@link MAX_PROBLEMS}: nothing more is read
  */
-function addProblem({ problems, path, index }: Reading, field: string, message: string, fix?: string): void {
+function addProblem(reading: Reading, field: string, message: string, fix?: string): void {
+  const { path, index } = reading;
   const parent = index < 0 ? path : `${path}[${index}]`;
   const location = field === "" ? parent : `${parent}.${field}`;
+  const problems = (reading.problems ??= []);
   problems.push(fix === undefined ? { location, message } : { location, message, fix });
   if (problems.length >= MAX_PROBLEMS) throw badRequest(problems);
 }

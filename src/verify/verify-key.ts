@@ -1,5 +1,6 @@
 /**
- * A verification: the ordered checks of a key that was found, and the loop that runs them. Contract 3, 4.1.
+ * A verification in its order: may the caller verify at all, is the request valid, is its query ({@link beginCall}), is
+ * there a key that the caller may see ({@link answer}), and then the {@link CHECKS}. Contract 3, 4.1.
  *
  * The first check that fails gives the code, and later ones do not run. Only the end of the list gives VALID, so no
  * check can be skipped. A check passes only if it returns exactly `false`.
@@ -28,7 +29,7 @@ import {
   type VerifyContext,
   type VerifyDeps,
 } from "./call.js";
-import { type LimitsTaken, takeLimits } from "./check-limits.js";
+import { type LimitsTaken, takeLimits } from "../ratelimit/take-limits.js";
 import { conclude, notFound } from "./conclude.js";
 import type { ExplainedCheck } from "./explained-check.js";
 import { findKey, findKeyAgain } from "./find-key.js";

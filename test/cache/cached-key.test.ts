@@ -8,7 +8,7 @@ import type { KeyRecord } from "../../src/contracts/store.js";
 import type { Identity } from "../../src/contracts/types.js";
 import { deepFreeze } from "../../src/lib/deep-freeze.js";
 import { createAllowlist } from "../../src/lib/ip-ranges.js";
-import { clampIdentity } from "../../src/ratelimit/applied-limits.js";
+import { clampIdentity } from "../../src/ratelimit/take-limits.js";
 import { plainRecord, records } from "../records.js";
 
 const record = (permissions: readonly string[], roles: readonly string[] = []): KeyRecord =>

@@ -2,14 +2,8 @@ import { describe, expect, it } from "vitest";
 import { isKeystileError } from "../../src/contracts/errors.js";
 import type { KeyRecord } from "../../src/contracts/store.js";
 import type { RatelimitResponse } from "../../src/contracts/types.js";
-import {
-  applyLimits,
-  clampIdentity,
-  sharedLimits,
-  toApplied,
-  toRatelimitData,
-  toRatelimitResponse,
-} from "../../src/ratelimit/applied-limits.js";
+import { applyLimits, sharedLimits, toApplied } from "../../src/ratelimit/applied-limits.js";
+import { clampIdentity, toRatelimitData, toRatelimitResponse } from "../../src/ratelimit/take-limits.js";
 import { plainRecord } from "../records.js";
 
 const limit = (name: string, over: Partial<RatelimitResponse> = {}): RatelimitResponse => ({
@@ -31,7 +25,9 @@ const ask = (name: string, over: { cost?: number; limit?: number; duration?: num
 });
 const apply = (key: KeyRecord, asked: ReturnType<typeof ask>[]) => {
   const { keyId, workspaceId, ratelimits } = key;
-  const own = ratelimits.map((one) => toApplied(keyId, workspaceId, "id_1", one, one.id));
+  const own = ratelimits.map((one) =>
+    toApplied({ bucketOwner: keyId, workspaceId, shard: "id_1" }, one, { id: one.id }),
+  );
   const limits = [...own, ...(sharedLimits(key) ?? [])];
   return applyLimits({ keyId, bucketOwner: keyId, workspaceId, shard: "id_1", limits }, asked);
 };
@@ -107,7 +103,9 @@ describe("applyLimits", () => {
   });
 
   it("a call that asks for nothing gets the automatic limits themselves, not a copy", () => {
-    const limits = [toApplied("key_1", "ws", "key_1", limit("auto"), "rl_auto")];
+    const limits = [
+      toApplied({ bucketOwner: "key_1", workspaceId: "ws", shard: "key_1" }, limit("auto"), { id: "rl_auto" }),
+    ];
     const key = { keyId: "key_1", bucketOwner: "key_1", workspaceId: "ws", shard: "key_1", limits };
     expect(applyLimits(key, [])).toBe(limits);
   });

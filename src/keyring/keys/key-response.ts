@@ -14,7 +14,7 @@ import type { Identity, Refill } from "../../contracts/types.js";
 import { calendarOf, periodOf } from "../../credits/refill-calendar.js";
 import { ownOnly, ownProperty } from "../../lib/check-options.js";
 import { creditsSource, drawsOnIdentity, refillOf } from "../../lib/credits-source.js";
-import { clampIdentity, toRatelimitResponse } from "../../ratelimit/applied-limits.js";
+import { clampIdentity, toRatelimitResponse } from "../../ratelimit/take-limits.js";
 import { toIdentity } from "../../lib/identity.js";
 import { type KeyState, keyState } from "../../lib/key-state.js";
 import type { Mutable } from "../../lib/mutable.js";

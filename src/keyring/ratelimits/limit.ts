@@ -1,6 +1,7 @@
 /** Takes tokens of identifiers in namespaces: the operations `ratelimit.limit` and `ratelimit.multiLimit`. */
 import type { NamespaceRow, OverrideRow } from "../../contracts/store.js";
-import { type AppliedLimit, boundReset } from "../../ratelimit/applied-limits.js";
+import type { AppliedLimit } from "../../ratelimit/applied-limits.js";
+import { boundReset } from "../../ratelimit/take-limits.js";
 import type { LimitTaker } from "../../ratelimit/fallback.js";
 import { overrideName } from "../../lib/override-name.js";
 import type { Context } from "../context.js";

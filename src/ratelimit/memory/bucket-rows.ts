@@ -21,7 +21,7 @@ import type { Place } from "./place.js";
  * limit, so `takeOne` does not use the row.
  */
 
-/** Layout of a row: 64-bit numbers, then 32-bit numbers, two in the space of one. */
+/** Layout of a row: 64-bit numbers, then 32-bit numbers, two in the space of one, so at twice the row's index. */
 const WIDTH = 8;
 const AT = 0;
 const USED = 1;
@@ -29,7 +29,6 @@ const LIMIT = 2;
 const DURATION = 3;
 const UNITS_PER_TOKEN = 4;
 const DRAIN_PER_MS = 5;
-const INTS = 2 * WIDTH;
 /** Number of buckets that have left the row; wraps at 2^32, after more than an hour of nothing else. */
 const VERSION = 12;
 const RING = 13;
@@ -87,32 +86,33 @@ export class BucketRows {
 
   /** The number of the ring that the row is in, as given to {@link BucketRows.setRing}. */
   ringOf(row: number): number {
-    return this.#chunkOf(row).ints[intsAt(row) + RING] as number;
+    return this.#chunkOf(row).ints[2 * numbersAt(row) + RING] as number;
   }
 
   /** The row's index in its ring. */
   indexOf(row: number): number {
-    return this.#chunkOf(row).ints[intsAt(row) + INDEX] as number;
+    return this.#chunkOf(row).ints[2 * numbersAt(row) + INDEX] as number;
   }
 
   /** Records the row's ring and its index there. */
   setRing(row: number, ring: number, index: number): void {
     const { ints } = this.#chunkOf(row);
-    ints[intsAt(row) + RING] = ring;
-    ints[intsAt(row) + INDEX] = index;
+    const at = 2 * numbersAt(row);
+    ints[at + RING] = ring;
+    ints[at + INDEX] = index;
   }
 
   /** Whether the bucket of this name is still at a place in these rows. */
   isAt({ row, rowVersion }: Place, name: string): boolean {
     const { ints, names } = this.#chunkOf(row);
-    return ints[intsAt(row) + VERSION] === rowVersion && names[row & CHUNK_MASK] === name;
+    return ints[2 * numbersAt(row) + VERSION] === rowVersion && names[row & CHUNK_MASK] === name;
   }
 
   /** Sets a place to the row of its bucket. */
   locate(place: Place, row: number): void {
     place.rows = this;
     place.row = row;
-    place.rowVersion = this.#chunkOf(row).ints[intsAt(row) + VERSION] as number;
+    place.rowVersion = this.#chunkOf(row).ints[2 * numbersAt(row) + VERSION] as number;
   }
 
   /** Puts a bucket in a free row. */
@@ -126,7 +126,7 @@ export class BucketRows {
   /** Frees a row in use. */
   remove(row: number): void {
     const { ints, names } = this.#chunkOf(row);
-    const version = intsAt(row) + VERSION;
+    const version = 2 * numbersAt(row) + VERSION;
     ints[version] = (ints[version] as number) + 1;
     names[row & CHUNK_MASK] = undefined;
     this.#levelled.delete(row);
@@ -185,13 +185,13 @@ export class BucketRows {
 
   /**
    * Takes one token, if it fits, from a bucket of the usual kind: one level, at this rate, which is not one of 0 units.
-   * @param place in these rows
-   * @returns undefined: the bucket is gone or of another kind, and nothing was taken
+   * @returns undefined: the place is in other rows, or the bucket is gone or of another kind; nothing was taken
    */
-  takeOne({ row, rowVersion }: Place, { limit, duration }: LimitSize, now: number): LimitVerdict | undefined {
+  takeOne({ rows, row, rowVersion }: Place, { limit, duration }: LimitSize, now: number): LimitVerdict | undefined {
+    if (rows !== this) return undefined;
     const { numbers, ints } = this.#chunkOf(row);
     const at = numbersAt(row);
-    if (ints[intsAt(row) + VERSION] !== rowVersion) return undefined;
+    if (ints[2 * at + VERSION] !== rowVersion) return undefined;
     if (numbers[at + LIMIT] !== limit || numbers[at + DURATION] !== duration) return undefined;
     const unitsPerToken = numbers[at + UNITS_PER_TOKEN] as number;
     if (unitsPerToken === 0) return undefined;
@@ -209,7 +209,7 @@ export class BucketRows {
 
   /** Reads a number of a row, so that {@link BucketRows.takeOne} finds the row in the processor's cache. */
   touch(row: number): number {
-    return this.#chunkOf(row).ints[intsAt(row) + VERSION] as number;
+    return this.#chunkOf(row).ints[2 * numbersAt(row) + VERSION] as number;
   }
 
   #chunkOf(row: number): Chunk {
@@ -229,10 +229,6 @@ export class BucketRows {
 
 function numbersAt(row: number): number {
   return (row & CHUNK_MASK) * WIDTH;
-}
-
-function intsAt(row: number): number {
-  return (row & CHUNK_MASK) * INTS;
 }
 
 function rateAt(numbers: Float64Array, at: number): Rate {

@@ -1,9 +1,9 @@
 /** A bounded table of buckets that drops the full ones as it is used. Limiter clause 8. */
-import type { LimitCheck, LimitSize, LimitVerdict } from "../../contracts/limiter.js";
+import type { LimitCheck } from "../../contracts/limiter.js";
 import { ClockHand } from "../../lib/clock-hand.js";
 import type { Bucket } from "./bucket.js";
 import { BucketRows } from "./bucket-rows.js";
-import { type KeptCheck, type Place, PLACE } from "./place.js";
+import { type KeptCheck, PLACE } from "./place.js";
 import { type Ring, Workspaces } from "./workspaces.js";
 
 /*
@@ -50,10 +50,11 @@ export interface NewBucket {
 
 export class BucketTable {
   readonly #bound: number;
-  #rows = new BucketRows();
+  /** The rows of this table; places in any others are outdated. */
+  rows = new BucketRows();
   /** The row of each bucket, by its name. */
   readonly #names = new Map<string, number>();
-  #workspaces = new Workspaces(this.#rows);
+  #workspaces = new Workspaces(this.rows);
   /** Goes round the rows to drop idle ones. */
   readonly #hand = new ClockHand();
   #bucketsDisplaced = 0;
@@ -84,25 +85,20 @@ export class BucketTable {
    * @throws RangeError if the name is too long
    */
   find({ bucket: name, [PLACE]: place }: LimitCheck & Partial<KeptCheck>): number {
-    if (place?.rows === this.#rows && this.#rows.isAt(place, name)) return place.row;
+    if (place?.rows === this.rows && this.rows.isAt(place, name)) return place.row;
     assertName(name);
     const row = this.#names.get(name) ?? NONE;
-    if (place !== undefined && row !== NONE) this.#rows.locate(place, row);
+    if (place !== undefined && row !== NONE) this.rows.locate(place, row);
     return row;
   }
 
   /** The bucket in a row. To change it, change the returned object and {@link BucketTable.write} it. */
   read(row: number): Bucket {
-    return this.#rows.read(row);
+    return this.rows.read(row);
   }
 
   write(row: number, bucket: Bucket): void {
-    this.#rows.write(row, bucket);
-  }
-
-  /** {@link BucketRows.takeOne}, if the place belongs to this table. */
-  takeOne(place: Place, size: LimitSize, now: number): LimitVerdict | undefined {
-    return place.rows === this.#rows ? this.#rows.takeOne(place, size, now) : undefined;
+    this.rows.write(row, bucket);
   }
 
   /** Visits a few buckets and drops the full ones. Call it when time has moved on. */
@@ -146,7 +142,7 @@ export class BucketTable {
   /** Adds a bucket with a new name. Only after {@link BucketTable.makeSpace}. */
   add({ name, workspaceId, isAdHoc }: NewBucket, bucket: Bucket, now: number): void {
     this.#visit(STEPS_PER_BUCKET, now);
-    const row = this.#rows.add(name, bucket);
+    const row = this.rows.add(name, bucket);
     this.#names.set(name, row);
     this.#workspaces.add(row, workspaceId, isAdHoc);
   }
@@ -154,8 +150,8 @@ export class BucketTable {
   /** Drops all buckets. Creates new rows, since checks may still hold places in the old ones. */
   clear(): void {
     this.#names.clear();
-    this.#rows = new BucketRows();
-    this.#workspaces = new Workspaces(this.#rows);
+    this.rows = new BucketRows();
+    this.#workspaces = new Workspaces(this.rows);
   }
 
   get #adHocBound(): number {
@@ -163,15 +159,15 @@ export class BucketTable {
   }
 
   #drop(row: number): void {
-    this.#names.delete(this.#rows.nameOf(row) as string);
+    this.#names.delete(this.rows.nameOf(row) as string);
     this.#workspaces.remove(row);
-    this.#rows.remove(row);
+    this.rows.remove(row);
   }
 
   #visit(steps: number, now: number): void {
-    for (let step = Math.min(steps, this.#rows.high); step > 0; step--) {
-      const row = this.#hand.next(this.#rows.high);
-      if (this.#rows.isIdle(row, IDLE, now)) this.#drop(row);
+    for (let step = Math.min(steps, this.rows.high); step > 0; step--) {
+      const row = this.#hand.next(this.rows.high);
+      if (this.rows.isIdle(row, IDLE, now)) this.#drop(row);
     }
   }
 
@@ -216,7 +212,7 @@ export class BucketTable {
       for (let step = Math.min(probes, ring.size); step > 0 && lowest > 0; step--) {
         const row = ring.next();
         if (isTaken(row)) continue;
-        const used = this.#rows.utilization(row, now);
+        const used = this.rows.utilization(row, now);
         if (used < lowest) [best, lowest] = [row, used];
         else if (used === Infinity && refusing === NONE) refusing = row;
       }

@@ -164,7 +164,7 @@ export function placedLimiter(options: MemoryLimiterOptions = {}): PlacedLimiter
   return {
     takeAt(place, limit, now) {
       begin(now);
-      return table.takeOne(place, limit, latest);
+      return table.rows.takeOne(place, limit, latest);
     },
     take(checks, now) {
       for (const check of checks) assertCheck(check);

@@ -82,7 +82,7 @@ export function wireTables(connection: Connection, settings: TableSettings, coun
     file.assertSame();
     log.poll();
   };
-  const polling = createChangePolling({ staleness: settings.staleness, poll, assertOpen, run: reads.run });
+  const polling = createChangePolling({ staleness: settings.staleness, poll, run: reads.run });
   // A transaction reads `data_version` anyway, while nobody else can write: if nothing is new, later calls of the turn
   // need not poll.
   const session = createAccountSession(connection, accounts, (version) => {
@@ -101,7 +101,7 @@ export function wireTables(connection: Connection, settings: TableSettings, coun
   const long = committing(connection.transactLong<unknown>) as Transact;
   const losses = countLosses(counters.own);
   const spends = losses.ofSpends({ ...session, compareAndSpend: committing(session.compareAndSpend) });
-  const group = createGroupCommit(short, spends, log, writes.queue, settings.busyTimeout);
+  const group = createGroupCommit(short, spends, log, writes.queue, { assertOpen, busyTimeout: settings.busyTimeout });
   const rows = createEntityTables(handle);
   const reader = createKeyReader(handle, references, rows.openGrants);
   const search = createKeySearch(handle, reader);
@@ -112,8 +112,6 @@ export function wireTables(connection: Connection, settings: TableSettings, coun
   const outcomes = createOutcomeTables(handle, creditDays);
   const alerts = createAlertTable(handle);
   const recorded = createOnceTable(handle);
-  const spending = createSpending(accounts, recorded, group);
-  const leases = losses.ofLeases(spending);
   const finish = () => {
     shared.end();
     connection.close();
@@ -149,9 +147,10 @@ export function wireTables(connection: Connection, settings: TableSettings, coun
     return inserted;
   };
 
-  const peekBalance = reading(spending.spendCredits);
-  const peekWallets = reading(spending.spendWallets);
+  const spending = createSpending(accounts, recorded, { group, reading, assertOpen });
   const store: Store = {
+    ...spending,
+    ...losses.ofLeases(spending),
     powers: Object.freeze({ ...POWERS, audit: settings.audit.rows > 0, ...connection.powers }),
     findKey: readingAfter(shared.join, reader.findKey),
     findKeys: reading(reader.findKeys),
@@ -162,60 +161,14 @@ export function wireTables(connection: Connection, settings: TableSettings, coun
       assertOpen();
       return typeof ref === "number" ? group.add((_, changes) => writer.adopt(ref, digest, changes)) : false;
     },
-    spendCredits(ref, cost, period, now) {
-      if (!(cost > 0)) return peekBalance(ref, cost, period, now);
-      assertOpen();
-      return spending.spendCredits(ref, cost, period, now);
-    },
-    spendOnce(ref, cost, period, now, record, bounds) {
-      assertOpen();
-      return spending.spendOnce(ref, cost, period, now, record, bounds);
-    },
-    findOnce: reading(spending.findOnce),
-    readSecret: reading(spending.readSecret),
-    recordUses(uses) {
-      assertOpen();
-      return group.add(() => recordUses(uses));
-    },
-    countOutcomes(flush) {
-      assertOpen();
-      return group.add(() => outcomes.count(flush));
-    },
+    recordUses: (uses) => group.add(() => recordUses(uses)),
+    countOutcomes: (flush) => group.add(() => outcomes.count(flush)),
     readOutcomes: reading(outcomes.read),
     readRefusals: reading(outcomes.readRefusals),
     readCreditDays: reading(creditDays.read),
-    pruneOutcomes(level, before, most) {
-      assertOpen();
-      return group.add(() => outcomes.prune(level, before, most));
-    },
+    pruneOutcomes: (level, before, most) => group.add(() => outcomes.prune(level, before, most)),
     readAudit: settings.audit.rows > 0 ? reading(audit.read) : withoutAudit.readAudit,
-    drawCredits(ref, request) {
-      assertOpen();
-      return leases.drawCredits(ref, request);
-    },
-    returnCredits(ref, lease) {
-      assertOpen();
-      return leases.returnCredits(ref, lease);
-    },
-    reserveCredits(...given) {
-      assertOpen();
-      return spending.reserveCredits(...given);
-    },
-    settleCredits(...given) {
-      assertOpen();
-      return spending.settleCredits(...given);
-    },
     findWallet: reading(rows.findWallet),
-    spendWallets(wallets, request) {
-      if (!(request.cost > 0) && request.once === undefined) return peekWallets(wallets, request);
-      assertOpen();
-      return spending.spendWallets(wallets, request);
-    },
-    settleWallets(...given) {
-      assertOpen();
-      return spending.settleWallets(...given);
-    },
-    readBalances: reading(spending.readBalances),
 
     readMany: reading((table: Table, ids: readonly string[]) =>
       table === "keys" ? reader.readMany(ids) : rows.readMany(table, ids),
@@ -228,18 +181,9 @@ export function wireTables(connection: Connection, settings: TableSettings, coun
     countKeys: reading(search.countKeys),
     findKeyIds: reading(reader.findKeyIds),
     listAlerts: reading(alerts.listAlerts),
-    changeAlerts(changes) {
-      assertOpen();
-      return group.add(() => alerts.changeAlerts(changes));
-    },
-    takeAlerts(take) {
-      assertOpen();
-      return group.add(() => alerts.takeAlerts(take));
-    },
-    settleAlert(settlement) {
-      assertOpen();
-      return group.add(() => alerts.settleAlert(settlement));
-    },
+    changeAlerts: (changes) => group.add(() => alerts.changeAlerts(changes)),
+    takeAlerts: (take) => group.add(() => alerts.takeAlerts(take)),
+    settleAlert: (settlement) => group.add(() => alerts.settleAlert(settlement)),
     async insertKeys(keys, entry) {
       assertOpen();
       const inserted: boolean[] = [];
@@ -280,6 +224,7 @@ export function wireTables(connection: Connection, settings: TableSettings, coun
     close() {
       if (isClosed) return closing;
       isClosed = true;
+      polling.close();
       const draining = group.drain();
       if (draining === undefined) finish();
       return (closing = draining?.then(finish));

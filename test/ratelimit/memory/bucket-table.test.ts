@@ -339,9 +339,9 @@ describe("bucketTable: places", () => {
     expect(check[PLACE]).toEqual(newPlace());
     put(table, "other", 1);
     const row = put(table, "a", 1);
-    expect(table.takeOne(check[PLACE], SIZE, START)).toBeUndefined();
+    expect(table.rows.takeOne(check[PLACE], SIZE, START)).toBeUndefined();
     expect(table.find(check)).toBe(row);
-    expect(table.takeOne(check[PLACE], SIZE, START)).toMatchObject({ exceeded: false, remaining: 8 });
+    expect(table.rows.takeOne(check[PLACE], SIZE, START)).toMatchObject({ exceeded: false, remaining: 8 });
     expect(table.find({ ...check })).toBe(row);
     expect(table.find({ ...check, bucket: "b" })).toBe(NONE);
     expect(table.find({ ...check, bucket: "other" })).toBe(find(table, "other"));
@@ -355,15 +355,15 @@ describe("bucketTable: places", () => {
     const old = { ...check[PLACE] };
     makeSpace(table, newcomers(1));
     expect(table.find(check)).toBe(NONE);
-    expect(table.takeOne(old, SIZE, START)).toBeUndefined();
+    expect(table.rows.takeOne(old, SIZE, START)).toBeUndefined();
     expect(put(table, "b", 1)).toBe(row);
     expect(table.find(check)).toBe(NONE);
-    expect(table.takeOne(old, SIZE, START)).toBeUndefined();
+    expect(table.rows.takeOne(old, SIZE, START)).toBeUndefined();
     makeSpace(table, newcomers(1));
     expect(put(table, "a", 3)).toBe(row);
-    expect(table.takeOne(old, SIZE, START)).toBeUndefined();
+    expect(table.rows.takeOne(old, SIZE, START)).toBeUndefined();
     expect(table.find(check)).toBe(row);
-    expect(table.takeOne(check[PLACE], SIZE, START)).toMatchObject({ remaining: 6 });
+    expect(table.rows.takeOne(check[PLACE], SIZE, START)).toMatchObject({ remaining: 6 });
   });
 
   it("a bucket in another table, or in this one before it was cleared, is not found in it", () => {
@@ -373,11 +373,11 @@ describe("bucketTable: places", () => {
     const check = keep("b");
     tables[1].find(check);
     expect(tables[0].find(check)).toBe(NONE);
-    expect(tables[0].takeOne(check[PLACE], SIZE, START)).toBeUndefined();
-    expect(tables[1].takeOne(check[PLACE], SIZE, START)).toMatchObject({ remaining: 8 });
+    expect(tables[0].rows.takeOne(check[PLACE], SIZE, START)).toBeUndefined();
+    expect(tables[1].rows.takeOne(check[PLACE], SIZE, START)).toMatchObject({ remaining: 8 });
     tables[1].clear();
     expect(tables[1].find(check)).toBe(NONE);
-    expect(tables[1].takeOne(check[PLACE], SIZE, START)).toBeUndefined();
+    expect(tables[1].rows.takeOne(check[PLACE], SIZE, START)).toBeUndefined();
   });
 
   it("nothing is written to a check that is not kept", () => {

@@ -28,7 +28,7 @@ export function temporaryPaths(parent = tmpdir()): () => string {
 /** Polling by itself: of a store that is open, with a file that nobody locks. */
 export function pollingOf(poll: () => void, staleness: "turn" | "call" | number) {
   const run = (work: () => void) => work();
-  const { pollChanges, note } = createChangePolling({ staleness, poll, assertOpen: () => undefined, run });
+  const { pollChanges, note } = createChangePolling({ staleness, poll, run });
   return { note, pollChanges: (when?: number | "anew") => void pollChanges(when) };
 }
 

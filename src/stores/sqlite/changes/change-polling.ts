@@ -15,15 +15,15 @@ export interface ChangePolling {
   pollChanges(when?: number | "anew"): MaybePromise<void>;
   /** Records that all changes so far are known, as if it had just polled. */
   note(): void;
+  /** From now on no poll counts as recent: every call goes to {@link PollingOptions.run}, which refuses it. */
+  close(): void;
 }
 
 /** What polling needs of the store. */
 export interface PollingOptions {
   readonly staleness: Required<SqliteStoreOptions>["staleness"];
   readonly poll: () => void;
-  /** Throws once the store is closed. */
-  readonly assertOpen: () => void;
-  /** Runs `poll` at once, or waits for a lock. */
+  /** Runs `poll` at once, or waits for a lock. Throws once the store is closed. */
   readonly run: (poll: () => void) => MaybePromise<void>;
 }
 
@@ -33,9 +33,9 @@ export interface PollingOptions {
  *
  * Measured on Node 20: 50 ns without a poll, 2.1 µs more with one (`PRAGMA data_version`).
  */
-export function createChangePolling({ staleness, poll, assertOpen, run }: PollingOptions): ChangePolling {
+export function createChangePolling({ staleness, poll, run }: PollingOptions): ChangePolling {
   const isByTurn = staleness === "turn";
-  const maxAge = isByTurn ? MAX_AGE_IN_TURN_MS : staleness === "call" ? 0 : staleness;
+  let maxAge = isByTurn ? MAX_AGE_IN_TURN_MS : staleness === "call" ? 0 : staleness;
   // Time of the last poll on the clock that the call used (the other is NaN): monotonic, and system. `note` sets both.
   let polledAt = NaN;
   let polledNow = NaN;
@@ -63,7 +63,6 @@ export function createChangePolling({ staleness, poll, assertOpen, run }: Pollin
   const runPoll = (when: number | "anew" | undefined): MaybePromise<void> => run(() => pollNow(when));
   return {
     pollChanges(when) {
-      assertOpen();
       if (!isThisTurn || when === "anew") return runPoll(when);
       const age = isByTurn && when !== undefined ? when - polledNow : performance.now() - polledAt;
       // Negative if the system's clock went backwards, and NaN if it was not polled by this clock.
@@ -76,6 +75,9 @@ export function createChangePolling({ staleness, poll, assertOpen, run }: Pollin
       isThisTurn = true;
       // Node runs nextTick callbacks before the microtasks of the running callback, which still belong to this turn.
       afterCallback(endThisTurn);
+    },
+    close() {
+      maxAge = 0;
     },
   };
 }

@@ -12,13 +12,12 @@ import { createGrouping, type Member } from "../connection/grouping.js";
 import type { LockQueue } from "../connection/lock-queue.js";
 import { monotonic, type Transact } from "../connection/transaction.js";
 import type { AccountSession } from "./account-session.js";
-import { createTurnTaking } from "./turn-taking.js";
 
 /** A piece of work inside a transaction. Listeners are notified of the `changes` that it adds after the commit. */
 export type Work<T> = (session: AccountSession, changes: LoggedChange[]) => T;
 
 export interface GroupCommit {
-  /** Runs `work` in the next transaction. */
+  /** Runs `work` in the next transaction. @throws KeystileError STORE_CLOSED */
   add<T>(work: Work<T>): Promise<T>;
   /** {@link AccountSession.spend} in the next transaction, or without one if no other call shares it. */
   spend(n: number, cost: number, period: number, now: number): Promise<Spend | undefined>;
@@ -40,7 +39,21 @@ interface Task extends Member {
 
 /** Maximum pieces of work per transaction, so that a flood of calls does not block the event loop. */
 const MAX_GROUP_SIZE = 1_024;
-/** Milliseconds for which other processes are let go first: about as long as they take to look for the lock again. */
+/**
+ * Milliseconds of commits beside other processes until a pause, and of the pause: about as long as they take to look for
+ * the lock again.
+ *
+ * Why: SQLite has no queue for its lock. A process that waits for it looks a few times in 10 ms, and one that commits
+ * again and again leaves it free for moments only, so that the others waited for long. A pause costs a process that
+ * writes alone nothing: it pauses only if another has committed, and once for each time that it sees so. Calls that
+ * arrive meanwhile share the next transaction.
+ *
+ * Measured with four processes, 8 calls in flight in each, power-durable, on an overloaded machine with two cores, in
+ * six runs in turns with the same without pauses: together 0.8 to 1.4 times as many spends (median 1.2), p99 of a call
+ * 0.6 to 1.0 times as long (median 0.8). Longer turns and pauses (8 and 4 ms) gained less. Looking for the lock more
+ * often, each millisecond, took so much processor time from the one that held it that all did less.
+ */
+const TURN_MS = 3;
 const PAUSE_MS = 2;
 
 export function createGroupCommit(
@@ -48,9 +61,10 @@ export function createGroupCommit(
   session: AccountSession,
   log: ChangeLog,
   locked: LockQueue,
-  busyTimeout: number,
+  { assertOpen, busyTimeout }: { readonly assertOpen: () => void; readonly busyTimeout: number },
 ): GroupCommit {
-  const turn = createTurnTaking();
+  /** When another process was last found to have committed; `undefined`: not since the last pause. */
+  let othersAt: number | undefined;
 
   /** Commits a group of one without a transaction, if possible. */
   const commitSingle = ([{ work, n, cost, period, resolve }]: readonly [Task]): boolean => {
@@ -62,7 +76,7 @@ export function createGroupCommit(
     // Not after a wait: others have written since, so that it would fail and the transaction would need the lock again.
     if (isOne(group) && !locked.isWaiting() && commitSingle(group)) return;
     const done = transact(() => {
-      if (session.begin()) turn.noteOthers(monotonic());
+      if (session.begin()) othersAt = monotonic();
       const changes: LoggedChange[] = [];
       for (const task of group) perform(task, session, changes);
       session.save();
@@ -76,12 +90,24 @@ export function createGroupCommit(
   };
   // Also after a spend without a transaction, which may or may not have been written.
   const onFailed = session.forget;
-  const pause = () => (turn.isOver(monotonic()) ? PAUSE_MS : 0);
+  const pause = () => {
+    if (othersAt === undefined || monotonic() - othersAt < TURN_MS) return 0;
+    othersAt = undefined;
+    return PAUSE_MS;
+  };
   const grouping = createGrouping({ commit, onFailed, pause, locked, busyTimeout, maxSize: MAX_GROUP_SIZE });
-  const put = <T>(work: Work<unknown> | undefined, n: number, cost: number, period: number, now: number): Promise<T> =>
-    new Promise((resolve, reject) =>
+  const put = <T>(
+    work: Work<unknown> | undefined,
+    n: number,
+    cost: number,
+    period: number,
+    now: number,
+  ): Promise<T> => {
+    assertOpen();
+    return new Promise((resolve, reject) =>
       grouping.add({ work, n, cost, period, now, resolve, reject, result: undefined, failure: undefined, deadline: 0 }),
     );
+  };
   return {
     add: (work) => put(work, 0, 0, 0, 0),
     spend: (n, cost, period, now) => put(undefined, n, cost, period, now),

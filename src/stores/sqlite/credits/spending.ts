@@ -1,5 +1,14 @@
 /** Credit operations of the store: spend, draw and return through group commit; read balances and records directly. */
-import type { AccountTable, BalanceQuery, KeyRef, OnceSpend, Store } from "../../../contracts/store.js";
+import type {
+  AccountTable,
+  BalanceQuery,
+  KeyRef,
+  OnceSpend,
+  Store,
+  Wallet,
+  WalletSpend,
+} from "../../../contracts/store.js";
+import type { MaybePromise } from "../../../contracts/types.js";
 import {
   assertDraw,
   assertReservation,
@@ -37,33 +46,58 @@ export type Spending = Pick<
 /** An instant at which no lease has expired. */
 const NOBODY_EXPIRED = Number.MIN_SAFE_INTEGER;
 
-export function createSpending(accounts: Accounts, recorded: SqliteOnceTable, group: GroupCommit): Spending {
+/** What a store does around spends. */
+export interface SpendingOptions {
+  readonly group: GroupCommit;
+  /** Wraps a read: it waits for locks. */
+  readonly reading: <A extends unknown[], T>(read: (...given: A) => T) => (...given: A) => MaybePromise<Awaited<T>>;
+  /** Throws once the store is closed, as the others do by themselves. */
+  readonly assertOpen: () => void;
+}
+
+export function createSpending(
+  accounts: Accounts,
+  recorded: SqliteOnceTable,
+  { group, reading, assertOpen }: SpendingOptions,
+): Spending {
+  /** The result for a ref of another store. */
+  const foreign = <T>(result: T): T => {
+    assertOpen();
+    return result;
+  };
   const stored = walletAccountsOf(accounts, accounts.read);
+  const peek = reading((ref: number, period: number, now: number) => {
+    const account = accounts.read(ref);
+    return account && spend(account, () => accounts.expiredLeases(ref, now), 0, period, now).result;
+  });
+  // Each account as of its own moment: another process may spend in between.
+  const peekWallets = reading((wallets: readonly Wallet[], request: WalletSpend): OnceSpend => ({
+    outcome: "done",
+    spend: spendFromWallets(stored, wallets, request).result,
+  }));
   return {
     spendCredits(ref, cost, period, now) {
       assertSpend(cost, period, now);
-      if (!isNumber(ref)) return undefined;
-      if (cost > 0) return group.spend(ref, cost, period, now);
-      const account = accounts.read(ref);
-      return account && spend(account, () => accounts.expiredLeases(ref, now), 0, period, now).result;
+      if (!isNumber(ref)) return foreign(undefined);
+      return cost > 0 ? group.spend(ref, cost, period, now) : peek(ref, period, now);
     },
     spendOnce(ref, cost, period, now, record, bounds) {
       assertSpend(cost, period, now);
       assertRecord(record);
       const { reservation } = record;
       if (reservation !== undefined) assertReservation(reservation);
-      if (ref !== undefined && !isNumber(ref)) return { outcome: "done" };
+      if (ref !== undefined && !isNumber(ref)) return foreign({ outcome: "done" });
       return group.add((session) => {
         const spendFrom = (taken: number) =>
           ref === undefined ? { ok: true, remaining: null } : session.spend(ref, taken, period, now, reservation);
         return spendOnce(recorded, spendFrom, cost, now, record, bounds);
       });
     },
-    findOnce: (id, now) => bodyAt(recorded.find(id), now),
-    readSecret: (name) => recorded.readSecret(name),
+    findOnce: reading((id, now) => bodyAt(recorded.find(id), now)),
+    readSecret: reading(recorded.readSecret),
     drawCredits(ref, request) {
       assertDraw(request);
-      if (!isNumber(ref)) return undefined;
+      if (!isNumber(ref)) return foreign(undefined);
       const { holder, now } = request;
       return group.add((session) =>
         session.change(ref, holder, now, (account, leases) => draw(account, leases, request)),
@@ -71,7 +105,7 @@ export function createSpending(accounts: Accounts, recorded: SqliteOnceTable, gr
     },
     returnCredits(ref, lease) {
       assertReturn(lease);
-      if (!isNumber(ref)) return undefined;
+      if (!isNumber(ref)) return foreign(undefined);
       return group.add((session) =>
         session.change(ref, lease.holder, NOBODY_EXPIRED, (account, leases) => endLease(account, leases, lease)),
       );
@@ -79,12 +113,12 @@ export function createSpending(accounts: Accounts, recorded: SqliteOnceTable, gr
     reserveCredits(ref, cost, period, now, reservation) {
       assertSpend(cost, period, now);
       assertReservation(reservation);
-      if (!isNumber(ref)) return undefined;
+      if (!isNumber(ref)) return foreign(undefined);
       return group.add((session) => session.spend(ref, cost, period, now, reservation));
     },
     settleCredits(ref, request) {
       assertSettle(request);
-      if (!isNumber(ref)) return endedAs(undefined);
+      if (!isNumber(ref)) return foreign(endedAs(undefined));
       return group.add((session) => {
         const { id, now } = request;
         const ended = endedAs(accounts.endingOf(id));
@@ -94,9 +128,7 @@ export function createSpending(accounts: Accounts, recorded: SqliteOnceTable, gr
     spendWallets(wallets, request) {
       assertWalletSpend(wallets, request);
       const { cost, now, once } = request;
-      // Each account as of its own moment: another process may spend in between.
-      if (cost === 0 && once === undefined)
-        return { outcome: "done", spend: spendFromWallets(stored, wallets, request).result };
+      if (cost === 0 && once === undefined) return peekWallets(wallets, request);
       if (once !== undefined) assertRecord(once.record);
       return group.add((session): OnceSpend => {
         const take = (taken: number) => session.spendWallets(wallets, request, taken);
@@ -109,7 +141,7 @@ export function createSpending(accounts: Accounts, recorded: SqliteOnceTable, gr
       assertRefs(wallets);
       return group.add((session) => session.settleWallets(wallets, request));
     },
-    readBalances(queries, now) {
+    readBalances: reading((queries: readonly BalanceQuery[], now: number) => {
       for (const { period } of queries) assertSpend(0, period, now);
       const read = (table: AccountTable, idOf: (query: BalanceQuery) => string | undefined) =>
         accounts.readMany(
@@ -128,7 +160,7 @@ export function createSpending(accounts: Accounts, recorded: SqliteOnceTable, gr
         const one = keyId === undefined ? identities.get(identityId) : keys.get(keyId);
         return one && countedBalance(one.account, period, one.leases, now);
       });
-    },
+    }),
   };
 }
 

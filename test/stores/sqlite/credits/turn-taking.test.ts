@@ -1,28 +1,9 @@
 import Database from "better-sqlite3";
 import { describe, expect, it } from "vitest";
-import { createTurnTaking } from "../../../../src/stores/sqlite/credits/turn-taking.js";
 import { sqliteStore } from "../../../../src/stores/sqlite/index.js";
 import { addKeys, temporaryPaths, withApi } from "../support.js";
 
 const path = temporaryPaths();
-
-describe("createTurnTaking", () => {
-  it("ends a turn once, three milliseconds after others were last found to have committed", () => {
-    const turn = createTurnTaking();
-    expect(turn.isOver(1_000)).toBe(false);
-    turn.noteOthers(1_000);
-    expect([1_000, 1_002.9, 1_003, 1_004, 9_000].map((now) => turn.isOver(now))).toEqual([
-      false,
-      false,
-      true,
-      false,
-      false,
-    ]);
-    turn.noteOthers(2_000);
-    turn.noteOthers(2_002);
-    expect([2_004, 2_005, 2_006].map((now) => turn.isOver(now))).toEqual([false, true, false]);
-  });
-});
 
 describe("sqliteStore: spends beside another process that writes", () => {
   it("pause once for each time that it wrote, and never while nobody else writes", { timeout: 60_000 }, async () => {

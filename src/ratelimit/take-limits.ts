@@ -1,15 +1,20 @@
-/** Takes from the rate limits of a call and formats their results. */
+/** Takes from the rate limits of a call, and the form of their results. Contract 2.2. */
 import type { LimitVerdict } from "../contracts/limiter.js";
-import type { MaybePromise, VerifyKeyRatelimitData } from "../contracts/types.js";
+import type { Identity, MaybePromise, RatelimitResponse, VerifyKeyRatelimitData } from "../contracts/types.js";
+import { ownProperty } from "../lib/check-options.js";
 import {
   type AppliedLimit,
   applyLimits,
   type LimitedKey,
+  type LimitKind,
   type RatelimitCheck,
-  toRatelimitData,
-} from "../ratelimit/applied-limits.js";
-import type { LimitTaker, LimitAnswer } from "../ratelimit/fallback.js";
-import { retryAfterOf, waitFor } from "../ratelimit/wait-time.js";
+} from "./applied-limits.js";
+import type { LimitAnswer, LimitTaker } from "./fallback.js";
+import { retryAfterOf, waitFor } from "./wait-time.js";
+
+/** Bounds of results (contract 8); decisions use the unclamped values. */
+const LIMIT = { min: 1, max: 1_000_000 };
+const DURATION = { min: 1_000, max: 2_592_000_000 };
 
 /** The result of a call's limits. */
 export interface LimitsTaken {
@@ -100,4 +105,51 @@ function retryAfterOfRefusal(limits: readonly AppliedLimit[], { verdicts, shares
       return { bucket, limit, duration, cost, exceeded, reset };
     }),
   );
+}
+
+/** The result of one check in a response, with numbers clamped to the schema's bounds. */
+export function toRatelimitData(
+  { name, autoApply, limit, duration }: LimitKind,
+  id: string,
+  verdict: LimitVerdict,
+): VerifyKeyRatelimitData {
+  return {
+    exceeded: verdict.exceeded,
+    id,
+    name,
+    limit: clamp(limit, LIMIT.min, LIMIT.max),
+    duration: clamp(duration, DURATION.min, DURATION.max),
+    reset: boundReset(verdict.reset),
+    remaining: clamp(verdict.remaining, 0, LIMIT.max),
+    autoApply,
+  };
+}
+
+/** Milliseconds until a bucket is full, rounded up and clamped as in every response. */
+export function boundReset(reset: number): number {
+  return clamp(Math.ceil(reset), DURATION.min, DURATION.max);
+}
+
+/** A limit in a response where nothing was checked. */
+export function toRatelimitResponse({ id, name, limit, duration, autoApply }: RatelimitResponse): RatelimitResponse {
+  return {
+    id,
+    name,
+    limit: clamp(limit, LIMIT.min, LIMIT.max),
+    duration: clamp(duration, DURATION.min, DURATION.max),
+    autoApply,
+  };
+}
+
+/** An identity in a response, with its limits clamped. */
+export function clampIdentity(identity: Identity): Identity {
+  const { id, externalId } = identity;
+  const meta = ownProperty(identity, "meta");
+  const ratelimits = ownProperty(identity, "ratelimits");
+  if (ratelimits === undefined) return identity;
+  return { id, externalId, ...(meta !== undefined && { meta }), ratelimits: ratelimits.map(toRatelimitResponse) };
+}
+
+function clamp(value: number, min: number, max: number): number {
+  return value < min ? min : value > max ? max : value;
 }
