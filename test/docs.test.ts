@@ -351,6 +351,16 @@ describe("docs: pages", () => {
     expect([...anchorsOf("# A `b`, c\n```\n# no\n```\n## A b c")]).toEqual(["a-b-c", "a-b-c-1"]);
   });
 
+  it("each promise of SECURITY.md has a test, by its file and its title", () => {
+    const [, guards = ""] = /## What keystile guards\n([\s\S]*?)\n## /.exec(read("SECURITY.md")) ?? [];
+    const [, table = ""] = /## Security\n([\s\S]*?)\n## /.exec(read("test/README.md")) ?? [];
+    const rows = [...table.matchAll(/^\| (.*?) *\| `(.*?)`: (.*?) *\|$/gm)];
+    expect(rows.filter(([, , file, title = ""]) => !read(`test/${file}`).includes(title))).toEqual([]);
+    const promises = rows.flatMap(([, promise = ""]) => (promise === "" ? [] : promise));
+    const said = [...guards.matchAll(/\*\*([A-Z].*?)\*\*/g)].map(([, text = ""]) => text);
+    expect(said.map((text) => promises.find((promise) => text.startsWith(promise)))).toEqual(promises);
+  });
+
   it("the diagram of the checks has them in their order, and VALID at its end", () => {
     const [, diagram = ""] = /```mermaid\n(.*?)```/s.exec(read("docs/verification.md")) ?? [];
     const refusals = [...diagram.matchAll(/-- no --> ([A-Z_]+)$/gm)].map(([, code]) => code);

@@ -3,7 +3,7 @@
  * parameter.
  */
 import { createHash } from "node:crypto";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { inspect } from "node:util";
@@ -110,6 +110,27 @@ const FAULTS: readonly (readonly [what: string, breakIt: (db: Database.Database)
     (db) => db.exec("PRAGMA ignore_check_constraints = ON; UPDATE keystile_accounts SET remaining = -5"),
   ],
 ];
+
+describe("an SQLite file, with its log", () => {
+  it("has no text of a key or a root key, of each the first characters, and of keys that were imported the hash", async () => {
+    const file = path();
+    const store = sqliteStore(file);
+    const keyring = createKeyring(store);
+    const { apiId } = await keyring.createApi({ name: "documents" });
+    const { key } = await keyring.createKey({ apiId, prefix: "sk", credits: { remaining: 9 } });
+    const root = await keyring.createRootKey({ permissions: ["api.*.verify_key"] });
+    const { migrationId } = await keyring.createMigration({ algorithm: "sha512" });
+    await keyring.migrateKeys({ migrationId, apiId, keys: [{ hash: PENDING_HASH }] });
+    const verifier = createVerifier(store, { analytics: true });
+    for (const text of [key, key, IMPORTED])
+      await verifier.verify({ key: text, migrationId, tags: [`key=${text}`], permissions: "a.b" });
+    await verifier.close();
+    const bytes = [file, `${file}-wal`].map((name) => readFileSync(name, "latin1")).join();
+    for (const text of [key, root.key, IMPORTED]) expect(bytes).not.toContain(text.slice(WINDOW));
+    for (const text of [key.slice(0, 7), PENDING_HASH]) expect(bytes).toContain(text);
+    await store.close();
+  });
+});
 
 describe("ruling G4: an SQLite file that fails", () => {
   it("is no database, or one of a later keystile", async () => {
