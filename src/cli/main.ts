@@ -30,6 +30,10 @@ Exit codes:
   2  the command line or the request is wrong
   3  the server, the network or the database failed, or the server refused the root key
 
+A key in a new file, for a program that guards a route as the README shows:
+  $ keystile apis create --db keys.db --api-id api_documents documents
+  $ keystile keys create --db keys.db --api-id api_documents --permission documents.read
+
 Examples:
   $ keystile demo
   $ keystile serve --db keys.db

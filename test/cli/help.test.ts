@@ -1,7 +1,11 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { toKebab } from "../../src/cli/io/failures.js";
 import { OPERATIONS } from "../../src/http/operations/index.js";
-import { run, runAs } from "./support.js";
+import { sqliteStore } from "../../src/stores/sqlite/index.js";
+import { createVerifier } from "../../src/verify/verifier.js";
+import { folder, run, runAs } from "./support.js";
 
 /** Every command there is, found by reading the help of the one above. */
 async function commands(path: readonly string[] = []): Promise<(readonly string[])[]> {
@@ -35,6 +39,22 @@ describe("help", () => {
       if (!groups.includes(path.join(" "))) expect(stdout).toMatch(/\n {2}\$ keystile /);
       expect(stdout.split("\n").filter((line) => line.length > 80 && !/^ {2}\$ /.test(line))).toEqual([]);
     }
+  });
+
+  it("leads to a key that the guarded route of the README lets in", async () => {
+    const db = join(folder(), "keys.db");
+    const steps = (await run(["--help"])).stdout.match(/(?<=^ {2}\$ keystile )(apis|keys) create .*/gm) ?? [];
+    const made = [];
+    for (const step of steps) made.push(await run(step.replace("keys.db", db).split(" ")));
+    expect(made.map(({ code }) => code)).toEqual([0, 0]);
+    const [, asked = ""] = /apiKey\(verifier, (\{.*?\})\)/.exec(readFileSync("README.md", "utf8")) ?? [];
+    const { apiId, permissions } = JSON.parse(asked.replaceAll(/(\w+):/g, '"$1":')) as Record<string, string>;
+    const store = sqliteStore(db);
+    const key = made[1]!.stdout.trim().split("\n").at(-1)!;
+    expect(await createVerifier(store).verify({ key, permissions }, { apiId: apiId! })).toMatchObject({
+      code: "VALID",
+    });
+    await store.close();
   });
 
   it("lists the exit codes, and the five global flags of contract 4.2", async () => {
