@@ -19,7 +19,7 @@ import { addSchemaCommand } from "./commands/schema.js";
 import { addStatementCommand } from "./commands/statement.js";
 import { addServeCommand } from "./commands/serve.js";
 import { type CommandResult, EXIT, type ExitCode, toFailure } from "./io/failures.js";
-import { wrapped } from "./io/help.js";
+import { DEFAULT_WIDTH, wrapped } from "./io/help.js";
 import type { Io } from "./io/io.js";
 import { note, paint, stripControlChars } from "./io/text.js";
 
@@ -59,9 +59,11 @@ export async function main(argv: readonly string[], io: Io): Promise<ExitCode> {
     .configureOutput({
       writeOut: (text) => void pending.push(io.stdout.write(text)),
       writeErr: (text) => void pending.push(io.stderr.write(text)),
+      getOutHelpWidth: () => io.stdout.columns ?? DEFAULT_WIDTH,
       outputError: (text, write) => write(stripControlChars(withoutValues(text))),
     })
-    .configureHelp({ showGlobalOptions: true })
+    // Commander leaves columns below 40 unwrapped, so that a terminal of 60 got lines of 220.
+    .configureHelp({ showGlobalOptions: true, minWidthToWrap: 20 })
     .addHelpText("after", wrapped(EXIT_CODES));
   addApiCommand(program, io, result);
   addServeCommand(program, io);

@@ -41,6 +41,16 @@ describe("help", () => {
     }
   });
 
+  it("fits a narrow terminal, and numbers can be read", async () => {
+    for (const path of [[], ["serve"], ["import"], ["api", "keys", "create-key"], ["api", "ratelimit", "limit"]]) {
+      const { stdout } = await run([...path, "--help"], { columns: 60, isTTY: true });
+      // Examples are there to be copied, and an address cannot be wrapped.
+      expect(stdout.split("\n").filter((line) => line.length > 60 && !/^ {2}\$ |:\/\//.test(line))).toEqual([]);
+    }
+    const { stdout } = await run(["api", "ratelimit", "limit", "--help"]);
+    expect(stdout).toContain("1,000–2,592,000,000");
+  });
+
   it("leads to a key that the guarded route of the README lets in", async () => {
     const db = join(folder(), "keys.db");
     const steps = (await run(["--help"])).stdout.match(/(?<=^ {2}\$ keystile )(apis|keys) create .*/gm) ?? [];

@@ -5,6 +5,7 @@ import { toKebab, usage } from "../io/failures.js";
 import { parseJson, readJson, readSecret } from "../io/input.js";
 import { secondsIn } from "../../lib/seconds.js";
 import type { Io } from "../io/io.js";
+import { count } from "../io/text.js";
 import type { GlobalFlags } from "./settings.js";
 
 /** One property of a request as a flag. */
@@ -87,7 +88,8 @@ export function shapeOf({ type, properties, required = [], items }: JsonSchema):
 function boundsOf({ minLength, maxLength, minimum, maximum }: JsonSchema): string[] {
   if (maxLength !== undefined) return [`${minLength ?? 0}–${maxLength} characters`];
   if (minimum === undefined) return [];
-  return [maximum === undefined || maximum >= Number.MAX_SAFE_INTEGER ? `from ${minimum}` : `${minimum}–${maximum}`];
+  if (maximum === undefined || maximum >= Number.MAX_SAFE_INTEGER) return [`from ${count(minimum)}`];
+  return [`${count(minimum)}–${count(maximum)}`];
 }
 
 /** Builds the request from the given flags. @throws failure 2 for a value that does not fit its flag */

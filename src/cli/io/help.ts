@@ -2,7 +2,7 @@
 import type { AddHelpTextContext, Command } from "commander";
 
 /** Columns where the output is no terminal, as commander has it for options. */
-const DEFAULT_WIDTH = 80;
+export const DEFAULT_WIDTH = 80;
 /** A term and what it means, which may go on in further lines, each below the first. */
 const ITEM = /^( {2}(?!\$)(?:\S+ )*\S+ {2,})(\S.*)$/;
 
