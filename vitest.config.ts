@@ -63,8 +63,11 @@ export const temporary = (): Record<string, string> => {
   return bavail * bsize >= 1024 ** 3 ? { TMPDIR: memory } : {};
 };
 
-/** A processor is busy while a file waits for a server, a download or a compiler. */
-const WORKERS = availableParallelism() + 1;
+/**
+ * Files at a time that mostly wait, for servers, downloads and timers: a file of `served` or `package` is busy for some
+ * tenth of the time that it takes.
+ */
+const WORKERS = availableParallelism() + 4;
 
 /**
  * The core, its keyring and its tables: whatever decides. Shells and the SQLite engine are tried by running them. Nothing
