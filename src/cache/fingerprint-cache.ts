@@ -120,8 +120,8 @@ const BITS = ~ENTRY;
 export const NONE = -1;
 
 /**
- * Fingerprint → entry: a small number under which the cache keeps, in its arrays, what belongs to the fingerprint. Holds
- * at most 2^24 − 2 fingerprints. Exported for its tests.
+ * Fingerprint → entry: a small number under which the cache keeps, in its arrays, what belongs to the fingerprint. It
+ * holds at most 2^24 − 2 fingerprints. Exported for its tests.
  *
  * Why not a Map: with 1,000,000 texts in random order a Map takes 1,100 ns and 100 bytes each, because its objects are
  * scattered over memory. This takes 20 to 32 bytes each, outside the heap that the garbage collector walks. It is an

@@ -144,8 +144,8 @@ export interface Verifier<Meta = JsonObject> {
   /**
    * Writes what calls so far have left in memory: the counts of `analytics`, when keys were last used, and the first
    * characters of imported keys. Delivers waiting events to `onOutcome`, and waits for what it returns. For hosts that
-   * freeze or end a process once it has responded: `waitUntil(verifier.flush())`. Leased credits stay leased; spends and
-   * rate limits leave nothing to write.
+   * freeze or end a process once it has responded: `waitUntil(verifier.flush())`. Leased credits stay leased; spends
+   * and rate limits leave nothing to write.
    *
    * Resolves after at most 5 s. Counts that the store has not taken by then stay in memory and are sent again; if it is
    * unknown whether it has taken some, they count once. Other notes that it does not take are dropped, as in the

@@ -74,7 +74,8 @@ type ResponseData = VerificationResult<unknown>;
  * Verifies one request.
  * @param body the request; with a plan, its key
  * @throws (rejects) KeystileError VERIFIER_CLOSED; 400 for an invalid request or query, or a limit that does not exist;
- *   403 for a caller without any permission to verify (contract 4.1-4); IDEMPOTENCY_… for a call with an idempotency key
+ *   403 for a caller without any permission to verify (contract 4.1-4); IDEMPOTENCY_… for a call with an idempotency
+ *   key
  * @see contract 4.1-1, 4.1-2 · waits only for what is not in memory
  */
 export function verifyKey(deps: VerifyDeps, body: unknown, context: VerifyContext | undefined): Promise<ResponseData> {

@@ -122,8 +122,9 @@ export const button = (view: FormView, to: string, text: Part, tone: "quiet" | "
   html`<a class="ks-button ks-${tone}" href="${view.path(to)}">${text}</a>`;
 
 /**
- * A form that searches a list, by default that of this page. It is sent by POST, so that the text of a key is recognised before it could be part
- * of an address; anything else is searched for at an address all the same, for which the script asks as one types.
+ * A form that searches a list, by default that of this page. It is sent by POST, so that the text of a key is
+ * recognised before it could be part of an address; anything else is searched for at an address all the same, for which
+ * the script asks as one types.
  */
 export function searchForm(
   view: FormView,

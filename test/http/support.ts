@@ -1,6 +1,6 @@
 /**
- * A world for the tests of the service: a store, root keys, and the service on two hosts, or in workerd. Every answer is
- * held against the OpenAPI document.
+ * A world for the tests of the service: a store, root keys, and the service on two hosts, or in workerd. Every answer
+ * is held against the OpenAPI document.
  */
 import type { ValidateFunction } from "ajv";
 import addFormats from "ajv-formats";

@@ -84,8 +84,8 @@ export interface ConnectionBounds {
   /**
    * Connections at a time. For a further one, a connection of the address with the most idle connections is closed, the
    * one that has been idle longest; or, if at most a sixteenth of `max` are idle, the oldest request of the workspace
-   * with the most requests is ended. For an address that has more than a sixteenth, the bound is fifteen sixteenths, and
-   * only its own idle connections are closed.
+   * with the most requests is ended. For an address that has more than a sixteenth, the bound is fifteen sixteenths,
+   * and only its own idle connections are closed.
    */
   readonly max: number;
   /** Connections of one address at a time; `undefined` addresses are not counted. */

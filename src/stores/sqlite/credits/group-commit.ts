@@ -40,8 +40,8 @@ interface Task extends Member {
 /** Maximum pieces of work per transaction, so that a flood of calls does not block the event loop. */
 const MAX_GROUP_SIZE = 1_024;
 /**
- * Milliseconds of commits beside other processes until a pause, and of the pause: about as long as they take to look for
- * the lock again.
+ * Milliseconds of commits beside other processes until a pause, and of the pause: about as long as they take to look
+ * for the lock again.
  *
  * Why: SQLite has no queue for its lock. A process that waits for it looks a few times in 10 ms, and one that commits
  * again and again leaves it free for moments only, so that the others waited for long. A pause costs a process that
