@@ -14,7 +14,7 @@ import { digestKey, newId } from "../lib/hash.js";
 import { askAs, dryServices, lacksPower, mayAsk, refusal } from "./ask.js";
 import type { ConsoleAnalytics } from "./options.js";
 import { requireSameOrigin } from "../view/origin.js";
-import { answerWithin, belowBase, createPageResponses } from "../view/outgoing.js";
+import { belowBase, createPageResponses } from "../view/outgoing.js";
 import { cookieHeader, requireHost, sessionsOf } from "./origin.js";
 import { findPage } from "./pages/find-page.js";
 import { readForm, type SentForms } from "../view/reading.js";
@@ -55,13 +55,17 @@ const ENDED = "Your session has ended. What you typed is kept: sign in, look at 
 const FLOOD = "Too many attempts. Wait a minute and try again.";
 
 /** Handles a request; never rejects. @param hold of this request */
-export function answer(context: ConsoleContext, incoming: Incoming, hold: Hold): Promise<Outgoing> {
-  return answerWithin(
-    hold,
-    incoming,
-    () => route(context, incoming, hold),
-    (thrown) => refuse(context, thrown),
-  );
+export async function answer(context: ConsoleContext, incoming: Incoming, hold: Hold): Promise<Outgoing> {
+  let outgoing: Outgoing;
+  try {
+    await hold.turn(false);
+    await hold.growBody(incoming.bytesAhead?.() ?? 0);
+    outgoing = await route(context, incoming, hold);
+  } catch (thrown) {
+    outgoing = refuse(context, thrown);
+  }
+  hold.answered(2 * outgoing.text.length);
+  return outgoing;
 }
 
 async function route(context: ConsoleContext, incoming: Incoming, hold: Hold): Promise<Outgoing> {

@@ -13,7 +13,7 @@ import { newId } from "../lib/hash.js";
 import { TOKEN } from "../view/form.js";
 import { html } from "../view/html.js";
 import { requireSameOrigin } from "../view/origin.js";
-import { answerWithin, belowBase, type PageResponses } from "../view/outgoing.js";
+import { belowBase, type PageResponses } from "../view/outgoing.js";
 import { code } from "../view/parts.js";
 import { readForm, type SentForms } from "../view/reading.js";
 import type { Frame } from "./layout.js";
@@ -45,13 +45,17 @@ export interface PortalContext {
 export const PAGES: readonly PortalPage[] = [...keysPages, ...keyPages, ...countPages];
 
 /** Handles a request; never rejects. @param hold of this request */
-export function answer(context: PortalContext, incoming: Incoming, hold: Hold): Promise<Outgoing> {
-  return answerWithin(
-    hold,
-    incoming,
-    () => route(context, incoming, hold),
-    (thrown) => refuse(context, thrown),
-  );
+export async function answer(context: PortalContext, incoming: Incoming, hold: Hold): Promise<Outgoing> {
+  let outgoing: Outgoing;
+  try {
+    await hold.turn(false);
+    await hold.growBody(incoming.bytesAhead?.() ?? 0);
+    outgoing = await route(context, incoming, hold);
+  } catch (thrown) {
+    outgoing = refuse(context, thrown);
+  }
+  hold.answered(2 * outgoing.text.length);
+  return outgoing;
 }
 
 async function route(context: PortalContext, incoming: Incoming, hold: Hold): Promise<Outgoing> {

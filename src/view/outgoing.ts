@@ -1,6 +1,5 @@
 /** Responses of pages, with the headers that tell browsers what a page may do. */
-import type { Hold } from "../http/admission/admission.js";
-import type { Incoming, Outgoing } from "../http/messages.js";
+import type { Outgoing } from "../http/messages.js";
 
 /** A file of a page. Its address changes with what is in it. */
 export interface PageFile {
@@ -67,26 +66,4 @@ export function checkBase(base: string, paths: readonly string[]): void {
   throw new TypeError(
     `options.basePath must not begin with ${firstOf(base)}, which is a page of its own: take another path, such as /account${base}`,
   );
-}
-
-/**
- * Answers a request of a page within its hold; never rejects.
- * @param refuse makes the answer where `route` fails
- */
-export async function answerWithin(
-  hold: Hold,
-  incoming: Incoming,
-  route: () => Promise<Outgoing>,
-  refuse: (thrown: unknown) => Outgoing,
-): Promise<Outgoing> {
-  let outgoing: Outgoing;
-  try {
-    await hold.turn(false);
-    await hold.growBody(incoming.bytesAhead?.() ?? 0);
-    outgoing = await route();
-  } catch (thrown) {
-    outgoing = refuse(thrown);
-  }
-  hold.answered(2 * outgoing.text.length);
-  return outgoing;
 }
