@@ -45,7 +45,7 @@ const documents = apiKey(
 async function setUp(request: Request): Promise<Response> {
   const isAllowed = env.SETUP_TOKEN && request.headers.get("authorization") === `Bearer ${env.SETUP_TOKEN}`;
   if (request.method !== "POST" || !isAllowed) return new Response(null, { status: 404 });
-  const keyring = remoteKeyring(keys());
+  const keyring = remoteKeyring(keys);
   await keyring.getOrCreateApi({ apiId, name: "documents" });
   const root = await keyring.createRootKey({ name: "setup", permissions: ["svc:v1:ws_default:**#*"] });
   const { key } = await keyring.createKey({ apiId, permissions: ["documents.*"], credits: { remaining: 100 } });

@@ -72,6 +72,9 @@ function createAsk({ timeout = DEFAULT_TIMEOUT }: RemoteOptions): Ask {
       return await Promise.race([stub.call(operation, ...given), late]);
     } catch (cause) {
       if (isKeystileError(cause)) throw cause;
+      // Thrown before anything was sent.
+      if ((cause as Error | undefined)?.name === "DataCloneError")
+        throw new TypeError("what is given cannot be sent to an object: send plain data", { cause });
       const detail = "the object cannot be reached, or failed; its own words are in the cause";
       throw new KeystileError("STORE_UNAVAILABLE", detail, { cause, outcomeUnknown: true });
     } finally {
@@ -86,17 +89,20 @@ export type RemoteKeyring = Keyring & Pick<Verifier, "spend" | "settle">;
 /**
  * The operations of the keyring of an object, `spend` and `settle`, each as one call of the object: the same requests,
  * responses and errors. No `forOwner`, portal or console takes it: those run in the object.
+ * @param objectOf finds the object, for each call: a stub that failed may stay broken
  * @throws TypeError or RangeError naming the option · (each method rejects) also STORE_UNAVAILABLE and STORE_TIMEOUT:
- * a change may have been made
+ * a change may have been made · TypeError for what cannot be sent, such as an instance of a class
  * @example
- * const { key } = await remoteKeyring(env.KEYS.getByName("keys")).createKey({ apiId });
+ * const keyring = remoteKeyring(() => env.KEYS.getByName("keys"));
+ * const { key } = await keyring.createKey({ apiId });
  */
-export function remoteKeyring(stub: ObjectStub, options: RemoteOptions = {}): RemoteKeyring {
+export function remoteKeyring(objectOf: () => ObjectStub, options: RemoteOptions = {}): RemoteKeyring {
+  assertFinds(objectOf);
   const ask = createAsk(checkOptions(options, REMOTE_OPTIONS));
   const methodOf =
     (operation: string) =>
     async (...given: readonly unknown[]) =>
-      readAnswer(await ask(stub, operation, given)).value;
+      readAnswer(await ask(objectOf(), operation, given)).value;
   // An object with `then` would be taken for a promise.
   return new Proxy({} as RemoteKeyring, {
     get: (_, name) => (typeof name === "string" && name !== "then" ? methodOf(name) : undefined),
@@ -120,7 +126,7 @@ export function remoteVerifier(
   objectOf: (key: string) => MaybePromise<ObjectStub | undefined>,
   options: RemoteVerifierOptions = {},
 ): Pick<Verifier, "verify" | "reserve"> {
-  if (typeof objectOf !== "function") throw new TypeError("objectOf must be a function that returns a stub");
+  assertFinds(objectOf);
   const { cache, ...rest } = checkOptions(options, OPTIONS);
   if (cache !== undefined && cache.maxAge === undefined) throw new TypeError("options.cache.maxAge must be given");
   const ask = createAsk(rest);
@@ -160,6 +166,10 @@ export function remoteVerifier(
   };
 }
 
+function assertFinds(objectOf: unknown): void {
+  if (typeof objectOf !== "function") throw new TypeError("objectOf must be a function that returns a stub");
+}
+
 /** What is answered for a key that no object has. */
 const UNKNOWN = JSON.stringify({ value: { valid: false, code: "NOT_FOUND" } satisfies VerificationResult });
 
@@ -186,13 +196,9 @@ function isLasting({ valid, credits, ratelimits }: VerificationResult): boolean 
 
 /** @returns undefined: the call takes effect by itself, and must be made */
 async function nameOf(request: VerificationRequest, context: VerifyContext = {}): Promise<string | undefined> {
-  if (request.ratelimits.length > 0 || context.idempotencyKey !== undefined) return undefined;
-  // What is no text may be a mistake, which is not to pass for the absence of its name.
-  const texts = Object.entries<unknown>({ ...context }).map(([name, value]) => [
-    name,
-    typeof value === "string" ? value : { value },
-  ]);
-  return digestKey(JSON.stringify([request, texts, TELL_PERMISSIONS in context]));
+  if (context.idempotencyKey !== undefined) return undefined;
+  // As entries, since JSON leaves out a name whose value is undefined: a mistake is not to pass for its absence.
+  return digestKey(JSON.stringify([request, Object.entries(context), TELL_PERMISSIONS in context]));
 }
 
 /** Texts of answers by the digest of their request: no text of a key is kept. */

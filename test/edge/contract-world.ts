@@ -39,7 +39,7 @@ export function worldInWorkerd(options: ObjectOptions, clock: () => number): Con
   return {
     url,
     stub,
-    keyring: remoteKeyring(stub, { timeout: TIMEOUT }),
+    keyring: remoteKeyring(() => stub, { timeout: TIMEOUT }),
     fetch(request) {
       for (const [header, value] of Object.entries(headers())) request.headers.set(header, value);
       return fetch(request);

@@ -1,4 +1,5 @@
 import { describe, expect, it, vi } from "vitest";
+import { answerOf, readAnswer } from "../../src/edge/answers.js";
 import { createEngine, type ObjectOptions } from "../../src/edge/engine.js";
 import { type ObjectStub, remoteKeyring, remoteVerifier } from "../../src/edge/remote.js";
 import { createKeyring, createVerifier, KeystileError, memoryStore } from "../../src/index.js";
@@ -13,10 +14,13 @@ async function world(options: ObjectOptions = {}) {
   const stub: ObjectStub = {
     async call(operation, ...given) {
       asked.push(operation);
-      return engine.call(operation, structuredClone(given));
+      // Of an error that crosses RPC the message is left.
+      return engine.call(operation, structuredClone(given)).catch((error: unknown) => {
+        throw new Error(String(error));
+      });
     },
   };
-  const keyring = remoteKeyring(stub);
+  const keyring = remoteKeyring(() => stub);
   const { apiId } = await keyring.createApi({ name: "documents" });
   return { storage, engine, stub, asked, keyring, apiId };
 }
@@ -68,6 +72,27 @@ describe("remoteVerifier", () => {
     );
     await expect((keyring as never as { constructor: () => Promise<void> }).constructor()).rejects.toThrow(TypeError);
     expect(await Promise.resolve(keyring)).toBe(keyring);
+    await expect(verifier.reserve({ key: "k" }, { timeout: -1 })).rejects.toBeInstanceOf(RangeError);
+    const failed = new KeystileError("STORE_FAILED", "made by the test", { outcomeUnknown: true });
+    const text = await answerOf(() => Promise.reject(failed));
+    expect(() => readAnswer(text)).toThrow(expect.objectContaining({ code: "STORE_FAILED", outcomeUnknown: true }));
+  });
+
+  it("leaves no timer behind a call that was answered", async () => {
+    const { stub } = await world();
+    const simulated = Symbol.for("keystile.timers");
+    const open = new Set<number>();
+    const timers = {
+      setTimeout: () => (open.add(open.size), open.size - 1),
+      clearTimeout: (timer: number) => void open.delete(timer),
+    };
+    Object.assign(globalThis, { [simulated]: timers });
+    try {
+      await remoteVerifier(() => stub).verify({ key: "nobody" });
+      expect(open.size).toBe(0);
+    } finally {
+      Reflect.deleteProperty(globalThis, simulated);
+    }
   });
 
   it("a stub that fails, or does not answer, refuses with 503", async () => {
@@ -86,7 +111,17 @@ describe("remoteVerifier", () => {
   });
 
   it.each([
-    ...["not JSON", "null", "5", "[]", "{}", '{"value":null}', '{"value":true}', '{"value":{}}'],
+    ...[
+      '{"value":{"valid":false}}',
+      "not JSON",
+      "null",
+      "5",
+      "[]",
+      "{}",
+      '{"value":null}',
+      '{"value":true}',
+      '{"value":{}}',
+    ],
     ...['{"value":{"valid":true,"keyId":"key_1"}}', '{"value":{"valid":true,"code":"VALID"}}'],
     ...['{"value":{"valid":true,"code":"DISABLED","keyId":"key_1"}}', '{"value":{"valid":"yes","code":"VALID"}}'],
     ...['{"value":{"valid":false,"code":"VALID","keyId":"key_1"}}', '{"value":{"valid":1,"code":"VALID","keyId":"k"}}'],
@@ -135,11 +170,25 @@ describe("remoteVerifier", () => {
     });
   });
 
+  it("what cannot be sent is a mistake, and a keyring finds its object anew after one that failed", async () => {
+    const { stub } = await world();
+    let calls = 0;
+    const keyring = remoteKeyring(() => {
+      const isBroken = calls++ === 0;
+      return isBroken ? { call: () => Promise.reject(new Error("broken")) } : stub;
+    });
+    await expect(keyring.listApis()).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
+    expect((await keyring.listApis()).data).toHaveLength(1);
+    await expect(keyring.createApi({ name: () => "documents" } as never)).rejects.toThrow(
+      /^what is given cannot be sent/,
+    );
+  });
+
   it("what may have been done says so: an object that answers late, and one that fails", async () => {
     const stubs: ObjectStub["call"][] = [() => new Promise(() => undefined), () => Promise.reject(new Error("reset"))];
     const codes = ["STORE_TIMEOUT", "STORE_UNAVAILABLE"];
     for (const [i, call] of stubs.entries())
-      await expect(remoteKeyring({ call }, { timeout: 5 }).createApi({ name: "one" })).rejects.toMatchObject({
+      await expect(remoteKeyring(() => ({ call }), { timeout: 5 }).createApi({ name: "one" })).rejects.toMatchObject({
         code: codes[i],
         outcomeUnknown: true,
       });
@@ -174,15 +223,42 @@ describe("remoteVerifier", () => {
   });
 
   it("is told its mistakes", () => {
-    expect(() => remoteVerifier({} as never)).toThrow("objectOf must be a function that returns a stub");
+    for (const make of [remoteVerifier, remoteKeyring])
+      expect(() => make({} as never)).toThrow("objectOf must be a function that returns a stub");
     expect(() => remoteVerifier(() => ({}) as never, { cache: {} as never })).toThrow("options.cache.maxAge");
     expect(() => remoteVerifier(() => ({}) as never, { cache: { maxAge: 0 } })).toThrow(RangeError);
-    expect(() => remoteKeyring({} as never, { timeout: 0 })).toThrow(RangeError);
+    expect(() => remoteKeyring(() => ({}) as never, { timeout: 0 })).toThrow(RangeError);
   });
 });
 
 describe("remoteVerifier: cache", () => {
   const cached = { cache: { maxAge: 1_000, size: 2 } };
+
+  it("a result is as old as its call, which takes time, and a new one takes its place", async () => {
+    vi.useFakeTimers({ toFake: ["Date"], now: 1_800_000_000_000 });
+    try {
+      const { keyring, stub, asked, apiId } = await world();
+      const { key } = await keyring.createKey({ apiId });
+      const slow: ObjectStub = {
+        async call(...given) {
+          const text = await stub.call(...given);
+          vi.setSystemTime(Date.now() + 600);
+          return text;
+        },
+      };
+      const verifier = remoteVerifier(() => slow, cached);
+      asked.length = 0;
+      await verifier.verify({ key });
+      vi.setSystemTime(1_800_000_000_999);
+      await verifier.verify({ key });
+      expect(asked).toHaveLength(1);
+      vi.setSystemTime(1_800_000_001_000);
+      for (let i = 0; i < 3; i++) await verifier.verify({ key });
+      expect(asked).toHaveLength(2);
+    } finally {
+      vi.useRealTimers();
+    }
+  });
 
   it("of several Workers each sees a revocation within its own bound", async () => {
     vi.useFakeTimers({ toFake: ["Date"], now: 1_800_000_000_000 });
@@ -266,7 +342,7 @@ describe("remoteVerifier: cache", () => {
       }
       const { key } = await keyring.createKey({ apiId, expires: 1_800_000_000_500 });
       asked.length = 0;
-      for (const options of [{ idempotencyKey: "one" }, { idempotencyKey: "two" }])
+      for (const options of [{ idempotencyKey: "one" }, { idempotencyKey: "one" }])
         await verifier.verify({ key }, options);
       const adHoc = [{ name: "own", limit: 1, duration: 60_000 }];
       for (let i = 0; i < 2; i++) await verifier.verify({ key, ratelimits: adHoc });
@@ -301,7 +377,119 @@ describe("remoteVerifier: cache", () => {
   });
 });
 
+describe("keystileObject: options", () => {
+  const rootOf = async (keyring: ReturnType<typeof remoteKeyring>) =>
+    (
+      await keyring.createRootKey({
+        permissions: ["api.*.verify_key", "ratelimit.*.limit", "ratelimit.*.create_namespace"],
+      })
+    ).key;
+  const post = (path: string, key: string, body: object, headers = {}) =>
+    new Request(`http://keys.test${path}`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${key}`, "content-type": "application/json", ...headers },
+      body: JSON.stringify(body),
+    });
+  const dataOf = async (response: Response) => ((await response.json()) as { data: Record<string, unknown> }).data;
+
+  it("workspaceId: keyring and verifier have that workspace alone", async () => {
+    const { keyring, storage, stub, apiId } = await world({ workspaceId: "ws_one" });
+    const { key } = await keyring.createKey({ apiId });
+    expect(await keyring.getWorkspace()).toMatchObject({ id: "ws_one" });
+    expect((await remoteVerifier(() => stub).verify({ key })).code).toBe("VALID");
+    const other = createEngine(storage, { workspaceId: "ws_two" }, undefined);
+    const beside: ObjectStub = { call: (operation, ...given) => other.call(operation, given) };
+    expect((await remoteVerifier(() => beside).verify({ key })).code).toBe("NOT_FOUND");
+  });
+
+  it("audit: a trail, or none", async () => {
+    const kept = await world();
+    expect((await kept.keyring.listAudit()).data).toHaveLength(1);
+    const none = await world({ audit: { rows: 0 } });
+    await expect(none.keyring.listAudit()).rejects.toMatchObject({ code: "STORE_POWER_MISSING" });
+  });
+
+  it("limits of anything outlive the object, unless they are in memory", async () => {
+    for (const [limits, again] of [
+      ["durable", false],
+      ["memory", true],
+    ] as const) {
+      const { keyring, storage, engine } = await world({ limits });
+      const key = await rootOf(keyring);
+      const limit = { namespace: "mail", identifier: "acme", limit: 1, duration: 60_000 };
+      const ask = async (one: typeof engine) =>
+        (await dataOf(await one.fetch(post("/v2/ratelimit.limit", key, limit))))["success"];
+      expect([await ask(engine), await ask(engine)]).toEqual([true, false]);
+      // What an object that begins anew has: its storage, and no store on it.
+      Reflect.deleteProperty(storage, Symbol.for("keystile.durableObjectStore"));
+      expect(await ask(createEngine(storage, { limits }, undefined))).toBe(again);
+    }
+  });
+
+  it("the service sees the client's address as the platform sets it", async () => {
+    const { keyring, engine, apiId } = await world();
+    const { key } = await keyring.createKey({ apiId, ipAllowlist: ["192.0.2.7"] });
+    const root = await rootOf(keyring);
+    const code = async (headers: object) =>
+      (await dataOf(await engine.fetch(post("/v2/keys.verifyKey", root, { key }, headers))))["code"];
+    expect(await code({ "cf-connecting-ip": "192.0.2.7" })).toBe("VALID");
+    expect(await code({ "x-forwarded-for": "192.0.2.7" })).toBe("FORBIDDEN");
+  });
+
+  it("mount: the longest path answers, made once; a promise is a mistake", async () => {
+    let made = 0;
+    const says = (text: string) => () => Promise.resolve(new Response(text));
+    const mount = () => (made++, { "/a": says("a"), "/a/b": says("b") });
+    const { engine } = await world({ mount });
+    const at = async (path: string) => {
+      const response = await engine.fetch(new Request(`http://keys.test${path}`));
+      return response.status === 200 ? response.text() : response.status;
+    };
+    expect(await Promise.all(["/a", "/a/", "/a/c", "/a/b", "/a/b/c", "/ab"].map(at))).toEqual([
+      ...["a", "a", "a", "b", "b"],
+      404,
+    ]);
+    expect(made).toBe(1);
+    const wrong = await world({ mount: (async () => ({})) as never });
+    await expect(wrong.engine.fetch(new Request("http://keys.test/"))).rejects.toThrow(
+      /^options\.mount must not return/,
+    );
+  });
+});
+
 describe("keystileObject: alarm", () => {
+  it("is set by a request too, once, and one that is set already stays", async () => {
+    const storage = nodeStorage();
+    let looked = 0;
+    const { getAlarm } = storage;
+    storage.getAlarm = () => (looked++, getAlarm());
+    const engine = createEngine(storage, { verifier: { analytics: true } }, undefined);
+    for (let i = 0; i < 3; i++) await engine.fetch(new Request("http://keys.test/openapi.json"));
+    await vi.waitFor(() => expect(storage.alarm()).not.toBeNull());
+    expect(looked).toBe(1);
+    await storage.setAlarm(5);
+    const next = createEngine(storage, { verifier: { analytics: true } }, undefined);
+    await next.call("listApis", [{}]);
+    await vi.waitFor(() => expect(looked).toBe(2));
+    expect(storage.alarm()).toBe(5);
+  });
+
+  it("ends well where onError throws, which is told of deliveries that failed too", async () => {
+    const told: unknown[] = [];
+    const deliver = () => Promise.reject(new Error("the hook is down"));
+    const onError = (error: unknown) => {
+      told.push(error);
+      throw new Error("made by the test");
+    };
+    const { keyring, storage, engine, apiId } = await world({ alerts: { creditsBelow: 10, deliver }, onError });
+    await keyring.createKey({ apiId, credits: { remaining: 5 } });
+    await engine.alarm();
+    await vi.waitFor(() => expect(told).toHaveLength(1));
+    storage.sql.exec("DROP TABLE keystile_alerts");
+    await engine.alarm();
+    await vi.waitFor(() => expect(told).toHaveLength(2));
+  });
+
   it("comes after calls where there is something to do, writes counts, and is set anew by the next call", async () => {
     const none = await world();
     await vi.waitFor(() => expect(none.asked).toEqual(["createApi"]));

@@ -8,6 +8,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { faultsOfAnswer } from "../answer-schema.js";
 import { ROOT } from "../structure/source.js";
 import type { Mode, Outcome } from "./programs/kill.js";
+import type { Rows } from "./programs/rows.js";
 import { bundleWorker, COMPATIBILITY_DATE, gzipped, type Running, startWorker } from "./worker.js";
 
 describe("workerd: the suites", () => {
@@ -82,6 +83,45 @@ describe("workerd: guards", () => {
   it("spends in one object are exact, however many are under way", async () => {
     const { left } = await running.ask<{ left: number }>("/spends?count=2000&atOnce=64");
     expect(left).toBe(0);
+  });
+});
+
+describe("workerd: what is written, and what ends early", () => {
+  let running: Running;
+  beforeAll(async () => {
+    running = await startWorker(await bundleWorker("test/edge/programs/rows.ts"), "Counted");
+  });
+  afterAll(() => running.stop());
+
+  it("a call writes as many rows as docs/edge.md says", async () => {
+    const page = readFileSync(join(ROOT, "docs", "edge.md"), "utf8");
+    const said = (row: string) =>
+      Number(
+        page
+          .split("\n")
+          .find((line) => line.startsWith(`| ${row} `))!
+          .split("|")[2],
+      );
+    const { created, ...rows } = await running.ask<Rows>("/rows");
+    expect(rows).toEqual({
+      plain: said("without credits and limits"),
+      credits: said("with credits"),
+      limit: said("with a rate limit"),
+      memory: said("with a rate limit, `limits: memory`"),
+    });
+    expect(page).toContain(`${created} rows written`);
+  });
+
+  it("a reservation outlives its object, and is settled in the next", async () => {
+    expect(await running.ask("/ended")).toBe(8);
+  });
+
+  it("what cannot be sent changes nothing, and ends nothing", async () => {
+    expect(await running.ask("/unsent")).toEqual(["TypeError", "BAD_REQUEST", "STORE_UNAVAILABLE"]);
+  });
+
+  it("the alarm writes counts", async () => {
+    expect(await running.ask("/alarm")).toBeGreaterThanOrEqual(3);
   });
 });
 

@@ -65,7 +65,7 @@ export default {
       return Response.json(await object.spends(Number(searchParams.get("count")), Number(searchParams.get("atOnce"))));
     }
     if (pathname === "/keys") {
-      const keyring = remoteKeyring(env.KEYS.getByName("acme"));
+      const keyring = remoteKeyring(() => env.KEYS.getByName("acme"));
       const { apiId } = await keyring.createApi({ name: "documents" });
       const plain = await keyring.createKey({ apiId, prefix: "acme" });
       const paid = await keyring.createKey({ apiId, prefix: "acme", credits: { remaining: 1_000_000 } });

@@ -80,7 +80,7 @@ export default {
     const { mode, spends, share } = (await request.json()) as { mode: Mode; spends: number; share: number };
     Object.assign(faults, { mode, share: 0, aborts: 0, throws: 0 });
     const name = crypto.randomUUID();
-    const keyring = remoteKeyring(env.KEYS.getByName(name));
+    const keyring = remoteKeyring(() => env.KEYS.getByName(name));
     const { apiId } = await keyring.createApi({ name: "documents" });
     const { key, keyId } = await keyring.createKey({ apiId, credits: { remaining: CREDITS } });
     // A stub of an object that was aborted is broken.
@@ -104,7 +104,7 @@ export default {
       }),
     );
     faults.share = 0;
-    const { credits } = await remoteKeyring(env.KEYS.getByName(name)).getKey({ keyId });
+    const { credits } = await remoteKeyring(() => env.KEYS.getByName(name)).getKey({ keyId });
     const { aborts, throws } = faults;
     const outcome: Outcome = { aborts, throws, failed, taken: CREDITS - credits!.remaining!, acknowledged: spends };
     return Response.json(outcome);
