@@ -184,7 +184,7 @@ describe("VALID", () => {
           .split("\n")
           .filter(
             (line) =>
-              /\bvalid: (?!false\b|boolean\b|number;|flag\b|"|true;$|\{ text: )/.test(line) &&
+              /\bvalid: (?!false\b|boolean\b|number;|flag\b|\[?"|true;$|\{ text: )/.test(line) &&
               !/^\s*(\/?\*|\/\/)/.test(line),
           )
           .map((line) => `${file}: ${line.trim()}`),

@@ -66,15 +66,17 @@ export function createGroupCommit(
   /** When another process was last found to have committed; `undefined`: not since the last pause. */
   let othersAt: number | undefined;
 
-  /** Commits a group of one without a transaction, if possible. */
-  const commitSingle = ([{ work, n, cost, period, resolve }]: readonly [Task]): boolean => {
-    const result = work === undefined ? session.compareAndSpend(n, cost, period) : undefined;
-    if (result !== undefined) resolve(result as never);
-    return result !== undefined;
-  };
   const commit = (group: readonly Task[]) => {
+    const [first] = group as readonly [Task];
+    const isSingleSpend = group.length === 1 && first.work === undefined;
     // Not after a wait: others have written since, so that it would fail and the transaction would need the lock again.
-    if (isOne(group) && !locked.isWaiting() && commitSingle(group)) return;
+    if (isSingleSpend && !locked.isWaiting()) {
+      const spent = session.compareAndSpend(first.n, first.cost, first.period);
+      if (spent !== undefined) {
+        first.resolve(spent as never);
+        return;
+      }
+    }
     const done = transact(() => {
       if (session.begin()) othersAt = monotonic();
       const changes: LoggedChange[] = [];
@@ -113,10 +115,6 @@ export function createGroupCommit(
     spend: (n, cost, period, now) => put(undefined, n, cost, period, now),
     drain: grouping.drain,
   };
-}
-
-function isOne(group: readonly Task[]): group is readonly [Task] {
-  return group.length === 1;
 }
 
 /**

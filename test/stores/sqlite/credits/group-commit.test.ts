@@ -189,3 +189,18 @@ describe("group commit: a spend alone", () => {
     expect(await store.spendCredits(ref!, 1, 0, 0)).toBeUndefined();
   });
 });
+
+it("a store that is being closed settles what it began, and begins nothing more", async () => {
+  const store = await withApi(open());
+  const [ref] = await addKeys(store, 1, 10);
+  const begun = Promise.resolve(store.spendCredits(ref!, 1, 0, 0));
+  const closing = store.close();
+  for (const late of [
+    () => store.spendCredits(ref!, 1, 0, 0),
+    () => store.spendCredits(ref!, 0, 0, 0),
+    () => store.recordUses([{ keyId: "key_000001", usedAt: 0 }]),
+  ])
+    expect(await codeOf(late)).toBe("STORE_CLOSED");
+  expect(await begun).toMatchObject({ ok: true, remaining: 9 });
+  await closing;
+});
