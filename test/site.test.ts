@@ -15,6 +15,7 @@ import { committedPages, placeOf } from "../docs/site/pages.js";
 import { type Found, INDEX_OPTIONS, searchIn } from "../docs/site/search-options.js";
 import { commandOf, libraryOf } from "../docs/site/twins.js";
 import { listProblemTypes } from "../src/contracts/errors.js";
+import { statusesOf } from "../src/http/docs/statuses.js";
 import { OPERATIONS } from "../src/http/operations/index.js";
 import * as library from "../src/index.js";
 import { ROOT } from "./structure/source.js";
@@ -160,6 +161,10 @@ describe("site: what is on it", () => {
     expect(html).toContain(`<code>POST /v2/${name}</code>`);
     expect(html).toContain(`<code>keystile ${commandOf(name)}</code>`);
     expect(html).toContain(`Usage: keystile ${commandOf(name)} `);
+    const { request, answer } = OPERATIONS[name]!;
+    for (const field of [request, answer].flatMap(({ properties = {} }) => Object.keys(properties)))
+      expect([field, html.includes(`<td><code>${field}</code>`)]).toEqual([field, true]);
+    for (const status of statusesOf(OPERATIONS[name]!)) expect(html).toContain(`<td>${status}</td>`);
     expect(read("http-operations.html")).toContain(`href="http/${name}.html"`);
   });
 
@@ -185,8 +190,11 @@ describe("site: what is on it", () => {
     const html = read("errors.html");
     for (const { code } of listProblemTypes()) {
       expect([code, html.split(`<code id="${code}">`).length]).toEqual([code, 2]);
-      expect(read("http/keys.createKey.html") + html).toContain(code);
     }
+    expect(read("http/keys.createKey.html")).toContain('href="../errors.html#IDEMPOTENCY_FULL"');
+    // Where it is a type, it is one link and not 50 codes.
+    for (const place of places.filter((one) => one.startsWith("reference/")))
+      expect([place, (read(place).match(/"[A-Z_]+"(<\/code>)? \|/g) ?? []).length < 200]).toEqual([place, true]);
   });
 
   it("every flag that a command declares", () => {
@@ -213,7 +221,10 @@ describe("site: what is on it", () => {
     expect(first("permission queries")).toContain("permission-queries.html#permission-queries");
     expect(first("keys.createKey")).toContain("http/keys.createKey.html#keyscreatekey");
     expect(first("createVerifier").some((id) => id.startsWith("reference/keystile.html#createverifier"))).toBe(true);
-    expect(first("rediss limiter").length).toBeGreaterThan(0);
+    expect(first("permision qeury").some((id) => id.startsWith("permission-queries.html"))).toBe(true);
+    expect(first("portal options")).toContain("reference/keystile/portal.html#portaloptions");
+    expect(first("export hashes")[0]).toBe("migrating.html#from-a-service-that-does-not-export-hashes");
+    expect(index.search("parameters").filter(({ heading }) => heading === "Parameters")).toEqual([]);
     expect(first("rate limited but should not").some((id) => id.startsWith("rate-limits.html"))).toBe(true);
     expect(first("migrate from better-auth")).toContain("migrating.html#from-better-auth");
     expect(first("can I use it on vercel with next").some((id) => /^recipes\/(next|serverless)/.test(id))).toBe(true);
@@ -222,6 +233,23 @@ describe("site: what is on it", () => {
       const [place = "", anchor = ""] = String(id).split("#");
       expect([id, read(place).includes(`id="${anchor}"`)]).toEqual([id, true]);
     }
+  });
+});
+
+describe("site: the way from page to page", () => {
+  it("a page opens its own group of the navigation, and leads to the pages before and after it", () => {
+    const html = read("http/keys.createKey.html");
+    expect(html).toContain("<details open><summary>keys.*</summary>");
+    expect(html).toContain("<details><summary>apis.*</summary>");
+    expect(html).toContain('<a href="keys.createKey.html" aria-current="page">');
+    expect(html).toMatch(/rel="prev">keys\.\w+<.*rel="next">keys\.\w+</);
+  });
+
+  it("code that names an export, an operation or an error leads to it", () => {
+    const html = read("testing.html") + read("errors.html") + read("verification.html");
+    expect(html).toContain('<a class="name" href="reference/keystile/testing.html#expectoutcome">');
+    expect(html).toContain('<a class="name" href="http/keys.explainKey.html">');
+    expect(html).toContain('<a class="name" href="errors.html#META_INVALID">');
   });
 });
 
@@ -283,9 +311,40 @@ describe.skipIf(!existsSync(CHROMIUM))("site: in a browser, opened from its file
     await page.close();
   });
 
+  it("on a phone the list of pages is closed, beside a text it is open", async () => {
+    for (const [width, isOpen] of [
+      [360, false],
+      [1_300, true],
+    ] as const) {
+      const { page } = await open("docs.html", width);
+      expect(await page.evaluate<boolean>('document.querySelector(".menu").open')).toBe(isOpen);
+      await page.close();
+    }
+  });
+
+  it("a button beside code copies it", async () => {
+    const { page, faults } = await open("index.html", 1_300);
+    await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+    await page.locator(".code button").first().click();
+    await page.getByRole("button", { name: "Copied" }).waitFor();
+    expect(await page.evaluate<string>("navigator.clipboard.readText()")).toBe("npm install keystile express");
+    expect(faults).toEqual([]);
+    await page.close();
+  });
+
   it("a word that is typed leads to its section", async () => {
     const { page, faults } = await open("docs.html", 1_300);
     await page.keyboard.press("/");
+    await page.keyboard.type("qqqq");
+    await page.getByText("Nothing found").waitFor();
+    await page.keyboard.press("Control+k");
+    await page.keyboard.type("permission queries");
+    await page.getByRole("option").first().waitFor();
+    await page.keyboard.press("ArrowDown");
+    expect(await page.getByRole("option").nth(1).getAttribute("aria-selected")).toBe("true");
+    await page.keyboard.press("Escape");
+    expect(await page.getByRole("listbox", { includeHidden: true }).isVisible()).toBe(false);
+    await page.keyboard.press("Control+k");
     await page.keyboard.type("permission queries");
     await page.getByRole("option").first().waitFor();
     await page.keyboard.press("Enter");
@@ -297,9 +356,14 @@ describe.skipIf(!existsSync(CHROMIUM))("site: in a browser, opened from its file
   it("light or dark as the system has it, until the reader chooses", async () => {
     const { page, faults } = await open("index.html", 1_300, "dark");
     const background = () => page.evaluate<string>("getComputedStyle(document.body).backgroundColor");
+    const picture = () => page.evaluate<string>('document.querySelector("picture img").currentSrc');
     const dark = await background();
+    expect([dark, await picture()]).toEqual(["rgb(19, 22, 25)", expect.stringContaining("console-dark.png")]);
     await page.locator("button.theme").click();
-    expect(await background()).not.toBe(dark);
+    expect([await background(), await picture()]).toEqual([
+      "rgb(255, 255, 255)",
+      expect.stringContaining("console-light.png"),
+    ]);
     await page.reload();
     expect(await background()).not.toBe(dark);
     expect(faults).toEqual([]);
