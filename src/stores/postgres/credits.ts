@@ -258,13 +258,8 @@ export function createCredits(session: Session, { schema, durability, timeout }:
       return queries.map((query) => {
         const { keyId, identityId, grantId, period } = query;
         const expires = grantId === undefined ? undefined : query.expires;
-        const owner =
-          keyId === undefined
-            ? identityId === undefined
-              ? `grant ${grantId}`
-              : `identity ${identityId}`
-            : `key ${keyId}`;
-        const row = found.get(owner);
+        const other = identityId === undefined ? `grant ${grantId}` : `identity ${identityId}`;
+        const row = found.get(keyId === undefined ? other : `key ${keyId}`);
         return row && countedBalance(accountOf(row), period, leasesOf(row), now, expires);
       });
     },

@@ -64,18 +64,13 @@ export function createKeys(session: Session, references: References, schema: str
       })
       .join(" UNION ALL "),
   };
+  const listing = (of: string) =>
+    read(`WHERE ${of}k.workspace_id = $1 AND k.id > $2 AND NOT k.deleted ORDER BY k.id LIMIT $3::text::bigint`);
   const lists = {
-    api: read(
-      "WHERE k.api_id = $4 AND k.workspace_id = $1 AND k.id > $2 AND NOT k.deleted ORDER BY k.id LIMIT $3::text::bigint",
-    ),
-    identity: read(
-      "WHERE k.identity_id = $4 AND k.workspace_id = $1 AND k.id > $2 AND NOT k.deleted ORDER BY k.id LIMIT $3::text::bigint",
-    ),
-    both: read(
-      `WHERE k.api_id = $4 AND k.identity_id = $5 AND k.workspace_id = $1 AND k.id > $2 AND NOT k.deleted
-       ORDER BY k.id LIMIT $3::text::bigint`,
-    ),
-    workspace: read("WHERE k.workspace_id = $1 AND k.id > $2 AND NOT k.deleted ORDER BY k.id LIMIT $3::text::bigint"),
+    api: listing("k.api_id = $4 AND "),
+    identity: listing("k.identity_id = $4 AND "),
+    both: listing("k.api_id = $4 AND k.identity_id = $5 AND "),
+    workspace: listing(""),
   };
 
   const grants: Statement = {
