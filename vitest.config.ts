@@ -2,6 +2,7 @@ import { existsSync, rmSync, statfsSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
 import { defineConfig } from "vitest/config";
+import { BaseSequencer, type TestSpecification } from "vitest/node";
 import { FILES } from "./test/edge/not-in-workerd.js";
 
 /** What needs the packed package: built, packed and installed first. */
@@ -27,7 +28,7 @@ export const SERVED = [
   "test/hot-path/**/*.test.ts",
   "test/http/early.test.ts",
   "test/http/node/*.test.ts",
-  "test/ratelimit/redis/{suite,cluster,remembered}.test.ts",
+  "test/ratelimit/redis/{suite,cluster}.test.ts",
   "test/service/{console,deploy,docs-page,docs,end-to-end,first-start,pictures,pipes,playground,portal}.test.ts",
   "test/cli/commands/{serve,migrate-keys}.test.ts",
   "test/cli/{serve-redis,postgres}.test.ts",
@@ -41,7 +42,7 @@ export const SERVED = [
 
 /** What measures times of tens of milliseconds: one file at a time, and nothing beside it. */
 export const SLOW = [
-  "test/ratelimit/redis/failures.test.ts",
+  "test/ratelimit/redis/{failures,remembered}.test.ts",
   "test/rigs/{flood,neighbours,postgres-faults,postgres-revocation}.test.ts",
   "test/stores/sqlite/waiting.test.ts",
 ];
@@ -68,6 +69,17 @@ export const temporary = (): Record<string, string> => {
  * tenth of the time that it takes.
  */
 const WORKERS = availableParallelism() + 4;
+
+/** Files of the longest duration, which others run beside: `package` waits for downloads. */
+const LONGEST = /\/test\/(package\/|stores\/postgres\/servers\.test)/;
+
+/** On a clean clone no duration is known: files are started by project and size, but the longest first. */
+class LongestFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const isLongest = ({ moduleId }: TestSpecification) => Number(LONGEST.test(moduleId));
+    return (await super.sort(files)).sort((a, b) => isLongest(b) - isLongest(a));
+  }
+}
 
 /**
  * The core, its keyring and its tables: whatever decides. Shells and the SQLite engine are tried by running them. Nothing
@@ -107,6 +119,7 @@ export default defineConfig(({ mode }) => {
   };
   return {
     test: {
+      sequence: { sequencer: LongestFirst },
       projects: [
         {
           test: {
