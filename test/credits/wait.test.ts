@@ -65,7 +65,7 @@ describe("untilCovered", () => {
       // All of them always: both outcomes are counted.
       { numRuns: 300 },
     );
-    expect(Math.min(some, none)).toBeGreaterThan(runs(300) / 15);
+    expect(Math.min(some, none)).toBeGreaterThan(20);
   });
 
   it("of one account it is what untilRefilled says", () => {
