@@ -292,6 +292,7 @@ describe("remoteVerifier: cache", () => {
     expect(await code({ clientAddress: "192.0.2.8", apiId }, { permissions: "a" })).toBe("FORBIDDEN");
     expect(await code({ apiId }, { permissions: "a" })).toBe("FORBIDDEN");
     expect(await code({ clientAddress, apiId }, { permissions: "b" })).toBe("INSUFFICIENT_PERMISSIONS");
+    expect(await code({ clientAddress }, { permissions: "a" })).toBe("VALID");
     for (const none of [undefined, 5])
       await expect(code({ clientAddress, apiId: none }, { permissions: "a" })).rejects.toThrow(/context\.apiId/);
     const before = asked.length;

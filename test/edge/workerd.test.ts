@@ -229,6 +229,16 @@ describe("workerd: examples/worker", () => {
     expect((await running.fetch("/openapi.json")).status).toBe(200);
   });
 
+  it("what it counts can be asked for", async () => {
+    const query = { by: ["outcome"], from: 0, to: 4_000_000_000_000 };
+    const outcomes = async () => {
+      const { data } = (await api("analytics.getVerifications", { query })).body as unknown as { data: object[] };
+      return data;
+    };
+    const counted = expect.objectContaining({ outcome: "VALID", count: expect.any(Number) as number }) as object;
+    await expect.poll(outcomes, { interval: 200, timeout: 30_000 }).toContainEqual(counted);
+  });
+
   it("the console and the portal are served by the object", async () => {
     const page = await running.fetch("/console/sign-in");
     expect([page.status, await page.text()]).toEqual([200, expect.stringContaining("<html")]);
