@@ -64,11 +64,8 @@ export const temporary = (): Record<string, string> => {
   return bavail * bsize >= 1024 ** 3 ? { TMPDIR: memory } : {};
 };
 
-/**
- * Files at a time that mostly wait, for servers, downloads and timers: a file of `served` or `package` is busy for some
- * tenth of the time that it takes.
- */
-const WORKERS = availableParallelism() + 4;
+/** Files at a time that mostly wait, for servers, downloads and timers. */
+const WORKERS = availableParallelism() + 2;
 
 /** Files of the longest duration, which others run beside: `package` waits for downloads. */
 const LONGEST = /\/test\/(package\/|stores\/postgres\/servers\.test)/;

@@ -93,7 +93,7 @@ describe.each(NODES)("package: in $runtime, on its node:sqlite", (runtime) => {
   });
 
   it("kill -9 loses no acknowledged deduction", async () => {
-    const report = await runKills(6, { seed: 7, node: binaryOf(runtime) });
+    const report = await runKills(6, { acknowledged: 500, seed: 7, node: binaryOf(runtime) });
     expect(report).toMatchObject({ lost: 0, problems: [] });
     expect(report.unanswered).toBeLessThanOrEqual(IN_FLIGHT);
     expect(report.acknowledged).toBeGreaterThan(500);

@@ -32,10 +32,15 @@ export const KEYS = 8;
 export const CREDITS = 1_000_000_000_000;
 /** The longest a worker lives after its first acknowledgement, milliseconds. */
 const LONGEST_LIFE = 120;
+/** On a busy host, where a life acknowledges little, there are up to so many times as many kills. */
+const PATIENCE = 10;
 
+/** @param kills at least */
 export async function runKills(
   kills: number,
   options: {
+    /** Goes on until more deductions than that are acknowledged: fewer would show nothing. */
+    readonly acknowledged?: number;
     readonly seed?: number;
     readonly credits?: CreditsOptions;
     readonly durability?: DeductOrders["durability"];
@@ -45,7 +50,15 @@ export async function runKills(
     readonly node?: string;
   } = {},
 ): Promise<KillReport> {
-  const { seed = 1, credits = { mode: "exact" }, durability = "power", fault, writer, node } = options;
+  const {
+    acknowledged = 0,
+    seed = 1,
+    credits = { mode: "exact" },
+    durability = "power",
+    fault,
+    writer,
+    node,
+  } = options;
   const rolled = dice(seed);
   const folder = rigFolder();
   const worker = await buildWorker("deduct", node ? { folder } : {});
@@ -68,7 +81,8 @@ export async function runKills(
       ...(fault && { fault }),
       ...(writer && { writer: writer.href }),
     };
-    for (let kill = 0; kill < kills; kill++) {
+    let kill = 0;
+    for (; kill < kills || (totals.acknowledged <= acknowledged && kill < kills * PATIENCE); kill++) {
       writeFileSync(acks, "");
       const child = startWorker(worker, orders, {}, [], node);
       // Mostly at work, now and then while it still opens the file, where the log of the one before is recovered.
@@ -80,7 +94,7 @@ export async function runKills(
       await examine(file, made, before, countAcks(readFileSync(acks), noAcks()), totals, problems);
       truncateSync(acks);
     }
-    return { kills, ...totals, problems: [...new Set(problems)], seconds: (performance.now() - begun) / 1_000 };
+    return { kills: kill, ...totals, problems: [...new Set(problems)], seconds: (performance.now() - begun) / 1_000 };
   } finally {
     rmSync(folder, { recursive: true, force: true });
     rmSync(worker, { force: true });
