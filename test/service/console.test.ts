@@ -310,7 +310,7 @@ describe.skipIf(!existsSync(CHROMIUM))("console in a browser", { timeout: 240_00
     await keyring.createIdentity({ externalId: "plan-buyer", credits: { remaining: 100 } });
     const text = () => page.locator("#ks-main").innerText();
     await page.goto(`${served.url}/owners/plan-buyer`);
-    await page.getByRole("link", { name: "Change the refill" }).click();
+    await page.getByRole("link", { name: "Change plan" }).click();
     await page.getByLabel("Refill", { exact: true }).selectOption("monthly");
     await page.getByLabel("Credits per refill").fill("1,000");
     await page.getByLabel("Day", { exact: true }).fill("1");

@@ -83,10 +83,7 @@ const kindOf = ({ kinds }: Entry, id: string, i: number): AuditKind =>
 
 /** `createKey` as `Create key`, in the words of the console. */
 function verb(operation: string): string {
-  const said = words(operation)
-    .replace("reroll", "rotate")
-    .replace("identity", "owner")
-    .replace("change plan", "change refill");
+  const said = words(operation).replace("reroll", "rotate").replace("identity", "owner");
   return said.charAt(0).toUpperCase() + said.slice(1);
 }
 

@@ -53,7 +53,7 @@ export async function showAccounts(view: View, holder: Holder, none: Part): Prom
 export function planWays(view: View, { group, to, credits }: Holder): Part {
   const isLimited = typeof credits?.remaining === "number";
   const way = (what: string, text: string) => button(view, `${to}/${what}`, text);
-  return html`${view.may(`${group}.changePlan`) && way("plan", isLimited ? "Change the refill" : `Give this ${group === "keys" ? "key" : "owner"} credits of its own`)}
+  return html`${view.may(`${group}.changePlan`) && way("plan", isLimited ? "Change plan" : `Give this ${group === "keys" ? "key" : "owner"} credits of its own`)}
     ${isLimited && view.may(`${group}.grantCredits`) && way("grant", "Grant credits")}`;
 }
 
@@ -171,7 +171,7 @@ export function planPages(path: string, group: Holder["group"], find: (view: Vie
   const act = (done: (view: View, holder: Holder) => Promise<Done>) => async (view: View, id: string) =>
     done(view, await find(view, id));
   return [
-    { path: `${path}/plan`, needs: `${group}.changePlan`, show: page("Plan", planForm), act: act(changePlan) },
+    { path: `${path}/plan`, needs: `${group}.changePlan`, show: page("Change plan", planForm), act: act(changePlan) },
     { path: `${path}/grant`, needs: `${group}.grantCredits`, show: page("Grant credits", grantForm), act: act(grant) },
   ] as const satisfies readonly Page[];
 }
