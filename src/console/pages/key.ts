@@ -3,7 +3,7 @@ import { badRequest } from "../../contracts/errors.js";
 import type { KeyResponseData } from "../../keyring/schemas/responses.js";
 import { type OperationName, refuseProblems } from "../ask.js";
 import { dated, DAY, duration, time, toDate } from "../../view/format.js";
-import { button, form, ONCE, requireTyped, typedForm } from "../../view/form.js";
+import { button, form, requireTyped, typedForm } from "../../view/form.js";
 import { copyField } from "../../view/copy.js";
 import { html, type Html, type Part } from "../../view/html.js";
 import { badge, chips, code, facts, link, muted, name, section, some, table } from "../../view/parts.js";
@@ -13,7 +13,6 @@ import { changesOf, fieldsOf, toNumber } from "./key-fields.js";
 import {
   apiOptions,
   balance,
-  creditChange,
   deletion,
   keyLink,
   limitTable,
@@ -227,11 +226,11 @@ export function secret(
   view: View,
   title: string,
   made: { readonly key: string; readonly keyId: string },
-  warning?: Part,
+  warning: Html | false = false,
 ): Content {
   return {
     title,
-    body: html`${warning !== undefined && warning !== false && html`<p class="ks-alert ks-bad" role="alert">${warning}</p>`}<p class="ks-alert ks-warn" role="status">Copy it now: it is shown only this once, and cannot be read again.</p>
+    body: html`${warning && html`<p class="ks-alert ks-bad" role="alert">${warning}</p>`}<p class="ks-alert ks-warn" role="status">Copy it now: it is shown only this once, and cannot be read again.</p>
       ${copyField("ks-secret", made.key, { ...COPY, label: "Key" })}
       <div class="ks-below">${copyField("ks-line", lineWith(made.key), { ...COPY, label: "To try it, with the address of your program" })}</div>
       <p class="ks-below">${link(view.path(toKey(made.keyId)), "Go to the key")}</p>`,
@@ -263,11 +262,6 @@ const setEnabled =
     return { to: toKey(keyId), notice: enabled ? "enabled" : "disabled" };
   };
 
-async function changeCredits(view: View, keyId: string): Promise<Done> {
-  await view.ask("keys.updateCredits", { keyId, ...creditChange(view) }, view.form.get(ONCE) ?? "");
-  return { to: toKey(keyId), notice: "credits" };
-}
-
 /** The pages of one key. */
 export const keyPages: readonly Page[] = [
   { path: "/keys/:id", needs: "keys.getKeys", show: showKey },
@@ -276,6 +270,5 @@ export const keyPages: readonly Page[] = [
   { path: "/keys/:id/revoke", needs: "keys.deleteKey", show: formPage("Revoke key", revokeForm), act: revoke },
   { path: "/keys/:id/enable", needs: "keys.updateKey", show: showKey, act: setEnabled(true) },
   { path: "/keys/:id/disable", needs: "keys.updateKey", show: showKey, act: setEnabled(false) },
-  { path: "/keys/:id/credits", needs: "keys.updateCredits", show: showKey, act: changeCredits },
-  ...planPages("/keys/:id", "keys", async (view, keyId) => toHolder(await readKey(view, keyId))),
+  ...planPages("/keys/:id", "keys", showKey, async (view, keyId) => toHolder(await readKey(view, keyId))),
 ];

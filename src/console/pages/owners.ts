@@ -4,7 +4,7 @@ import type { IdentityData } from "../../keyring/schemas/responses.js";
 import { keyState } from "../../lib/key-state.js";
 import { shortDigest } from "../../lib/hash.js";
 import { ifAble, refuseProblems } from "../ask.js";
-import { button, confirmField, type Field, form, ONCE, requireTyped, typedForm, unconfirmed } from "../../view/form.js";
+import { button, confirmField, type Field, form, requireTyped, typedForm, unconfirmed } from "../../view/form.js";
 import { html, type Html, type Part } from "../../view/html.js";
 import { asked, searched, searchField } from "../view/lists.js";
 import { dated } from "../../view/format.js";
@@ -26,7 +26,7 @@ import {
   showMeta,
   toLimitLines,
 } from "./key-fields.js";
-import { creditChange, limitTable, metadata, showState, toOwner } from "./key-parts.js";
+import { limitTable, metadata, showState, toOwner } from "./key-parts.js";
 import { type Holder, planPages, planWays, showAccounts } from "./plans.js";
 import { keyTable } from "./keys.js";
 import { notShown } from "./rights.js";
@@ -188,8 +188,7 @@ async function edit(view: View, externalId: string): Promise<Done> {
 const showDisable = async (view: View, externalId: string): Promise<Content> => {
   const to = toOwner(externalId);
   const body = html`<p class="ks-lead">Every key of ${name(externalId)}, also those that are made later, is refused at once.
-    You can enable the owner again. To stop some of its keys, or to revoke them,
-    ${link(view.path(toStop(externalId)), "stop its keys")}.</p>
+    You can enable the owner again. To stop or revoke its keys alone, ${link(view.path(toStop(externalId)), "stop its keys")}.</p>
     ${form(view, { submit: `Disable ${externalId}`, tone: "danger", cancel: to })}`;
   return { title: `Disable ${externalId}?`, about: link(view.path(to), name(externalId)), body };
 };
@@ -200,12 +199,6 @@ const setEnabled =
     await view.ask("identities.updateIdentity", { identity: externalId, enabled });
     return { to: toOwner(externalId), notice: enabled ? "enabled" : "ownerDisabled" };
   };
-
-async function changeCredits(view: View, externalId: string): Promise<Done> {
-  const request = { identity: externalId, ...creditChange(view) };
-  await view.ask("identities.updateCredits", request, view.form.get(ONCE) ?? "");
-  return { to: toOwner(externalId), notice: "credits" };
-}
 
 async function remove(view: View, externalId: string): Promise<Done> {
   requireTyped(view, externalId);
@@ -221,8 +214,7 @@ export const ownerPages: readonly Page[] = [
   { path: "/owners/:id/edit", needs: "identities.updateIdentity", show: showEdit, act: edit },
   { path: "/owners/:id/enable", needs: "identities.updateIdentity", show, act: setEnabled(true) },
   { path: "/owners/:id/disable", needs: "identities.updateIdentity", show: showDisable, act: setEnabled(false) },
-  { path: "/owners/:id/credits", needs: "identities.updateCredits", show, act: changeCredits },
-  ...planPages("/owners/:id", "identities", async (view, externalId) =>
+  ...planPages("/owners/:id", "identities", show, async (view, externalId) =>
     toHolder(await view.ask("identities.getIdentity", { identity: externalId })),
   ),
   { path: "/owners/:id/delete", needs: "identities.deleteIdentity", show: showEdit, act: remove },

@@ -22,7 +22,7 @@ import {
   toNumber,
   toRefill,
 } from "./key-fields.js";
-import { balance, creditForm } from "./key-parts.js";
+import { balance, creditChange, creditForm } from "./key-parts.js";
 
 /** Who has credits. */
 export interface Holder {
@@ -53,7 +53,7 @@ export async function showAccounts(view: View, holder: Holder, none: Part): Prom
 export function planWays(view: View, { group, to, credits }: Holder): Part {
   const isLimited = typeof credits?.remaining === "number";
   const way = (what: string, text: string) => button(view, `${to}/${what}`, text);
-  return html`${view.may(`${group}.changePlan`) && way("plan", isLimited ? "Change plan" : `Give this ${group === "keys" ? "key" : "owner"} credits of its own`)}
+  return html`${view.may(`${group}.changePlan`) && way("plan", isLimited ? "Change plan" : group === "keys" ? "Give this key credits of its own" : "Give this owner credits")}
     ${isLimited && view.may(`${group}.grantCredits`) && way("grant", "Grant credits")}`;
 }
 
@@ -159,8 +159,18 @@ async function grant(view: View, { group, named, to }: Holder): Promise<Done> {
   return { to, notice: created ? "granted" : "known" };
 }
 
-/** The two pages of whoever has credits. @param path of its page @param find reads it */
-export function planPages(path: string, group: Holder["group"], find: (view: View, id: string) => Promise<Holder>) {
+async function changeCredits(view: View, { group, named, to }: Holder): Promise<Done> {
+  await view.ask(`${group}.updateCredits`, { ...named, ...creditChange(view) }, idOfForm(view));
+  return { to, notice: "credits" };
+}
+
+/** The pages of whoever has credits. @param path of its page @param show makes that @param find reads it */
+export function planPages(
+  path: string,
+  group: Holder["group"],
+  show: Page["show"],
+  find: (view: View, id: string) => Promise<Holder>,
+) {
   const page =
     (title: string, body: (view: View, holder: Holder) => Html) =>
     async (view: View, id: string): Promise<Content> => {
@@ -171,6 +181,7 @@ export function planPages(path: string, group: Holder["group"], find: (view: Vie
   const act = (done: (view: View, holder: Holder) => Promise<Done>) => async (view: View, id: string) =>
     done(view, await find(view, id));
   return [
+    { path: `${path}/credits`, needs: `${group}.updateCredits`, show, act: act(changeCredits) },
     { path: `${path}/plan`, needs: `${group}.changePlan`, show: page("Change plan", planForm), act: act(changePlan) },
     { path: `${path}/grant`, needs: `${group}.grantCredits`, show: page("Grant credits", grantForm), act: act(grant) },
   ] as const satisfies readonly Page[];

@@ -95,8 +95,7 @@ async function show(view: View): Promise<Content> {
     body: html`${
       owner !== undefined &&
       view.may("identities.updateIdentity") &&
-      html`<p class="ks-lead">Keys that are made for ${name(owner)} later work, unless the owner is disabled:
-        ${link(view.path(`${toOwner(owner)}/disable`), "disable the owner")} stops all of its keys, also new ones.</p>`
+      html`<p class="ks-lead">Keys that are made for ${name(owner)} later work, unless the owner is disabled. ${link(view.path(`${toOwner(owner)}/disable`), "Disable the owner")} to stop all of its keys, also new ones.</p>`
     }${
       mayChange &&
       section(

@@ -157,7 +157,7 @@ export async function refusedKeys(view: View, externalId: string, since: number 
     const key = keys.get(id);
     return [key === undefined ? link(view.path(toKey(id)), code(id)) : keyLink(view, key), number(some)];
   });
-  return table("Refused by key", ["Key", { title: "Refused", isNumber: true }], cells, "");
+  return html`<div class="ks-below">${table("Refused by key", ["Key", { title: "Refused", isNumber: true }], cells, "")}</div>`;
 }
 
 /**
