@@ -359,6 +359,9 @@ describe.skipIf(!existsSync(CHROMIUM))("console in a browser", { timeout: 240_00
     // On a slow host it is answered in between too.
     await page.waitForURL(/search=partner$|search=partner&/);
     expect(await page.evaluate("document.activeElement.id")).toBe("ks-search");
+    // Another field changes the order, which says so.
+    await page.getByLabel("Expires").selectOption("30");
+    await expect.poll(() => page.locator("#ks-order option:checked").textContent()).toBe("Expiring soonest");
     expect(faults).toEqual([]);
     await context.close();
   });

@@ -38,8 +38,8 @@ for (const form of document.querySelectorAll("form.ks-live")) {
     if (!found || turn !== asked) return;
     // What one field has may change the choices of another.
     for (const one of form.querySelectorAll("select")) {
-      const choices = page.getElementById(one.id)?.children;
-      if (choices && one !== document.activeElement) one.replaceChildren(...choices);
+      const other = page.getElementById(one.id);
+      if (other && one !== document.activeElement) one.innerHTML = other.innerHTML;
     }
     document.getElementById("ks-found").replaceWith(document.adoptNode(found));
     history.replaceState(null, "", address);
