@@ -268,7 +268,7 @@ describe.skipIf(!existsSync(CHROMIUM))("console in a browser", { timeout: 240_00
     await page.getByLabel("Credits", { exact: true }).fill("7");
     await press("button", "Save");
     await press("link", "Rotate");
-    await press("button", "Rotate; the old key ends now");
+    await press("button", "Rotate; the old key ends in 1 d, 2026-11-25 12:00:00 UTC");
     await page.goto(served.url + path);
     await page.getByLabel("Permission query").fill("a.b");
     await press("button", "Explain");
