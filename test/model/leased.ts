@@ -37,7 +37,12 @@ interface Account {
   counted: number;
 }
 
-const KEYS = 3;
+/** The last of them is a cap inside the plan of an owner with a grant: each call takes from three accounts' leases. */
+const KEYS = 4;
+const OWNER = "acme";
+/** More than its key can ever take. */
+const PLAN = 10_000_000;
+const GRANT = 200;
 const NODES = 4;
 const TTL = 10_000;
 
@@ -48,11 +53,16 @@ export async function playLeased(seeds: readonly number[], bed: Bed): Promise<{ 
   const stores = [await bed.open(), await bed.open()];
   const keyring = createKeyring(stores[0]!, { clock: now });
   const { apiId } = await keyring.createApi({ name: "leased" });
+  await keyring.createIdentity({ externalId: OWNER, credits: { remaining: PLAN } });
+  await keyring.grantCredits({ identity: OWNER, grantId: "bonus", amount: GRANT, priority: 1 });
+  /** What the owner's key took, and the most that nodes which crashed, or slept, can have kept of its two accounts. */
+  const owned = { granted: 0, forfeited: 0 };
   const accounts: Account[] = [];
   for (let i = 0; i < KEYS; i++) {
     const refill: Refill | undefined = i === 2 ? { interval: "daily", amount: 5 } : undefined;
-    const there = [40, 1_000, 7][i]!;
-    const made = await keyring.createKey({ apiId, credits: { remaining: there, ...(refill && { refill }) } });
+    const there = [40, 1_000, 7, 60][i]!;
+    const owner = i === 3 ? { externalId: OWNER } : {};
+    const made = await keyring.createKey({ apiId, ...owner, credits: { remaining: there, ...(refill && { refill }) } });
     accounts.push({ ...made, there, remembered: 0, granted: 0, forfeited: 0, refill, counted: clock.now });
   }
   const totals = { granted: 0, refused: 0 };
@@ -64,8 +74,12 @@ export async function playLeased(seeds: readonly number[], bed: Bed): Promise<{ 
   const verify = async (node: Node, account: Account, cost: number): Promise<void> => {
     settle(account);
     const answer = await node.verifier.verify({ key: account.key, credits: { cost } });
-    if (answer.code === "VALID") account.granted += cost;
-    else if (answer.code !== "USAGE_EXCEEDED") throw new Error(`the engine answered ${answer.code}`);
+    if (answer.code === "VALID") {
+      account.granted += cost;
+      if (account === accounts[3]) owned.granted += cost;
+    }
+    if (answer.code !== "VALID" && answer.code !== "USAGE_EXCEEDED")
+      throw new Error(`the engine answered ${answer.code}`);
     totals[answer.valid ? "granted" : "refused"]++;
     if (account.granted > account.there) throw new Error(`${account.granted} granted of ${account.there}`);
     const most = Math.max(account.there, account.remembered);
@@ -94,7 +108,8 @@ export async function playLeased(seeds: readonly number[], bed: Bed): Promise<{ 
       clock.now = Math.max(START, clock.now + passed);
       latest = Math.max(latest, clock.now);
       // What a node holds is given up a day after its lease expired. Awake, it would have returned it long before.
-      if (passed === DAY) for (const each of accounts) for (const { step } of nodes) each.forfeited += step;
+      if (passed === DAY)
+        for (const each of [...accounts, owned, owned]) for (const { step } of nodes) each.forfeited += step;
       return;
     }
     if (kind < 86) {
@@ -118,7 +133,7 @@ export async function playLeased(seeds: readonly number[], bed: Bed): Promise<{ 
     old!.crash();
     crashed.push(old!);
     // Its reserves come back; what it held in memory does not.
-    for (const each of accounts) each.forfeited += old!.step;
+    for (const each of [...accounts, owned, owned]) each.forfeited += old!.step;
   };
 
   try {
@@ -138,6 +153,12 @@ export async function playLeased(seeds: readonly number[], bed: Bed): Promise<{ 
         );
       }
     }
+    const { remaining } = await keyring.getBalance({ identity: OWNER });
+    const due = PLAN + GRANT - owned.granted;
+    if (remaining! > due || remaining! < due - owned.forfeited)
+      throw new Error(
+        `${owned.granted} taken of the owner, at most ${owned.forfeited} forfeited, and ${remaining} left`,
+      );
   } finally {
     // Crashed ones too: their timers would hold everything else.
     for (const node of [...nodes, ...crashed]) {
