@@ -58,10 +58,10 @@ describe("help", () => {
     for (const step of steps) made.push(await run(step.replace("keys.db", db).split(" ")));
     expect(made.map(({ code }) => code)).toEqual([0, 0]);
     const [, asked = ""] = /apiKey\(verifier, (\{.*?\})\)/.exec(readFileSync("README.md", "utf8")) ?? [];
-    const { apiId, permissions } = JSON.parse(asked.replaceAll(/(\w+):/g, '"$1":')) as Record<string, string>;
+    const { apiId, permissions } = JSON.parse(asked.replaceAll(/(\w+):/g, '"$1":')) as Record<"apiId" | "permissions", string>;
     const store = sqliteStore(db);
     const key = made[1]!.stdout.trim().split("\n").at(-1)!;
-    expect(await createVerifier(store).verify({ key, permissions }, { apiId: apiId! })).toMatchObject({
+    expect(await createVerifier(store).verify({ key, permissions }, { apiId })).toMatchObject({
       code: "VALID",
     });
     await store.close();

@@ -89,7 +89,7 @@ interface World {
   /** What is reserved under the cap. */
   readonly reservation: string;
   now: number;
-  /** Of what was acknowledged, what reservations kept: a balance that is set or removed meanwhile let go of what it held. */
+  /** Of what was acknowledged, what reservations kept: a balance that is set or removed lets go of what it held. */
   kept: number;
 }
 
