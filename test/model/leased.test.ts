@@ -49,6 +49,13 @@ describe("leased credits against a model that knows what was there", () => {
     await agree(() => fileBed((file) => sqliteStore(file, { durability: "process" })), 200, runs(10));
   });
 
+  it("found: a balance set to what it was, while nodes that slept for a day still held some of it", async () => {
+    const seeds = [
+      2975313537, 1796393143, 3866733655, 1689633919, 1884316796, 3623506540, 1402886791, 267493400, 345718096,
+    ];
+    await expect(playLeased(seeds, memoryBed())).resolves.toBeDefined();
+  });
+
   it("one node grants all that is there, whatever its size", async () => {
     for (const size of [1, 7, 1_000]) {
       const store = memoryStore();

@@ -187,9 +187,12 @@ export async function changeBalanceOf(
   return changeCredits(row, isSame && !mayBeLeased(context, counted) ? onlyRefill : patch, now, counted);
 }
 
-/** Whether setting the balance to what it is voids leases. A store without reserves does not know what is leased. */
-function mayBeLeased({ store: { powers } }: Context, { reserved }: CountedBalance): boolean {
-  return reserved > 0 || (powers.leases && !powers.reserves);
+/**
+ * Whether setting the balance to what it is voids leases. A store without reserves does not know what is leased; and
+ * what counts as forfeited comes back with the next report of a node that was only late.
+ */
+function mayBeLeased({ store: { powers } }: Context, { reserved, totals }: CountedBalance): boolean {
+  return reserved > 0 || (totals?.forfeited ?? 0) > 0 || (powers.leases && !powers.reserves);
 }
 
 /** What is done to the row of a key. Returns the change of the balance, if any; may run again on a fresh row. */
