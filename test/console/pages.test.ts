@@ -534,7 +534,7 @@ describe("console: usage", () => {
     expect([spent, granted, adjustments, opening + rest]).toEqual([-6, 20, 500, closing]);
     for (const shown of ["goodwill", "order 1", "bonus", "+500", "+20", "Balances"]) expect(text).toContain(shown);
     expect(cells(text, "INSUFFICIENT_PERMISSIONS")).toEqual(["3"]);
-    expect(text).toContain("updateIdentityCredits");
+    expect(text).toContain("Update owner credits");
     const before = /href="([^"]*)">Previous month/.exec(text)?.[1] ?? "";
     expect(before).toBe("/owners/acme/statement?month=2026-10");
     const october = (await browser.get(before)).text;

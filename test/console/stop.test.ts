@@ -50,7 +50,9 @@ describe("console: many keys", () => {
     const { browser, keyring, apiId, enabled } = await signedIn();
     for (let i = 0; i < 1_020; i++) await keyring.createKey({ apiId, externalId: "acme" });
     const before = (await keyring.searchKeys({ externalId: "globex" })).data.filter((key) => key.enabled).length;
-    expect((await browser.get("/owners/acme")).text).toContain('href="/keys/stop?owner=acme">Stop its keys');
+    expect((await browser.get("/owners/acme")).text).toContain(
+      'href="/keys/stop?owner=acme">Stop only the keys it has now',
+    );
     const { text } = await browser.get("/keys/stop?owner=acme");
     expect(text).toContain("Disable 1,022 keys");
     const done = await browser.post("/keys/stop/disable", hiddenOf(text, "/keys/stop/disable"));
@@ -78,9 +80,9 @@ describe("console: many keys", () => {
     const revoker = (await signedIn(["api.*.read_key", "api.*.read_api", "api.*.delete_key"])).browser;
     expect((await revoker.get("/keys")).text).not.toContain('type="checkbox"');
     expect((await revoker.get("/keys/stop?owner=acme")).text).not.toContain("Revoke");
-    expect((await revoker.get("/owners/acme")).text).not.toContain("Stop its keys");
+    expect((await revoker.get("/owners/acme")).text).not.toContain("Stop only the keys it has now");
     const reader = (await signedIn(["api.*.read_key", "api.*.read_api"])).browser;
     expect((await reader.get("/keys")).text).not.toContain('type="checkbox"');
-    expect((await reader.get("/owners/acme")).text).not.toContain("Stop its keys");
+    expect((await reader.get("/owners/acme")).text).not.toContain("Stop only the keys it has now");
   });
 });

@@ -5,7 +5,7 @@ import { CHANGES, ifAble } from "../ask.js";
 import { count, number, signed, time, words } from "../../view/format.js";
 import type { Field, Options } from "../../view/form.js";
 import { html, type Html, type Part } from "../../view/html.js";
-import { asked, searched, toPage } from "../view/lists.js";
+import { asked, searched } from "../view/lists.js";
 import { code, link, muted, name, section, table } from "../../view/parts.js";
 import type { Content, Page, View } from "../view/view.js";
 import { search } from "./search.js";
@@ -121,7 +121,7 @@ function row(view: View, entry: Entry, names: ReadonlyMap<string, string>): Part
   return [
     time(at, view.now),
     who,
-    html`${link(view.path(view.here === "/audit" ? toPage(view, { operation }) : `/audit?operation=${operation}`), verb(operation))}${why}${many}`,
+    html`${verb(operation)}${why}${many}`,
     fields.map((field) => (Object.hasOwn(FIELDS, field) ? FIELDS[field] : words(field))).join(", "),
     amounts(entry),
     of(view, entry, names),

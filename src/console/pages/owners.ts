@@ -69,7 +69,8 @@ async function show(view: View, externalId: string): Promise<Content> {
   const owner = await view.ask("identities.getIdentity", { identity: externalId });
   const to = toOwner(owner.externalId);
   const enable = { to: `${to}/enable`, submit: "Enable", tone: "quiet", isInline: true } as const;
-  const toggle = owner.enabled === false ? form(view, enable) : button(view, `${to}/disable`, "Disable the owner");
+  const toggle =
+    owner.enabled === false ? form(view, enable) : button(view, `${to}/disable`, "Disable the owner and all keys");
   const keys = view.may("keys.searchKeys") && (await ifAble(keyTable(view, { externalId: owner.externalId })));
   const shared = (owner.ratelimits ?? []).map((limit) => ({ ...limit, whose: "all its keys" }));
   const limits = limitTable(shared, await used(view, owner));
@@ -79,7 +80,7 @@ async function show(view: View, externalId: string): Promise<Content> {
     title: owner.externalId,
     about: code(owner.id),
     actions: html`${view.analyticsOf() && button(view, `${to}/statement`, "Statement")}
-      ${keys && view.may("keys.changeKeys") && button(view, toStop(owner.externalId), "Stop its keys")}
+      ${keys && view.may("keys.changeKeys") && button(view, toStop(owner.externalId), "Stop only the keys it has now")}
       ${view.may("identities.updateIdentity") && html`${button(view, `${to}/edit`, "Edit")} ${toggle}`}`,
     body: html`${facts([
       ["State", state(view, owner)],

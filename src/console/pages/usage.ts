@@ -194,7 +194,7 @@ export async function burnDownOf(view: View, externalId: string, isShared: boole
   return section(
     isShared ? "Credits this month" : "Credits of its keys this month",
     html`${burnDown(left, known, texts)}<p class="ks-ends"><span>${dayOf(from)}</span><span>${dayOf(to - DAY)}</span></p>
-    <p class="ks-hint">${number(found.closing)} left now; ${number(used)} used this month. ${isNew ? TOO_NEW : html`${number(Math.round(perDay))} a day were spent in two weeks${over}. The pale bars show what is left at that pace.`}</p>`,
+    <p class="ks-hint">${number(found.closing)} left now; ${number(used)} used this month. ${found.closing <= 0 ? "" : isNew ? TOO_NEW : html`${number(Math.round(perDay))} a day were spent in two weeks${over}. The pale bars show what is left at that pace.`}</p>`,
   );
 }
 

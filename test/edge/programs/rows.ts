@@ -25,7 +25,7 @@ function counted(of: State["storage"]): AlarmStorage {
       exec(query, ...values) {
         const cursor = of.sql.exec(query, ...values);
         const found = cursor.toArray();
-        rows += Number(cursor.rowsWritten);
+        rows += (cursor as { rowsWritten?: number }).rowsWritten ?? 0;
         return { toArray: () => found };
       },
     },
@@ -110,7 +110,7 @@ async function leftAfterEnd(env: Env): Promise<number | undefined> {
   if (!call.valid) throw new Error(call.code);
   await Promise.resolve(objectOf().end()).catch(() => undefined);
   await call.commit(2);
-  return (await keyring.getKey({ keyId })).credits?.remaining;
+  return (await keyring.getKey({ keyId })).credits?.remaining ?? undefined;
 }
 
 /** How calls end whose arguments cannot be sent, and one after them. */
