@@ -4,6 +4,8 @@ import { createEngine, type ObjectOptions } from "../../src/edge/engine.js";
 import { type ObjectStub, remoteKeyring, remoteVerifier } from "../../src/edge/remote.js";
 import { createKeyring, createVerifier, KeystileError, memoryStore } from "../../src/index.js";
 import { apiKey } from "../../src/middleware/web.js";
+import { durableObjectLimiter } from "../../src/stores/durable-object/limiter.js";
+import { durableObjectStore } from "../../src/stores/durable-object/store.js";
 import { nodeStorage } from "./node-storage.js";
 
 /** An object, and a stub that sends what crosses RPC: copies, without symbols. */
@@ -374,6 +376,23 @@ describe("remoteVerifier: cache", () => {
       expect(asked).toHaveLength(5);
     } finally {
       vi.useRealTimers();
+    }
+  });
+});
+
+describe("durableObjectStore", () => {
+  it("a storage has one store, until it is closed, and one without SQLite is told", async () => {
+    const storage = nodeStorage();
+    const store = durableObjectStore(storage);
+    expect(durableObjectStore(storage)).toBe(store);
+    await store.close?.();
+    const next = durableObjectStore(storage);
+    expect(next).not.toBe(store);
+    expect((await createKeyring(next).listApis()).data).toEqual([]);
+    for (const open of [durableObjectStore, durableObjectLimiter]) {
+      expect(() => open({ sql: storage.sql } as never)).toThrow(/^storage lacks the method transactionSync/);
+      const { transactionSync } = storage;
+      expect(() => open({ transactionSync, sql: {} } as never)).toThrow(/^storage\.sql lacks the method exec/);
     }
   });
 });

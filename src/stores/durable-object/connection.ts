@@ -71,13 +71,14 @@ function createObjectTransact(storage: ObjectStorage): Transact {
   };
 }
 
-/**
- * Opens the storage.
- * @throws TypeError: it has no SQLite; otherwise the platform's error
- */
-export function openStorage(storage: ObjectStorage): Omit<Connection, "close"> {
+/** @throws TypeError: the storage has no SQLite */
+export function assertHasSql(storage: ObjectStorage): void {
   methods("transactionSync")(storage, "storage");
   methods("exec")(storage.sql, "storage.sql");
+}
+
+/** Opens the storage. @throws the platform's error */
+export function openStorage(storage: ObjectStorage): Omit<Connection, "close"> {
   const transact = createObjectTransact(storage);
   return {
     handle: adopt(createObjectHandle(storage)),

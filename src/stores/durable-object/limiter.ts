@@ -3,7 +3,7 @@ import { type Check, checkOptions } from "../../lib/check-options.js";
 import { toStoreError } from "../sqlite/connection/errors.js";
 import { makeTables } from "../sqlite/limits/limits-tables.js";
 import { DEFAULT_SIZE, limiterSize, type SqliteLimiter, wireLimiter } from "../sqlite/limits/wire-limiter.js";
-import { type ObjectStorage, openStorage } from "./connection.js";
+import { assertHasSql, type ObjectStorage, openStorage } from "./connection.js";
 
 /** Options of {@link durableObjectLimiter}. */
 export interface ObjectLimiterOptions {
@@ -24,6 +24,7 @@ const OPTIONS = { size: limiterSize } as const satisfies Record<keyof ObjectLimi
  */
 export function durableObjectLimiter(storage: ObjectStorage, options: ObjectLimiterOptions = {}): SqliteLimiter {
   const { size = DEFAULT_SIZE } = checkOptions(options, OPTIONS);
+  assertHasSql(storage);
   try {
     const connection = openStorage(storage);
     connection.transact(() => (makeTables(connection.handle), true));

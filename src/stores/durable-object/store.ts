@@ -7,7 +7,7 @@ import { toStoreError } from "../sqlite/connection/errors.js";
 import { prepareSchema } from "../sqlite/connection/schema.js";
 import { DEFAULT_AUDIT_ROWS, MAX_AUDIT_ROWS, type SqliteAuditOptions } from "../sqlite/options.js";
 import { wireTables } from "../sqlite/wire.js";
-import { type ObjectStorage, openStorage } from "./connection.js";
+import { assertHasSql, type ObjectStorage, openStorage } from "./connection.js";
 
 /** Options of {@link durableObjectStore}. */
 export interface ObjectStoreOptions {
@@ -51,6 +51,7 @@ interface KeptStorage extends ObjectStorage {
 function openStore(storage: KeptStorage, rows: number): Store {
   const settings = { audit: { rows }, staleness: "turn", busyTimeout: 0, readonly: false } as const;
   const close = (): void => void (storage[STORE] = undefined);
+  assertHasSql(storage);
   try {
     const connection = openStorage(storage);
     prepareSchema(connection.handle, connection.transact);
