@@ -99,6 +99,8 @@ export class WalletLeases implements Leased {
     }
     const left = (account: LeasedAccount, i: number) =>
       (read?.balances?.[i]?.[ordered[i]!.indexOf(account)] ?? 0) + (this.#leases.find(account.ref)?.left ?? 0);
+    const leftOfAll = (accounts: readonly LeasedAccount[], i: number) =>
+      accounts.reduce((sum, account) => sum + left(account, i), 0);
     const first = firsts.filter((account) => account !== undefined);
     const isCovered = first.length === ordered.length && first.every((account, i) => left(account, i) >= cost);
     const filled = isCovered ? await Promise.all(first.map((account) => this.#fillOne(account, cost, now))) : [];
@@ -113,7 +115,7 @@ export class WalletLeases implements Leased {
     if (isCovered && chosen.length === ordered.length) {
       this.#chosen = chosen;
       this.#until = Math.min(...ordered.flat().map((account) => changeOf(account, now)));
-    } else if (isCovered || (read?.remaining ?? 0) >= cost) {
+    } else if (isCovered || ordered.every((accounts, i) => leftOfAll(accounts, i) >= cost)) {
       // The call takes its cost from several accounts, in their order: with what is leased of the first.
       await Promise.all(first.flatMap((account) => this.#end(account)));
     }

@@ -25,7 +25,7 @@ import { createSlicing } from "./slicing.js";
 
 const DEFAULT_LIMIT = 50;
 /** Milliseconds after which a page ends, however few keys it has found. */
-const MAX_MS = 80;
+const MAX_MS = 60;
 /** Rows that are decoded at once. */
 const MAX_ROWS = 100;
 

@@ -9,6 +9,9 @@ import type { Context } from "../context.js";
 /** Keys of the first slice, and of the largest. */
 const FIRST = 256;
 const MAX = 8_192;
+/** A slice of more keys grows only while the answer comes within so many milliseconds: a page waits for the last. */
+const LONG = 1_024;
+const LONG_MS = 15;
 /** Milliseconds of a turn after which others get theirs; a slice has at most half of it. */
 const TURN_MS = 3;
 
@@ -34,9 +37,11 @@ export function createSlicing({ turns, isGone }: Pick<Context, "turns" | "isGone
       const answer = call();
       // What a store takes before it returns, it takes of this turn.
       const took = performance.now() - asked;
+      const found = await answer;
       if (took > TURN_MS / 2) among = Math.max(1, among >> 1);
-      else if (took < TURN_MS / 4) among = Math.min(MAX, among * 2);
-      return answer;
+      else if (took < TURN_MS / 4 && (among < LONG || performance.now() - asked < LONG_MS))
+        among = Math.min(MAX, among * 2);
+      return found;
     },
     async yield() {
       if (isGone?.() === true) throw badRequest([{ location: "request", message: "was given up by its client" }]);
