@@ -334,7 +334,7 @@ describe("leasedSpender: several accounts, against the exact mode", () => {
   ] as const;
 
   it.each(stores)(
-    "%s: one node, one call at a time: every answer is that of the exact mode, and so is each account in the end",
+    "%s: one node, one call at a time: every call passes as in the exact mode, and each account ends as there",
     async (_, open, whole, steps) => {
       const seen = { granted: 0, refused: 0, read: 0 };
       const property = fc.asyncProperty(fc.noShrink(fc.nat()), async (seed) => {
@@ -376,7 +376,9 @@ describe("leasedSpender: several accounts, against the exact mode", () => {
               continue;
             }
             expect(balances).toBeUndefined();
-            expect(isShown ? answer : answer!.ok).toEqual(isShown ? shown : shown.ok);
+            expect(answer!.ok).toBe(shown.ok);
+            // A refill that came since the last draw is not in it either.
+            if (isShown) expect(answer!.remaining).toBeLessThanOrEqual(shown.remaining!);
             seen[shown.ok ? "granted" : "refused"]++;
           }
           // What an administrator does is seen with a new record.
