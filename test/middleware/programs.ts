@@ -8,8 +8,8 @@ import { bundlePrograms } from "../structure/readme.js";
 import { ROOT } from "../structure/source.js";
 
 export const EXAMPLES = join(ROOT, "examples");
-/** All but those in folders, which have tests of their own. */
-export const PROGRAMS = readdirSync(EXAMPLES).filter((file) => file.endsWith(".ts") && file !== "keys.ts");
+/** All but those in folders, which have tests of their own, and what programs share. */
+export const PROGRAMS = readdirSync(EXAMPLES).filter((file) => /^(?!keys\.)[^.]+\.ts$/.test(file));
 /** Those whose test is recipes.test.ts. */
 export const RECIPES = ["graphql", "jobs", "mcp", "secret-scanning", "serverless", "stripe", "websocket"].map(
   (name) => `${name}.ts`,
