@@ -78,7 +78,10 @@ export function createSpending(
   return {
     spendCredits(ref, cost, period, now) {
       assertSpend(cost, period, now);
-      if (!isNumber(ref)) { foreign(undefined); return; }
+      if (!isNumber(ref)) {
+        foreign(undefined);
+        return;
+      }
       return cost > 0 ? group.spend(ref, cost, period, now) : peek(ref, period, now);
     },
     spendOnce(ref, cost, period, now, record, bounds) {
@@ -97,7 +100,10 @@ export function createSpending(
     readSecret: reading(recorded.readSecret),
     drawCredits(ref, request) {
       assertDraw(request);
-      if (!isNumber(ref)) { foreign(undefined); return; }
+      if (!isNumber(ref)) {
+        foreign(undefined);
+        return;
+      }
       const { holder, now } = request;
       return group.add((session) =>
         session.change(ref, holder, now, (account, leases) => draw(account, leases, request)),
@@ -105,7 +111,10 @@ export function createSpending(
     },
     returnCredits(ref, lease) {
       assertReturn(lease);
-      if (!isNumber(ref)) { foreign(undefined); return; }
+      if (!isNumber(ref)) {
+        foreign(undefined);
+        return;
+      }
       return group.add((session) =>
         session.change(ref, lease.holder, NOBODY_EXPIRED, (account, leases) => endLease(account, leases, lease)),
       );
@@ -113,7 +122,10 @@ export function createSpending(
     reserveCredits(ref, cost, period, now, reservation) {
       assertSpend(cost, period, now);
       assertReservation(reservation);
-      if (!isNumber(ref)) { foreign(undefined); return; }
+      if (!isNumber(ref)) {
+        foreign(undefined);
+        return;
+      }
       return group.add((session) => session.spend(ref, cost, period, now, reservation));
     },
     settleCredits(ref, request) {
