@@ -15,7 +15,7 @@ export interface Leased {
   /** Credits in memory, of the first account where there are several. */
   readonly available: number;
   /**
-   * Takes `cost` of what is in memory.
+   * Takes `cost` from the credits that are leased to memory.
    * @param generation of the target: the oldest valid one
    * @param now Unix time, milliseconds
    * @returns `undefined`: nothing was taken

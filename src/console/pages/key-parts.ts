@@ -132,7 +132,7 @@ const CHANGES: Options = [
   [UNLIMITED, "No limit"],
 ];
 
-/** A form that changes a balance. @param to the page of what has it */
+/** A form that changes the balance of a key or an owner. @param to the page of that key or owner */
 export function creditForm(view: View, to: string): Html {
   const fields: readonly Field[] = [
     { name: "operation", label: "Change the balance", type: "select", options: CHANGES },
