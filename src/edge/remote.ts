@@ -7,12 +7,12 @@ import { compileQuery, createGrants } from "../access/permission-query.js";
 import { isKeystileError, KeystileError } from "../contracts/errors.js";
 import type { JsonObject, MaybePromise, V2KeysVerifyKeyRequestBody, VerificationResult } from "../contracts/types.js";
 import type { Keyring } from "../keyring/keyring.js";
-import { type Check, checkOptions, group, integer } from "../lib/check-options.js";
+import { type Check, checkOptions, contextError, group, integer, isPlainObject } from "../lib/check-options.js";
 import { digestKey } from "../lib/hash.js";
 import { clearTimeout, setTimeout } from "../lib/timers.js";
 import type { VerifyContext } from "../verify/call.js";
 import { createPermissionCheck, TELL_PERMISSIONS, type TellingContext } from "../verify/permission-check.js";
-import { readRequest, type VerificationRequest } from "../verify/request.js";
+import { readRequest } from "../verify/request.js";
 import type { ReservationResult } from "../verify/reserve.js";
 import { keepRetryAfter } from "../verify/result-retry-after.js";
 import type { Verifier } from "../verify/verifier.js";
@@ -131,17 +131,16 @@ export function remoteVerifier(
   if (cache !== undefined && cache.maxAge === undefined) throw new TypeError("options.cache.maxAge must be given");
   const ask = createAsk(rest);
   const results = cache && createResultCache(cache);
-  const askFor = async (operation: string, request: V2KeysVerifyKeyRequestBody, context: VerifyContext | undefined) => {
-    const { [TELL_PERMISSIONS]: tell, ...sent } = (context ?? {}) as VerifyContext & TellingContext;
-    if ("caller" in sent) throw new TypeError("context.caller cannot be sent to an object");
-    const stub = await objectOf(request.key);
-    return stub === undefined ? UNKNOWN : ask(stub, operation, [request, context && sent, tell !== undefined]);
+  const askFor = async (operation: string, { body, context, asks }: Sent) => {
+    if (context !== undefined && "caller" in context) throw new TypeError("context.caller cannot be sent to an object");
+    const stub = await objectOf(body.key);
+    return stub === undefined ? UNKNOWN : ask(stub, operation, [body, context, asks]);
   };
   const verify: Verifier["verify"] = async (request, context) => {
-    const read = readRequest(request);
-    const name = results && (await nameOf(read, context));
+    const sent = readCall(request, context);
+    const name = results && (await nameOf(sent));
     const began = Date.now();
-    const text = (name && results?.find(name, began)) ?? (await askFor("verify", request, context));
+    const text = (name && results?.find(name, began)) ?? (await askFor("verify", sent));
     const answer = readAnswer(text);
     const result = resultOf(answer, context);
     if (name !== undefined && isLasting(result)) results?.keep(name, text, began, result);
@@ -150,14 +149,14 @@ export function remoteVerifier(
   return {
     verify,
     async reserve(request, context) {
-      readRequest(request);
-      const answer = readAnswer(await askFor("reserve", request, context));
+      const sent = readCall(request, context);
+      const answer = readAnswer(await askFor("reserve", sent));
       const result = resultOf(answer, context) as ReservationResult<JsonObject>;
       if (!result.valid) return result;
       const { id } = result;
       if (typeof id !== "string") throw noResult();
       const commit = async (spent: number) => {
-        const stub = await objectOf(request.key);
+        const stub = await objectOf(sent.body.key);
         if (stub === undefined) throw new KeystileError("STORE_UNAVAILABLE", "no object has this key any more");
         return readAnswer(await ask(stub, "settle", [id, spent])).value as never;
       };
@@ -168,6 +167,29 @@ export function remoteVerifier(
 
 function assertFinds(objectOf: unknown): void {
   if (typeof objectOf !== "function") throw new TypeError("objectOf must be a function that returns a stub");
+}
+
+/** A call as it is sent. */
+interface Sent {
+  readonly body: V2KeysVerifyKeyRequestBody;
+  readonly context: VerifyContext | undefined;
+  /** Whether the caller is to be told the permissions of the key. */
+  readonly asks: boolean;
+}
+
+/**
+ * Copies a call. It is sent after others had their turn, and its caller may have changed the request by then: the result
+ * of one key would be remembered as that of another.
+ * @throws KeystileError BAD_REQUEST · TypeError for a context that is no object
+ */
+function readCall(request: V2KeysVerifyKeyRequestBody, given: VerifyContext | undefined): Sent {
+  const { cost, ...read } = readRequest(request);
+  // JSON leaves out what was not given.
+  const body = JSON.parse(JSON.stringify({ ...read, credits: { cost } })) as V2KeysVerifyKeyRequestBody;
+  if (given === undefined) return { body, context: undefined, asks: false };
+  if (!isPlainObject(given)) throw contextError();
+  const { [TELL_PERMISSIONS]: tell, ...context } = given as VerifyContext & TellingContext;
+  return { body, context, asks: tell !== undefined };
 }
 
 /** What is answered for a key that no object has. */
@@ -195,10 +217,10 @@ function isLasting({ valid, credits, ratelimits }: VerificationResult): boolean 
 }
 
 /** @returns undefined: the call takes effect by itself, and must be made */
-async function nameOf(request: VerificationRequest, context: VerifyContext = {}): Promise<string | undefined> {
+async function nameOf({ body, context = {}, asks }: Sent): Promise<string | undefined> {
   if (context.idempotencyKey !== undefined) return undefined;
   // As entries, since JSON leaves out a name whose value is undefined: a mistake is not to pass for its absence.
-  return digestKey(JSON.stringify([request, Object.entries(context), TELL_PERMISSIONS in context]));
+  return digestKey(JSON.stringify([body, Object.entries(context), asks]));
 }
 
 /** Texts of answers by the digest of their request: no text of a key is kept. */

@@ -172,6 +172,54 @@ describe("remoteVerifier", () => {
     });
   });
 
+  it("a request and a context are read once: what becomes of them later changes no call", async () => {
+    const { keyring, stub, apiId } = await world();
+    const [one, other] = [
+      await keyring.createKey({ apiId, enabled: false }),
+      await keyring.createKey({ apiId, credits: { remaining: 9 } }),
+    ];
+    const asked: string[] = [];
+    const verifier = remoteVerifier((key) => (asked.push(key), stub), { cache: { maxAge: 60_000 } });
+    for (const call of [verifier.verify, verifier.reserve]) {
+      const request = { key: one.key };
+      const context = { apiId };
+      const calling = call(request, context);
+      request.key = other.key;
+      context.apiId = "api_other";
+      expect((await calling).code).toBe("DISABLED");
+      let reads = 0;
+      const get = () => (reads++ === 0 ? one : other).key;
+      const changing = Object.defineProperty({}, "key", { enumerable: true, get });
+      expect((await call(changing as { key: string })).code).toBe("DISABLED");
+      asked.length = 0;
+    }
+    const request = { key: other.key, credits: { cost: 4 } };
+    const call = await verifier.reserve(request);
+    request.key = one.key;
+    expect(await (call as { commit(spent: number): Promise<object> }).commit(1)).toEqual({ settled: true, spent: 1 });
+    expect(asked).toEqual([other.key, other.key]);
+  });
+
+  it("a result is remembered for the key that it is of, whatever its request says later", async () => {
+    const { keyring, stub, apiId } = await world();
+    const [bad, good] = [await keyring.createKey({ apiId, enabled: false }), await keyring.createKey({ apiId })];
+    const verifier = remoteVerifier(() => stub, { cache: { maxAge: 60_000 } });
+    const request = { key: bad.key };
+    const calling = verifier.verify(request);
+    request.key = good.key;
+    await calling;
+    expect((await verifier.verify({ key: bad.key })).code).toBe("DISABLED");
+  });
+
+  it("a context that is no object is a mistake, as it is beside the store", async () => {
+    const { keyring, stub, apiId } = await world();
+    const { key } = await keyring.createKey({ apiId });
+    const verifier = remoteVerifier(() => stub);
+    for (const context of [true, 5, null, [], "api_1", new Map()])
+      for (const call of [verifier.verify, verifier.reserve])
+        await expect(call({ key }, context as never)).rejects.toThrow("context must be an object");
+  });
+
   it("what cannot be sent is a mistake, and a keyring finds its object anew after one that failed", async () => {
     const { stub } = await world();
     let calls = 0;
