@@ -47,6 +47,7 @@ import type { CreateRootKeyRequestBody, UpdateRootKeyRequestBody } from "../src/
 import { NARROWING_FIELDS } from "../src/lib/copy-json.js";
 import type {
   KeysVerifyKeyRatelimit,
+  Refill,
   V2KeysMigrateKeyData,
   V2KeysVerifyKeyRequestBody,
 } from "../src/contracts/types.js";
@@ -183,6 +184,11 @@ const KEYS_CHANGED: Narrows<Omit<R.ChangeKeysRequestBody, "action">> = {
 const SET_CREDITS: Narrows<Extract<R.V2KeysUpdateCreditsRequestBody, { operation: "set" }>> = {
   ...{ value: true, reason: false },
 };
+const GRANTED: Omit<Narrows<R.GrantCreditsRequestBody>, "identity" | "keyId"> = {
+  // The same id again adds nothing: without one each call adds credits.
+  ...{ grantId: true, expires: true, expiresIn: true, priority: false, refill: false, reason: false },
+};
+const REFILL: Narrows<Extract<Refill, { interval: "daily" }>> = { rollover: true, timeZone: false, refillDay: false };
 const AUDITED: Narrows<R.ListAuditRequestBody> = {
   ...{ id: true, actor: true, actorSearch: true, operation: true, from: true, to: true },
   cursor,
@@ -199,6 +205,7 @@ let [apiId, key, keyId, rootKeyId] = ["", "", "", ""];
 beforeAll(async () => {
   ({ apiId } = await keyring.createApi({ name: "documents" }));
   ({ key, keyId } = await keyring.createKey({ apiId, credits: { remaining: 1_000 } }));
+  await keyring.createIdentity({ externalId: "payer", credits: { remaining: 0 } });
   ({ rootKeyId } = await keyring.createRootKey({ permissions: [] }));
 });
 afterAll(async () => {
@@ -324,6 +331,21 @@ const BODIES: readonly (readonly [string, Readonly<Record<string, boolean>>, Giv
     (given) => keyring.updateCredits({ keyId, operation: "set", ...(given as object) }),
     "body.",
   ],
+  [
+    "grantCredits",
+    GRANTED,
+    (given) => keyring.grantCredits({ identity: "payer", amount: 1, ...(given as object) }),
+    "body.",
+  ],
+  [
+    "a refill",
+    REFILL,
+    (given) => {
+      const refill: Refill = { interval: "daily", amount: 1, ...(given as object) };
+      return keyring.createKey({ apiId, credits: { remaining: 1, refill } });
+    },
+    "body.credits.refill.",
+  ],
   ["listAudit", AUDITED, (given) => keyring.listAudit(given), "body."],
   ["createRootKey", ROOT_KEY, (given) => keyring.createRootKey({ permissions: [], ...(given as object) }), "body."],
   ["updateRootKey", CHANGED_ROOT_KEY, (given) => keyring.updateRootKey({ rootKeyId, ...(given as object) }), "body."],
@@ -375,6 +397,8 @@ describe("fields that narrow", () => {
       NAMES_LISTED,
       KEYS_CHANGED,
       SET_CREDITS,
+      GRANTED,
+      REFILL,
       AUDITED,
       ROOT_KEY,
     ];

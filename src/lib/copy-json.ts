@@ -43,14 +43,15 @@ export function hasLength(text: string, min: number, max: number): boolean {
 }
 
 /**
- * The fields of requests that narrow: what a new key may do, or what is listed. They are kept in a copy where they are
- * undefined, and then fit no schema, since the program lost a value. Any other undefined field counts as absent.
+ * The fields of requests that narrow: what a new key may do, how often a grant is given, or what is listed. They are
+ * kept in a copy where they are undefined, and then fit no schema, since the program lost a value. Any other undefined
+ * field counts as absent.
  */
 export const NARROWING_FIELDS: ReadonlySet<string> = new Set([
   ...["apiId", "externalId", "id", "actor", "actorSearch", "operation", "search", "from", "to", "state"],
   ...["expiresBefore", "expiresFrom", "creditsBelow", "keyIds", "dryRun"],
   ...["permissions", "roles", "ipAllowlist", "enabled", "expires", "expiresIn"],
-  ...["credits", "remaining", "value", "ratelimits", "autoApply"],
+  ...["credits", "remaining", "rollover", "value", "ratelimits", "autoApply", "grantId"],
 ]);
 
 const isAbsent = (name: string, value: unknown): boolean => value === undefined && !NARROWING_FIELDS.has(name);
