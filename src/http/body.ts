@@ -19,7 +19,7 @@ const MAX_SMALL_CHUNKS = 1_024;
 const MIN_CHUNK_BYTES = 16;
 const CHARSET = /^charset="?utf-?8"?$/i;
 
-// Shared, since without `stream: true` calls keep no state. A byte order mark is kept, and then is not valid JSON.
+// Shared, since without `stream: true` calls keep no state. It leaves out a byte order mark at the start.
 const decoder = new TextDecoder("utf-8", { fatal: true });
 
 /**
@@ -193,7 +193,7 @@ export class ArrivingBody {
 
 /** The parser's message is dropped, since it quotes the body. */
 const notJson = (text: string): KeystileError =>
-  badBody(text === "" ? "is required" : "is not valid JSON", "send one JSON value, without a byte order mark");
+  badBody(text === "" ? "is required" : "is not valid JSON", "send one JSON value");
 
 const scratch = new Uint8Array(BYTES_PER_TURN);
 

@@ -1,4 +1,7 @@
-/** Reads the value of a flag: the text itself, `@file`, or `-` for stdin; strictly UTF-8. */
+/**
+ * Reads the value of a flag: the text itself, `@file`, or `-` for stdin; strictly UTF-8. A file may begin with a byte
+ * order mark, as spreadsheets write it: it is no part of the text, and the service takes one before a body too.
+ */
 import { isUtf8 } from "node:buffer";
 import { open, type FileHandle } from "node:fs/promises";
 import { usage } from "./failures.js";
@@ -11,7 +14,7 @@ const MAX_BYTES = 268_435_456;
  * Reads the text behind a flag.
  * @param flag for messages, such as `--keys`
  * @param value the text, `@path`, or `-`
- * @throws failure 2: no such file, not UTF-8, a byte order mark, or over 256 MiB
+ * @throws failure 2: no such file, not UTF-8, or over 256 MiB
  */
 export async function readText(io: Io, flag: string, value: string): Promise<string> {
   return value === "-" || value.startsWith("@") ? textOf(openBytes(io, flag, value), flag) : value;
@@ -24,8 +27,7 @@ export async function readText(io: Io, flag: string, value: string): Promise<str
 export async function readSecret(io: Io, flag: string, value: string): Promise<string> {
   if (value !== "-" && !value.startsWith("@")) return value;
   // A secret that begins with @ is taken for a path, so errors do not repeat it.
-  const source = value === "-" ? io.stdin : readFile(value.slice(1), flag, "the file after @");
-  return (await textOf(source, flag)).replace(/\r?\n$/, "");
+  return (await textOf(openBytes(io, flag, value, "the file after @"), flag)).replace(/\r?\n$/, "");
 }
 
 /** All of a source as one text, with the errors of {@link readText}. */
@@ -73,8 +75,8 @@ export interface Line {
 }
 
 /**
- * The non-blank lines of a source; only one is in memory at a time. One that is not UTF-8, starts with a byte order
- * mark or is over 1 MiB comes as a problem, and the next one follows.
+ * The non-blank lines of a source; only one is in memory at a time. One that is not UTF-8 or is over 1 MiB comes as a
+ * problem, and the next one follows.
  * @throws failure 2: the source cannot be read
  */
 export async function* linesOf(source: AsyncIterable<Uint8Array>): AsyncIterable<Line> {
@@ -118,8 +120,7 @@ function append(line: Uint8Array | undefined, more: Uint8Array): Uint8Array | un
 }
 
 function decodeLine(bytes: Uint8Array): Omit<Line, "line"> {
-  const problem = problemWithText(bytes);
-  return problem === undefined ? { text: Buffer.from(bytes).toString("utf8") } : { problem };
+  return isUtf8(bytes) ? { text: Buffer.from(bytes).toString("utf8") } : { problem: NOT_UTF8 };
 }
 
 /** The items already read from a source, then the rest of it. */
@@ -128,9 +129,9 @@ export async function* chain<T>(first: readonly T[], rest: AsyncIterator<T>): As
   for (let next = await rest.next(); next.done !== true; next = await rest.next()) yield next.value;
 }
 
-/** The bytes of `@file` or `-` (stdin). */
-export function openBytes(io: Io, flag: string, value: string): AsyncIterable<Uint8Array> {
-  return value === "-" ? io.stdin : readFile(value.slice(1), flag);
+/** The bytes of `@file` or `-` (stdin). @param shown what errors call the file; default: its path */
+export function openBytes(io: Io, flag: string, value: string, shown?: string): AsyncIterable<Uint8Array> {
+  return withoutMark(value === "-" ? io.stdin : readFile(value.slice(1), flag, shown));
 }
 
 async function* readFile(path: string, flag: string, shown = path): AsyncIterable<Uint8Array> {
@@ -157,14 +158,24 @@ function unreadable(flag: string, shown: string, error: unknown) {
 
 /** @throws failure 2 */
 function decode(bytes: Uint8Array, where: string): string {
-  const problem = problemWithText(bytes);
-  if (problem !== undefined) throw usage(`${where}: ${problem}`);
+  if (!isUtf8(bytes)) throw usage(`${where}: ${NOT_UTF8}`);
   return Buffer.from(bytes).toString("utf8");
 }
 
 /** Strict: invalid bytes must not become U+FFFD, which would be another key. */
-function problemWithText(bytes: Uint8Array): string | undefined {
-  if (bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf)
-    return "starts with a byte order mark; save it as UTF-8 without one";
-  return isUtf8(bytes) ? undefined : "not UTF-8";
+const NOT_UTF8 = "not UTF-8";
+
+const MARK = Buffer.from("\ufeff");
+
+/** The bytes of a source without its byte order mark, if it begins with one; a pipe may bring it in pieces. */
+async function* withoutMark(source: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array> {
+  let start: Buffer | undefined = Buffer.alloc(0);
+  for await (const bytes of source) {
+    if (start !== undefined) start = Buffer.concat([start, bytes]);
+    else yield bytes;
+    if (start === undefined || start.length < MARK.length) continue;
+    yield start.subarray(0, MARK.length).equals(MARK) ? start.subarray(MARK.length) : start;
+    start = undefined;
+  }
+  if (start !== undefined) yield start;
 }

@@ -21,7 +21,7 @@ async function database() {
   await store.close();
   const argv = ["import", "--db", db, "--migration-id", migrationId, "--api-id", apiId];
   return {
-    db,
+    ...{ db, argv },
     keys: async () => {
       const open = sqliteStore(db);
       const { data } = await createKeyring(open).listKeys({ apiId });
@@ -53,6 +53,20 @@ describe("import into a database file", () => {
     const { data, valid } = await keys();
     expect(data).toMatchObject([{ createdAt: 1_500_000_000_000, start: expect.stringMatching(/^sk_/) }]);
     expect(valid).toBe(true);
+  });
+
+  it.each([
+    ["ndjson", (rows: readonly object[]) => rows.map((row) => `${JSON.stringify(row)}\n`).join("")],
+    ["json", (rows: readonly object[]) => JSON.stringify(rows)],
+    ["txt", (rows: readonly object[]) => rows.map((row) => JSON.stringify(row)).join("\n")],
+  ])("takes a file that begins with a byte order mark (.%s), also by stdin", async (ending, write) => {
+    const { argv, keys } = await database();
+    const path = join(FOLDER, `marked.${ending}`);
+    writeFileSync(path, `\ufeff${write([{ hash: hashOf(1) }])}`);
+    expect(await run([...argv, "--keys", `@${path}`])).toMatchObject({ code: 0, stderr: "" });
+    expect((await keys()).valid).toBe(true);
+    const { stdout } = await run([...argv, "--keys", "-"], { stdin: `\ufeff${write([{ hash: hashOf(2) }])}` });
+    expect(JSON.parse(stdout)).toEqual({ migrated: 1, failed: 0 });
   });
 
   it("fails the rows that have a time in seconds, and says the same in milliseconds", async () => {
