@@ -7,6 +7,7 @@
  */
 import type { OnceBounds, WriteOnce } from "../contracts/store.js";
 import { checkOptions, narrowing } from "../lib/check-options.js";
+import { isObject } from "../lib/copy-json.js";
 import { createSigner, mismatch, scopeOf } from "../lib/once.js";
 import type { Context } from "./context.js";
 import { type Act, type Operation, operation, runCall } from "./operation.js";
@@ -72,11 +73,14 @@ async function onceOf(context: Context, request: unknown): Promise<WriteOnce> {
   const scope = scopeOf(store, idempotencyKey, caller, "options.idempotencyKey");
   const digest = await createSigner(store)();
   const id = await digest(`${workspaceId} adjust ${scope}`);
-  // One schema validated and copied the request, so equal bodies have equal texts.
-  const body = await digest(`${id} ${operation} ${JSON.stringify(request)}`);
+  const body = await digest(`${id} ${operation} ${JSON.stringify(request, sorted)}`);
   const now = context.clock();
   return { record: { workspaceId, id, body, until: now + KEPT }, bounds: BOUNDS, now };
 }
+
+/** Names in one order: clients of some languages write an object in another one each time. */
+const sorted = (_: string, value: unknown): unknown =>
+  isObject(value) ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1))) : value;
 
 /** The method of an {@link adjustment}: it parses, and acts as the program. */
 export function adjustmentMethod<C extends Context, B, T>(

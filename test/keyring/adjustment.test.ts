@@ -65,6 +65,17 @@ describe.each(Object.entries(STORES))("changes of credits on %s", (_, open) => {
     expect(await entries()).toEqual(["updateCredits"]);
   });
 
+  it("the same body with its names in another order is the same body", async () => {
+    const { keyring } = await credited(open());
+    const refill = { interval: "monthly", amount: 100, refillDay: 1, rollover: 0 } as const;
+    const { interval, amount, refillDay, rollover } = refill;
+    await keyring.changePlan({ identity: "ada", refill, now: "difference" }, ONCE);
+    const other = { now: "difference", refill: { rollover, refillDay, amount, interval }, identity: "ada" } as const;
+    expect(await keyring.changePlan(other, ONCE)).toMatchObject({ remaining: 110, repeated: true });
+    const less = { ...other, refill: { ...other.refill, amount: 99 } };
+    expect(await fault(keyring.changePlan(less, ONCE))).toBe("IDEMPOTENCY_MISMATCH 422");
+  });
+
   it("of changes that come at the same moment one is made", async () => {
     const { changes } = await credited(open());
     const { make, left } = changes.updateIdentityCredits;
