@@ -1,7 +1,7 @@
 /** What a Durable Object of keystile does: calls of its stub, HTTP, and its alarm. Needs no module of the platform. */
 import { type AlertsOptions, createAlerts } from "../alerts/alerts.js";
 import type { Store } from "../contracts/store.js";
-import { createHandler, type Handler, type HandlerOptions } from "../http/fetch.js";
+import { createHandler, type Handler, type HandlerOptions, WEB_OPTIONS } from "../http/fetch.js";
 import type { ServiceParts } from "../http/service.js";
 import { createKeyring, type Keyring } from "../keyring/keyring.js";
 import { createRatelimits } from "../keyring/ratelimits/create-ratelimits.js";
@@ -122,7 +122,7 @@ export function createEngine<Env>(storage: AlarmStorage, given: ObjectOptions<En
     async fetch(request) {
       fireAndForget(arm);
       handlers ??= {
-        ...settled(options.mount?.(parts), "options.mount"),
+        ...checkMounted(settled(options.mount?.(parts), "options.mount")),
         "": createHandler(parts, { clientAddress, ...options.service }),
       };
       return handlerFor(handlers, new URL(request.url).pathname)(request);
@@ -146,6 +146,15 @@ export function createEngine<Env>(storage: AlarmStorage, given: ObjectOptions<En
 const clientAddress = (request: Request): string | undefined => request.headers.get("cf-connecting-ip") ?? undefined;
 
 type Handlers = Readonly<Record<string, (request: Request) => Promise<Response>>>;
+
+/** @throws TypeError: below such a path no request is, or what answers is no function */
+function checkMounted(mounted: Handlers = {}): Handlers {
+  for (const [base, handler] of Object.entries(mounted)) {
+    WEB_OPTIONS.basePath(base, "a path of options.mount");
+    callable(handler, `options.mount: what is at ${base}`);
+  }
+  return mounted;
+}
 
 /** The handler with the longest path that the request is below. */
 function handlerFor(handlers: Handlers, path: string): (request: Request) => Promise<Response> {

@@ -522,6 +522,16 @@ describe("keystileObject: options", () => {
     await expect(wrong.engine.fetch(new Request("http://keys.test/"))).rejects.toThrow(
       /^options\.mount must not return/,
     );
+    for (const lost of [
+      { console: says("") },
+      { "/console/": says("") },
+      { "/": says("") },
+      { "/console": undefined },
+      { "/a": "/b" },
+    ]) {
+      const { engine: mistaken } = await world({ mount: () => lost as never });
+      await expect(mistaken.fetch(new Request("http://keys.test/console"))).rejects.toThrow(/options\.mount/);
+    }
   });
 });
 
