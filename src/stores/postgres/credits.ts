@@ -38,7 +38,7 @@ import { endedAs } from "../endings.js";
 import { assertRecord } from "../spend-once.js";
 import { type PostgresRow, type Session, type Statement, writing } from "./client.js";
 import { createContended } from "./contended.js";
-import { HAS_EXPIRED } from "./credits-sql.js";
+import { HAS_EXPIRED, SET_DURABILITY } from "./credits-sql.js";
 import type { PostgresSettings } from "./options.js";
 import { isStorable } from "./texts.js";
 
@@ -96,22 +96,24 @@ const accountOfTuple = ([account]: Tuple): number => account;
 /**
  * A spend that is a group by itself. Where no refill is due, no reservation has expired and enough is left, it is one
  * UPDATE, whose conditions the server evaluates again once it has the lock. Any other spend goes through `group_v1`, in
- * the same statement.
+ * the same statement, which makes its list of calls only then.
  *
  * Why: in a group of one the server spends ten times as long on JSON, a dynamic call and a second look-up as on the
- * UPDATE.
+ * UPDATE. The durability is an expression: calling its function takes 14 µs, where a bare UPDATE without fsync takes 116.
  */
-function spendAlone(schema: string, lockMs: number): Statement {
-  const cost = "$4::text::bigint";
+function spendAlone(schema: string, durability: PostgresSettings["durability"], lockMs: number): Statement {
+  const cost = "$2::text::bigint";
   return writing(
-    `coalesce((SELECT '[{"ok":true,"remaining":'::text || t.remaining::text || '}]'::text FROM taken t),
-        ${schema}.group_v1('spend_v1', $1, $2, false))`,
+    `${SET_DURABILITY[durability]}, coalesce(
+        (SELECT '[{"ok":true,"remaining":'::text || t.remaining::text || '}]'::text FROM taken t),
+        ${schema}.group_v1('spend_v1', '${durability}',
+          '[['::text || concat_ws(',', $1::text, $2::text, $3::text, $4::text) || ']]'::text, false))`,
     lockMs,
     `WITH taken AS (
         UPDATE ${schema}.accounts a SET remaining = a.remaining - ${cost}, spent = a.spent + ${cost}
-        WHERE a.number = $3::text::bigint AND NOT a.unlimited AND a.period = $5::text::bigint AND a.remaining >= ${cost}
-          AND a.spent <= ${MAX_BALANCE} - ${cost} AND NOT ${HAS_EXPIRED(schema, "$6::text::bigint")}
-        RETURNING a.remaining, ${schema}.set_durability_v1($1)
+        WHERE a.number = $1::text::bigint AND NOT a.unlimited AND a.period = $3::text::bigint AND a.remaining >= ${cost}
+          AND a.spent <= ${MAX_BALANCE} - ${cost} AND NOT ${HAS_EXPIRED(schema, "$4::text::bigint")}
+        RETURNING a.remaining
       )
       `,
   );
@@ -132,13 +134,14 @@ export function createCredits(session: Session, { schema, durability, timeout }:
     createContended<I, O>(sending<O>(call), accountOf, { maxSize, timeout });
   const ofTuples = <O>(name: string) => grouped<Tuple, O>(`group_v1('${name}', `, accountOfTuple, MAX_GROUP);
   const together = sending<Spend | null>("group_v1('spend_v1', ");
-  const alone = spendAlone(schema, lockMs);
+  const alone = spendAlone(schema, durability, lockMs);
   const spends = createContended<Tuple, Spend | null>(
     (calls, skips) => {
-      const [, cost, , , reservation] = calls[0] as Tuple;
+      const [call] = calls as [Tuple, ...Tuple[]];
+      const [, cost, , , reservation] = call;
       return calls.length > 1 || skips || cost === 0 || reservation !== undefined
         ? together(calls, skips)
-        : returned(alone, durability, JSON.stringify(calls), ...calls.flat().map(String));
+        : returned(alone, ...call.map(String));
     },
     accountOfTuple,
     { maxSize: MAX_GROUP, timeout },

@@ -2,6 +2,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { KeyRow, Store, WrittenBalance } from "../../../src/contracts/store.js";
+import { SET_DURABILITY } from "../../../src/stores/postgres/credits-sql.js";
 import { postgresStore } from "../../../src/stores/postgres/index.js";
 import { memoryStore } from "../../../src/stores/memory.js";
 import { insert, keyRow, readBalance, readRow, refOf, api } from "../../../src/testing/store/rows.js";
@@ -146,6 +147,24 @@ it("postgres: a spend alone is an UPDATE where nothing hinders it; what does goe
   ];
   for (const call of hindered) await expect(call()).rejects.toMatchObject({ code: "STORE_FAILED" });
   await store.close();
+});
+
+it("postgres: the durability of a spend alone is that of the function of all others, whatever the server's default", async () => {
+  const schema = newSchema();
+  const store = postgresStore(server, { schema });
+  await store.setUp();
+  await store.close();
+  for (const mode of ["power", "process", "replicated"] as const)
+    for (const before of ["off", "local", "remote_write", "on", "remote_apply"]) {
+      const after = async (setting: string): Promise<unknown> =>
+        server.transaction(async (session) => {
+          await session.exec(`SET LOCAL synchronous_commit = ${before}; SELECT ${setting}`);
+          return (await session.query("SHOW synchronous_commit")).rows[0];
+        });
+      expect(await after(SET_DURABILITY[mode]), `${mode} ${before}`).toEqual(
+        await after(`${schema}.set_durability_v1('${mode}')`),
+      );
+    }
 });
 
 it("postgres: what vanished nodes hold is forfeited once, and not written again at every draw", async () => {
