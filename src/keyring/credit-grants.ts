@@ -16,8 +16,9 @@ import { type Context, updateWithRetry } from "./context.js";
 import { othersOfAccount } from "./keys/account-keys.js";
 import { expiryOf } from "./keys/create-key.js";
 import { termsOf } from "./keys/credit-change.js";
-import { grantsOf, isOver, readGrants } from "./granted.js";
+import { grantsOf, isOver, isUsedUp, readGrants } from "./granted.js";
 import { operation } from "./operation.js";
+import { endOf } from "./over-grants.js";
 import { MAX_BATCH, ownedRow, requireKey, requireNamed, setField } from "./rows.js";
 import { grantsAsked, newGrant } from "./schemas/grants.js";
 import type { GrantCreditsRequestBody, GrantOwner } from "./schemas/requests.js";
@@ -151,20 +152,15 @@ async function makeSpace(context: Context, owner: string, now: number): Promise<
     .map(({ id, version }) => ({ table: "grants", remove: id, version }));
   const open = grants.filter(({ endedAt }) => endedAt === undefined);
   const balances = await readGrants(context, open, now);
-  const ending = open.filter(({ expires = Infinity, refill }, i) => {
-    // A balance that cannot be read is not taken to be used up.
-    const balance = balances[i];
-    return expires <= now || (refill === undefined && balance?.remaining === 0 && balance.reserved === 0);
-  });
+  const ending = open.filter((grant, i) => isUsedUp(grant, balances[i], now));
   if (open.length - ending.length >= MAX_OPEN_GRANTS)
     throw new KeystileError("CONFLICT", `the owner has ${MAX_OPEN_GRANTS} open grants, and may have no more`);
-  for (const row of ending)
-    writes.push({ table: "grants", row: { ...row, endedAt: Math.min(row.expires ?? now, now) } });
-  return writes;
+  return [...writes, ...ending.map((row) => endOf(row, now))];
 }
 
 /** The writes that remove all grants of an owner, which ends with them. */
 export async function removalsOf(context: Context, ownerId: string): Promise<Write[]> {
+  if (context.store.powers.wallets !== true) return [];
   return (await grantsOf(context, ownerId)).map(({ id, version }) => ({ table: "grants", remove: id, version }));
 }
 

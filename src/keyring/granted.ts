@@ -1,5 +1,5 @@
 /** Reads grants, and what can be spent of them. */
-import type { BalanceQuery, GrantRow, OwnedRow } from "../contracts/store.js";
+import type { BalanceQuery, CountedBalance, GrantRow, OwnedRow } from "../contracts/store.js";
 import { periodOf } from "../credits/refill-calendar.js";
 import type { Context, Reading } from "./context.js";
 import { readBalances } from "./keys/read-balances.js";
@@ -19,6 +19,11 @@ export async function grantsOf({ store, workspaceId }: Pick<Context, "store" | "
 /** Whether nothing can be spent of it any more. */
 export function isOver({ expires = Infinity, endedAt = Infinity }: GrantRow, now: number): boolean {
   return Math.min(expires, endedAt) <= now;
+}
+
+/** Whether nothing can be spent of an open grant any more. One that cannot be read is not taken to be used up. */
+export function isUsedUp(grant: GrantRow, balance: CountedBalance | undefined, now: number): boolean {
+  return isOver(grant, now) || (grant.refill === undefined && balance?.remaining === 0 && balance.reserved === 0);
 }
 
 /** What can be spent of grants, and what is reserved, in order; a balance that is invalid counts as empty. */

@@ -129,7 +129,6 @@ export const deleteIdentity = operation(
       } else if (row.hasCredits === true) await requireUndrawn(context, row);
       // Refused by the store if a key has begun to draw meanwhile.
       const removal = { table: "identities", remove: row.id, version: row.version } as const;
-      const grants = row.hasGrants === true ? await removalsOf(context, row.id) : [];
-      return (await writeRows(context, [removal, ...grants])) ? {} : undefined;
+      return (await writeRows(context, [removal, ...(await removalsOf(context, row.id))])) ? {} : undefined;
     }),
 );

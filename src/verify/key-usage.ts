@@ -1,26 +1,33 @@
 /**
- * Tells the store, in batches, when keys were last used (to the minute), and the first characters of imported keys.
+ * Tells the store, in batches, when keys were last used (to the minute), and the first characters of imported keys, and
+ * ends grants of their owners that have expired or are used up.
  *
  * A verification compares two numbers. Only the first use of a key in each minute is noted. Notes are written in the
  * background, never by a call: {@link DELAY} milliseconds after the first note of a use, {@link START_DELAY} after the
  * first note of an imported key's first characters. A batch that fails is dropped; a later use notes the key again.
+ * Grants are looked at when their key is first used in an hour.
  *
  * The first use in a minute takes 0.6 µs more, and its write 2 to 4 µs of processor time later; further uses in that
  * minute cost nothing.
  */
 import type { CachedKey } from "../cache/cached-key.js";
 import type { KeyUse, Store, Write } from "../contracts/store.js";
+import { endOverGrants, type GrantsOwner } from "../keyring/over-grants.js";
 import { isUnknownStart, startOf, UNKNOWN_START } from "../lib/hash.js";
 import { startTimer } from "../lib/start-timer.js";
 import { nextTurn } from "../lib/after-input.js";
 
 const MINUTE = 60_000;
+/** In minutes. */
+const HOUR = 60;
 /** Milliseconds from a note to its write. */
 const DELAY = 5_000;
 /** The delay for the first characters of an imported key, which somebody may be waiting to see. */
 const START_DELAY = 50;
 /** Most waiting notes of each kind: beyond them, a use goes unrecorded until the key's next minute. */
 const MAX_WAITING = 100_000;
+/** Most owners of grants that wait to be looked at, some reads each; beyond them, one waits for the next hour. */
+const MAX_OWNERS = 100;
 /** Notes per store call; the event loop runs between the calls (store clause 24). */
 const MAX_BATCH = 1_000;
 
@@ -38,39 +45,46 @@ export function createKeyUsage(store: Store, recordsUses: boolean): KeyUsage {
   let uses = new Map<string, number>();
   /** Start by key id. */
   let starts = new Map<string, string>();
+  /** When their key was used, by the owners of grants. */
+  let owners = new Map<string, { readonly owner: GrantsOwner; readonly now: number }>();
   let writing: Promise<void> | undefined;
   let isClosed = false;
 
   const write = async (): Promise<void> => {
-    const [used, shown] = [uses, starts];
+    const [used, shown, granted] = [uses, starts, owners];
     uses = new Map();
     starts = new Map();
+    owners = new Map();
     await inBatches([...used], (batch) =>
       store.recordUses(batch.map(([keyId, minute]): KeyUse => ({ keyId, usedAt: minute * MINUTE }))),
     );
     await inBatches([...shown], (batch) => writeStarts(store, batch));
+    await inBatches([...granted.values()], ([one]) => endOverGrants(store, one!.owner, one!.now), 1);
   };
   const writeAll = (): Promise<void> =>
     (writing ??= write().finally(() => {
       writing = undefined;
-      if (uses.size > 0) schedule(DELAY);
+      if (uses.size + owners.size > 0) schedule(DELAY);
       if (starts.size > 0) schedule(START_DELAY);
     }));
   const schedule = (delay: number): void => {
     if (!isClosed) startTimer(() => void writeAll(), delay);
   };
-  const add = <T>(notes: Map<string, T>, keyId: string, note: T, delay: number): void => {
-    if (isClosed || (notes.size >= MAX_WAITING && !notes.has(keyId))) return;
+  const add = <T>(notes: Map<string, T>, id: string, note: T, delay: number, most = MAX_WAITING): void => {
+    if (isClosed || (notes.size >= most && !notes.has(id))) return;
     const isFirst = writing === undefined && notes.size === 0;
-    notes.set(keyId, note);
+    notes.set(id, note);
     if (isFirst) schedule(delay);
   };
   return {
     note(key, text, now) {
       const minute = Math.floor(now / MINUTE);
-      if (recordsUses && minute !== key.usedMinute) {
+      if (minute !== key.usedMinute) {
+        const isFirst = Math.floor(minute / HOUR) !== Math.floor(key.usedMinute / HOUR);
         key.usedIn(minute);
-        add(uses, key.keyId, minute, DELAY);
+        if (recordsUses) add(uses, key.keyId, minute, DELAY);
+        if (isFirst && key.wallets !== undefined)
+          for (const owner of ownersOf(key)) add(owners, owner.id, { owner, now }, DELAY, MAX_OWNERS);
       }
       if (key.startUnknown !== true || starts.has(key.keyId)) return;
       const start = startOf(text);
@@ -88,12 +102,23 @@ export function createKeyUsage(store: Store, recordsUses: boolean): KeyUsage {
   };
 }
 
+/** The owners of the grants that cover a key's calls. */
+function ownersOf({ wallets = [], keyId, identity }: CachedKey): GrantsOwner[] {
+  return wallets
+    .filter(({ accounts }) => accounts.some(({ grantId }) => grantId !== undefined))
+    .map(({ owner }) => (owner === "key" ? { table: "keys", id: keyId } : { table: "identities", id: identity!.id }));
+}
+
 /** Runs batch after batch; one that fails is dropped. */
-async function inBatches<T>(items: readonly T[], run: (batch: readonly T[]) => unknown): Promise<void> {
-  for (let i = 0; i < items.length; i += MAX_BATCH) {
+async function inBatches<T>(
+  items: readonly T[],
+  run: (batch: readonly T[]) => unknown,
+  size = MAX_BATCH,
+): Promise<void> {
+  for (let i = 0; i < items.length; i += size) {
     if (i > 0) await nextTurn();
     try {
-      await run(items.slice(i, i + MAX_BATCH));
+      await run(items.slice(i, i + size));
     } catch {
       // The store is busy, read-only or gone: verifications report that where it matters to them.
     }

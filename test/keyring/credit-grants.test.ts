@@ -1,6 +1,8 @@
 /** Grants of credits: what they add, when they end, and that keys of their owner spend them in order. */
 import { describe, expect, it } from "vitest";
 import { createKeyring, createVerifier, memoryStore, type Store } from "../../src/index.js";
+import { endOverGrants } from "../../src/keyring/over-grants.js";
+import { digestKey } from "../../src/lib/hash.js";
 import { sqliteStore } from "../../src/stores/sqlite/index.js";
 import { pglite } from "../stores/postgres/support.js";
 import { temporaryPaths } from "../stores/sqlite/support.js";
@@ -37,6 +39,127 @@ async function world(store: Store) {
 
 const fault = (code: string, location?: string) =>
   expect.objectContaining({ code, ...(location && { errors: [expect.objectContaining({ location })] }) }) as Error;
+
+describe.each(BEDS)("grants that are over: %s", (_, openStore) => {
+  const HOUR = DAY / 24;
+  const PACK = { identity: "ann", grantId: "pack", amount: 5, priority: 0 };
+
+  async function watched() {
+    const store = await openStore();
+    const bed = await world(store);
+    const digest = await digestKey(bed.key);
+    const [row] = await store.readNames("identities", "ws_default", ["ann"]);
+    return {
+      ...bed,
+      store,
+      owner: { table: "identities", id: row!.id } as const,
+      isFlagged: async () => (await store.readMany("identities", [row!.id]))[0]!.hasGrants === true,
+      accounts: async () => (await store.findKey(digest))!.wallets?.[0]?.accounts.length,
+      ended: async () => (await bed.keyring.listGrants({ identity: "ann", ended: true })).grants[0]!.endedAt,
+    };
+  }
+
+  it("one that is used up ends with the first call of an hour, and the key is found without grants again", async () => {
+    const { keyring, spend, verifier, time, isFlagged, accounts, ended } = await watched();
+    await keyring.grantCredits(PACK);
+    await spend(4);
+    await verifier.flush();
+    expect([await isFlagged(), await accounts(), await ended()]).toEqual([true, 2, undefined]);
+    await spend(1);
+    time.now += HOUR;
+    expect(await spend(1)).toEqual(["VALID", 9]);
+    await verifier.flush();
+    expect([await isFlagged(), await accounts(), await ended()]).toEqual([false, undefined, time.now]);
+    expect(await spend(1)).toEqual(["VALID", 8]);
+    await keyring.grantCredits({ ...PACK, grantId: "next" });
+    expect(await spend(1)).toEqual(["VALID", 12]);
+    await verifier.close();
+  });
+
+  it("one that has expired ends an hour later, when no call from before it is left; another that is open stays", async () => {
+    const { keyring, spend, verifier, time, isFlagged, accounts, list } = await watched();
+    await keyring.grantCredits({ ...PACK, expiresIn: 2 * 60_000 });
+    await keyring.grantCredits({ ...PACK, grantId: "free", refill: { interval: "daily", amount: 5 } });
+    expect(await spend(4)).toEqual(["VALID", 16]);
+    for (const open of [3, 3, 2]) {
+      await spend(0);
+      await verifier.flush();
+      expect(await accounts()).toBe(open);
+      time.now += HOUR;
+    }
+    expect([await isFlagged(), await list(true)]).toEqual([
+      true,
+      expect.arrayContaining([
+        ["pack", 0],
+        ["free", 5],
+      ]),
+    ]);
+    await verifier.close();
+  });
+
+  it("one of which something is reserved stays open, and what returns can be spent", async () => {
+    const { keyring, key, spend, verifier, time, store, owner, accounts } = await watched();
+    await keyring.grantCredits(PACK);
+    const held = await verifier.reserve({ key, credits: { cost: 5 } }, { timeout: HOUR });
+    await endOverGrants(store, owner, time.now);
+    expect(await accounts()).toBe(2);
+    if (held.valid) await held.commit(2);
+    expect(await spend(13)).toEqual(["VALID", 0]);
+    await endOverGrants(store, owner, time.now);
+    expect(await accounts()).toBe(undefined);
+    await verifier.close();
+  });
+
+  it("a grant that is given while others end is never hidden, wherever it comes in between", async () => {
+    const names = ["readMany", "list", "readBalances"] as const;
+    for (const [name, isBefore] of names.flatMap((one) => [[one, true] as const, [one, false] as const])) {
+      const { keyring, spend, verifier, time, store, owner, isFlagged } = await watched();
+      await keyring.grantCredits(PACK);
+      await spend(4);
+      let isGiven = false;
+      // What is left of the other is spent only then: giving does not end it.
+      const give = async () => {
+        if (isGiven) return;
+        isGiven = true;
+        await keyring.grantCredits({ ...PACK, grantId: "next", priority: 1 });
+        expect(await spend(1)).toEqual(["VALID", 15]);
+      };
+      const method = store[name] as (...given: readonly unknown[]) => unknown;
+      const call = async (...given: readonly unknown[]) => {
+        if (isBefore) await give();
+        const result = await method(...given);
+        await give();
+        return result;
+      };
+      await endOverGrants({ ...store, [name]: call }, owner, time.now);
+      expect([name, isBefore, await isFlagged()]).toEqual([name, isBefore, true]);
+      expect(await spend(5)).toEqual(["VALID", 10]);
+      await verifier.close();
+    }
+  });
+
+  it("of a key with a successor both lose the mark; grants that ended are removed with their owner", async () => {
+    const store = await openStore();
+    const { keyring, apiId, verifier, time } = await world(store);
+    const { key, keyId } = await keyring.createKey({ apiId, credits: { remaining: 1 } });
+    await keyring.grantCredits({ keyId, amount: 1, priority: 0 });
+    const successor = await keyring.rerollKey({ keyId, expiration: DAY });
+    await verifier.verify({ key });
+    time.now += HOUR;
+    await verifier.verify({ key, credits: { cost: 0 } });
+    await verifier.flush();
+    const rows = await store.readMany("keys", [keyId, successor.keyId]);
+    expect(rows.map((row) => row!.hasGrants)).toEqual([undefined, undefined]);
+    expect((await verifier.verify({ key: successor.key })).credits).toBe(0);
+    for (const id of [keyId, successor.keyId]) await keyring.deleteKey({ keyId: id, permanent: true });
+    await keyring.grantCredits({ identity: "ann", amount: 1, expiresIn: 1_000 });
+    const [ann] = await store.readNames("identities", "ws_default", ["ann"]);
+    await endOverGrants(store, { table: "identities", id: ann!.id }, time.now + 1_000 + HOUR);
+    await keyring.deleteIdentity({ identity: "ann", keys: "disable" });
+    expect(await store.list("grants", { workspaceId: "ws_default", limit: 10 })).toEqual([]);
+    await verifier.close();
+  });
+});
 
 describe.each(BEDS)("grantCredits: %s", (_, openStore) => {
   it("under an idempotency key a grant is made once, with an id of its own or of the caller's", async () => {

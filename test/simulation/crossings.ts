@@ -151,6 +151,14 @@ export const ACTS = {
       return call("plain", 9)(process, world);
     },
   },
+  "end of a grant that is used up": {
+    takes: 9,
+    async run(process, world) {
+      world.now += 30_000;
+      await call("plain", 9)(process, world);
+      await process.verifier.flush();
+    },
+  },
   grant: { run: ({ keyring }) => keyring.grantCredits({ ...OWNER, grantId: "order", amount: 6, priority: 200 }) },
   "set of the plan": { run: ({ keyring }) => keyring.updateIdentityCredits({ ...OWNER, operation: "set", value: 8 }) },
   "decrement of the plan": {

@@ -16,7 +16,16 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   "ratelimit/redis": ["contracts", "lib", "ratelimit/memory/bucket", "ratelimit/assert-check"],
   credits: ["contracts", "lib"],
   cache: ["contracts", "lib", "access", "ratelimit", "credits"],
-  verify: ["contracts", "lib", "access", "ratelimit", "credits", "cache/key-cache", "cache/cached-key"],
+  verify: [
+    "contracts",
+    "lib",
+    "access",
+    "ratelimit",
+    "credits",
+    "cache/key-cache",
+    "cache/cached-key",
+    "keyring/over-grants",
+  ],
   analytics: ["contracts", "lib"],
   keyring: ["contracts", "lib", "access", "ratelimit", "credits", "analytics/query", "analytics/rows"],
   alerts: [

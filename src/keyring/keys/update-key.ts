@@ -135,7 +135,7 @@ export const deleteKey = operation(
       const row = await requireKeyIncludingDeleted(context, keyId);
       const writes: Write[] = [{ table: "keys", remove: keyId, version: row.version }, ...(await unlink(context, row))];
       // They end with the last key of the account.
-      if (row.hasGrants === true && (await othersOfAccount(context, row)).length === 0)
+      if ((await othersOfAccount(context, row)).length === 0)
         writes.push(...(await removalsOf(context, row.accountId ?? row.id)));
       return (await writeRows(context, writes)) ? {} : undefined;
     });

@@ -1,0 +1,59 @@
+/**
+ * Ends grants of which nothing can be spent any more, so that calls take from the balance alone again. Store clause 32.
+ *
+ * Why it is written with the owner, as a grant is: of a grant that is given meanwhile and this, one is refused by the
+ * version of the owner. So no open grant is ever hidden.
+ */
+import type { GrantRow, IdentityRow, KeyRow, Store, Write } from "../contracts/store.js";
+import { periodOf } from "../credits/refill-calendar.js";
+import type { Mutable } from "../lib/mutable.js";
+import { createTurns } from "./context.js";
+import { grantsOf, isUsedUp, readGrants } from "./granted.js";
+import { othersOfAccount } from "./keys/account-keys.js";
+
+/**
+ * Milliseconds after its expiry for which a grant stays open: calls that began before it, or whose clock is behind, may
+ * still spend from it.
+ */
+const IN_FLIGHT = 3_600_000;
+
+/** Whose grants: of an identity, or of a key with credits of its own. */
+export interface GrantsOwner {
+  readonly table: "identities" | "keys";
+  readonly id: string;
+}
+
+/** Does nothing if the owner has changed meanwhile: another call ends them. @param now Unix time, milliseconds */
+export async function endOverGrants(store: Store, { table, id }: GrantsOwner, now: number): Promise<void> {
+  // The owner before its grants: one that is given in between has changed the owner's version.
+  const [row] = await store.readMany(table, [id]);
+  if (row === undefined) return;
+  const others = table === "keys" ? await othersOfAccount({ store, turns: createTurns() }, row as KeyRow) : [];
+  const ownerId = (table === "keys" && (row as KeyRow).accountId) || id;
+  const all = await grantsOf({ store, workspaceId: row.workspaceId }, ownerId);
+  const open = all.filter(({ endedAt }) => endedAt === undefined);
+  const balances = await readGrants({ store }, open, now);
+  const over = open.filter((grant, i) => {
+    const { expires = Infinity } = grant;
+    if (expires <= now) return expires + IN_FLIGHT <= now;
+    // What counts as forfeited comes back with the next report of a node that was only late.
+    return isUsedUp(grant, balances[i], now) && balances[i]?.totals?.forfeited === 0;
+  });
+  if (over.length === 0) return;
+  const owners = [row, ...others].map((one): Write => {
+    const written: Mutable<KeyRow | IdentityRow> = { ...one };
+    if (over.length === open.length) delete written.hasGrants;
+    return { table, row: written } as Write;
+  });
+  const ends = over.map((grant): Write => {
+    // Changes no credits, but says when: totals of accounts are kept by the day.
+    const credits = { period: periodOf(grant.refill, now), now, add: 0 };
+    return { ...endOf(grant, now), credits };
+  });
+  await store.write([...owners, ...ends]);
+}
+
+/** The write that ends a grant. */
+export function endOf(row: GrantRow, now: number) {
+  return { table: "grants", row: { ...row, endedAt: Math.min(row.expires ?? now, now) } } as const;
+}
