@@ -107,7 +107,7 @@ function spendAlone(schema: string, durability: PostgresSettings["durability"], 
     `${SET_DURABILITY[durability]}, coalesce(
         (SELECT '[{"ok":true,"remaining":'::text || t.remaining::text || '}]'::text FROM taken t),
         ${schema}.group_v1('spend_v1', '${durability}',
-          '[['::text || concat_ws(',', $1::text, $2::text, $3::text, $4::text) || ']]'::text, false))`,
+          '[['::text || pg_catalog.concat_ws(',', $1::text, $2::text, $3::text, $4::text) || ']]'::text, false))`,
     lockMs,
     `WITH taken AS (
         UPDATE ${schema}.accounts a SET remaining = a.remaining - ${cost}, spent = a.spent + ${cost}
