@@ -4,6 +4,7 @@
  */
 import type { Caller } from "../contracts/caller.js";
 import { isKeystileError, KeystileError } from "../contracts/errors.js";
+import { isObject } from "../lib/copy-json.js";
 import { actorOf, type Audited, auditedBy } from "./audit.js";
 import type { Context } from "./context.js";
 import { parse, type Schema } from "./schemas/parse.js";
@@ -67,14 +68,21 @@ function asUnknown(error: unknown): unknown {
   return new KeystileError(error.code, detail, { cause: error, outcomeUnknown: true });
 }
 
-/** The method of an operation: it parses, and acts as the program. A body that is left out is an empty one. */
+/**
+ * The method of an operation: it parses, and acts as the program. A body that is left out is an empty one. An
+ * idempotency key is refused, as over HTTP, rather than ignored: a repeat would act again.
+ */
 export function methodOf<C extends Context, B, T>(
   shared: C,
   { name, schema, act }: Operation<C, B, T>,
-): (body?: B) => Promise<T> {
+): (body?: B, options?: unknown) => Promise<T> {
   const accepted = typeof schema === "function" ? schema(shared) : schema;
-  return (body = {} as B) =>
-    runCall({ context: shared, operation: name }, async (context) => act(context, parse(accepted, body)));
+  return async (body = {} as B, options?: unknown) => {
+    // Any other second argument may be that of `map`.
+    if (isObject(options) && Object.hasOwn(options, "idempotencyKey"))
+      throw new TypeError(`${name} takes no idempotencyKey: a repeat acts again`);
+    return runCall({ context: shared, operation: name }, async (context) => act(context, parse(accepted, body)));
+  };
 }
 
 /**

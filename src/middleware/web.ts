@@ -4,6 +4,7 @@
  * @module keystile/web
  */
 import type { JsonObject } from "../contracts/types.js";
+import { callable } from "../lib/check-options.js";
 import { type ApiKeyOptions, createGuard, type KeyVerifier, setHeaders, type VerifiedKey } from "./guard.js";
 import type { HeaderFields } from "./ratelimit-fields.js";
 import { toResponse } from "./refusal-response.js";
@@ -55,6 +56,7 @@ export function apiKey<Rest extends readonly unknown[]>(
   handler: GuardedHandler<Rest, never>,
 ): (request: Request, ...rest: Rest) => Promise<Response> {
   const guard = createGuard<Request>(verifier, options);
+  callable(handler, "handler");
   const handle = handler as GuardedHandler<Rest, unknown>;
   return async (request, ...rest) => {
     // The outermost guard forgets the request, so that one handled twice is charged twice.

@@ -1,6 +1,7 @@
 /** Verifies the key in the headers of an HTTP request, for programs without one of the supported frameworks. */
 import type { JsonObject, V2KeysVerifyKeyRequestBody, VerificationResult } from "../contracts/types.js";
 import { type Check, isPlainObject, ownOnly } from "../lib/check-options.js";
+import { isObject } from "../lib/copy-json.js";
 import { DEFAULT_HEADERS, readHeaders } from "./credential.js";
 import type { Verifier } from "./verifier.js";
 import { CONTEXT, type VerifyContext } from "./call.js";
@@ -36,7 +37,9 @@ export async function verifyHeaders<Meta = JsonObject>(
   headers: HeadersLike,
   options: VerifyHeadersOptions = {},
 ): Promise<VerificationResult<Meta>> {
-  if (typeof headers !== "object" || headers === null)
+  const { get, headers: inside } = (headers ?? {}) as { readonly get?: unknown; readonly headers?: unknown };
+  // In a whole request no header would be found, and every key would be unknown.
+  if (!isObject(headers) || (typeof get !== "function" && isObject(inside)))
     throw new TypeError("headers must be the headers of a request: those of fetch, or Node's object");
   if (!isPlainObject(options)) throw new TypeError("options must be an object, not an array or a class instance");
   const { headers: names = DEFAULT_HEADERS, ...rest } = ownOnly<VerifyHeadersOptions>(options);

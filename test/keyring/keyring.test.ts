@@ -24,6 +24,21 @@ describe("createKeyring: what it takes", () => {
     expect(() => createKeyring(store, null as never)).toThrow(TypeError);
   });
 
+  it("an idempotency key is refused by every operation that would ignore it, and nothing is done", async () => {
+    const keyring = createKeyring(memoryStore());
+    const taking = new Set(["updateCredits", "updateIdentityCredits", "grantCredits", "changePlan"]);
+    const methods = Object.entries(keyring) as [string, (...given: unknown[]) => Promise<unknown>][];
+    for (const [name, method] of methods.filter(([name]) => !taking.has(name)))
+      for (const idempotencyKey of ["evt_1", undefined]) {
+        const body = name === "createApi" ? { name: "docs" } : {};
+        await expect(method(body, { idempotencyKey }), name).rejects.toThrow(TypeError);
+        await expect(method(body, { idempotencyKey }), name).rejects.toThrow("idempotencyKey");
+      }
+    expect((await keyring.listApis()).data).toEqual([]);
+    // As `map` calls it.
+    expect((await Promise.all([{ name: "one" }].map(keyring.createApi))).length).toBe(1);
+  });
+
   it("serves with defaults: workspace ws_default and the machine's clock", async () => {
     const keyring = createKeyring(memoryStore());
     expect(await keyring.getWorkspace()).toEqual({ id: "ws_default", enabled: true });

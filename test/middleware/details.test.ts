@@ -252,6 +252,11 @@ describe("web", () => {
     expect(await left()).toBe(98);
   });
 
+  it("a handler that is none is a mistake when the route is built, before a key is charged", () => {
+    for (const handler of [undefined, null, "handler", {}])
+      expect(() => webGuard(verifier, {}, handler as never)).toThrow(new TypeError("handler must be a function"));
+  });
+
   it("what the handler throws rises", async () => {
     const route = webGuard(verifier, {}, () => Promise.reject(new Error("handler")));
     await expect(route(new Request("http://localhost/", { headers }))).rejects.toThrow("handler");

@@ -83,10 +83,14 @@ describe("verifyHeaders", () => {
     expect((await failure(verifyHeaders(verifier, headers, { scope: 1 } as never))).errors[0]?.location).toBe(
       "body.scope",
     );
-    for (const none of ["x", null, undefined, () => headers])
+    const web = new Request("http://x/", { headers });
+    for (const none of ["x", null, undefined, () => headers, [], { headers }, { headers: new Headers() }, web])
       await expect(verifyHeaders(verifier, none as never)).rejects.toThrow(
         new TypeError("headers must be the headers of a request: those of fetch, or Node's object"),
       );
+    // As a request of Express.
+    const express = { headers, get: (name: string) => (headers as Record<string, string>)[name] ?? null };
+    expect((await verifyHeaders(verifier, express)).code).toBe("VALID");
     for (const options of [[], null, "x", new Date()])
       await expect(verifyHeaders(verifier, headers, options as never)).rejects.toThrow(
         new TypeError("options must be an object, not an array or a class instance"),
