@@ -108,6 +108,8 @@ export default defineConfig(({ mode }) => {
     // Many files share two cores; all runs of a property take up to five times as long.
     testTimeout: mode === "all" || process.env["CI"] === "true" ? 180_000 : 60_000,
     hookTimeout: 60_000,
+    // By default a second: what a busy machine takes now and then.
+    expect: { poll: { timeout: 20_000 } },
   };
   const runs = {
     KEYSTILE_RUNS: mode === "all" ? "1" : String(PART),

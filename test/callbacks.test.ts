@@ -40,15 +40,22 @@ afterAll(() => void process.off("unhandledRejection", note).off("uncaughtExcepti
 describe.each(Object.entries(ROWS))("callbacks: %s", (_name, { run, always, isUncalled = false }) => {
   it.each(Object.entries(HOSTILE))("%s: the process goes on, and nobody is let in", async (how, act) => {
     let calls = 0;
+    let tellCalled = (): void => undefined;
+    const called = new Promise<void>((resolve) => (tellCalled = resolve));
     const callback = (() => {
       calls++;
+      tellCalled();
       return act();
     }) as Callback;
     // An error by the name of its class, so that a mistake of a row is not taken for a refusal.
     const running = run(callback).catch((error: unknown) => (error as Error).name);
-    // What decides by a promise that never settles may wait with it.
+    // What decides by a promise that never settles may wait with it, once it has been called.
+    const waits = async () => {
+      if (!isUncalled) await called;
+      return pause(200, "waits");
+    };
     const outcome = await (how === "never settles" && always === undefined
-      ? Promise.race([running, pause(200, "waits")])
+      ? Promise.race([running, waits()])
       : running);
     // A rejection is called unhandled once the turn in which it came is over.
     for (let turn = 0; turn < 3; turn++) await nextTurn();

@@ -26,7 +26,10 @@ afterEach(async () => {
 });
 
 /** A receiver, and an alert that is posted to it. */
-async function posted(answer: (response: ServerResponse, received: Received, url: string) => unknown, timeout = 2_000) {
+async function posted(
+  answer: (response: ServerResponse, received: Received, url: string) => unknown,
+  timeout = 20_000,
+) {
   const received: Received[] = [];
   const server = createServer((request, response) => {
     const chunks: Buffer[] = [];

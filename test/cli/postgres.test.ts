@@ -109,7 +109,7 @@ describe.skipIf(noPostgres !== undefined)("the command line with PostgreSQL", ()
       });
       // Of what failed no connection is left.
       const sessions = "SELECT 1 FROM pg_stat_activity WHERE usename = 'copier'";
-      await vi.waitFor(async () => expect(await server.sql(sessions, database)).toEqual([]));
+      await vi.waitFor(async () => expect(await server.sql(sessions, database)).toEqual([]), 20_000);
       await server.sql("GRANT UPDATE ON ALL SEQUENCES IN SCHEMA keystile TO copier", database);
       expect(await ran("copy", "--from", file, "--to", to)).toMatchObject({ code: 0, stderr: "" });
     },

@@ -81,7 +81,7 @@ describe("console: what is worked out for all", () => {
     expect(first.text).toContain('id="ks-counts" class="ks-going" data-again');
     waiting = false;
     release();
-    await vi.waitFor(async () => expect((await browser.get("/")).text).toContain("Disabled</dt>"));
+    await vi.waitFor(async () => expect((await browser.get("/")).text).toContain("Disabled</dt>"), 20_000);
     expect((await browser.get("/")).text).not.toContain("As of");
     now += 2 * MINUTE;
     waiting = true;
@@ -108,8 +108,8 @@ describe("console: what is worked out for all", () => {
     expect((await browser.get("/keys?order=credits")).text).toContain("Being put in order for the first time.");
     waiting = false;
     release();
-    await vi.waitFor(async () => expect((await browser.get("/keys?order=credits")).text).toContain("Trial"));
-    await vi.waitFor(async () => expect((await browser.get("/keys?state=exhausted")).text).toContain("Trial"));
+    await vi.waitFor(async () => expect((await browser.get("/keys?order=credits")).text).toContain("Trial"), 20_000);
+    await vi.waitFor(async () => expect((await browser.get("/keys?state=exhausted")).text).toContain("Trial"), 20_000);
     now += 30_000;
     expect((await browser.get("/keys?order=credits")).text).toContain("As of <time");
     await store.close();

@@ -101,14 +101,14 @@ describe("remoteVerifier", () => {
     const { keyring, stub, apiId } = await world();
     const { key } = await keyring.createKey({ apiId });
     const request = new Request("http://x/", { headers: { authorization: `Bearer ${key}` } });
-    const status = async (call: ObjectStub["call"]) => {
-      const verifier = remoteVerifier(() => ({ call }), { timeout: 20 });
+    const status = async (call: ObjectStub["call"], timeout = 60_000) => {
+      const verifier = remoteVerifier(() => ({ call }), { timeout });
       const guarded = apiKey(verifier, { apiId, onError: () => undefined }, () => new Response());
       return (await guarded(request)).status;
     };
     expect(await status(stub.call)).toBe(200);
     expect(await status(() => Promise.reject(new Error("the object was reset")))).toBe(503);
-    expect(await status(() => new Promise<never>(() => undefined))).toBe(503);
+    expect(await status(() => new Promise<never>(() => undefined), 20)).toBe(503);
     expect(await status(() => Promise.resolve("not JSON"))).toBe(503);
   });
 
@@ -543,12 +543,12 @@ describe("keystileObject: alarm", () => {
     storage.getAlarm = () => (looked++, getAlarm());
     const engine = createEngine(storage, { verifier: { analytics: true } }, undefined);
     for (let i = 0; i < 3; i++) await engine.fetch(new Request("http://keys.test/openapi.json"));
-    await vi.waitFor(() => expect(storage.alarm()).not.toBeNull());
+    await vi.waitFor(() => expect(storage.alarm()).not.toBeNull(), 20_000);
     expect(looked).toBe(1);
     await storage.setAlarm(5);
     const next = createEngine(storage, { verifier: { analytics: true } }, undefined);
     await next.call("listApis", [{}]);
-    await vi.waitFor(() => expect(looked).toBe(2));
+    await vi.waitFor(() => expect(looked).toBe(2), 20_000);
     expect(storage.alarm()).toBe(5);
   });
 
@@ -562,19 +562,19 @@ describe("keystileObject: alarm", () => {
     const { keyring, storage, engine, apiId } = await world({ alerts: { creditsBelow: 10, deliver }, onError });
     await keyring.createKey({ apiId, credits: { remaining: 5 } });
     await engine.alarm();
-    await vi.waitFor(() => expect(told).toHaveLength(1));
+    await vi.waitFor(() => expect(told).toHaveLength(1), 20_000);
     storage.sql.exec("DROP TABLE keystile_alerts");
     await engine.alarm();
-    await vi.waitFor(() => expect(told).toHaveLength(2));
+    await vi.waitFor(() => expect(told).toHaveLength(2), 20_000);
   });
 
   it("comes after calls where there is something to do, writes counts, and is set anew by the next call", async () => {
     const none = await world();
-    await vi.waitFor(() => expect(none.asked).toEqual(["createApi"]));
+    await vi.waitFor(() => expect(none.asked).toEqual(["createApi"]), 20_000);
     expect(none.storage.alarm()).toBeNull();
 
     const { keyring, storage, engine, stub, apiId } = await world({ verifier: { analytics: true }, interval: 5_000 });
-    await vi.waitFor(() => expect(storage.alarm()).toBeGreaterThan(Date.now()));
+    await vi.waitFor(() => expect(storage.alarm()).toBeGreaterThan(Date.now()), 20_000);
     const { key, keyId } = await keyring.createKey({ apiId });
     await remoteVerifier(() => stub).verify({ key });
     await storage.setAlarm(null as never);
@@ -583,7 +583,7 @@ describe("keystileObject: alarm", () => {
     expect(counted).not.toEqual([{ n: null }]);
     expect(storage.alarm()).toBeNull();
     expect((await keyring.getKey({ keyId })).lastUsedAt).toBeDefined();
-    await vi.waitFor(() => expect(storage.alarm()).not.toBeNull());
+    await vi.waitFor(() => expect(storage.alarm()).not.toBeNull(), 20_000);
   });
 
   it("that could not be set is set by the next call", async () => {
@@ -593,10 +593,10 @@ describe("keystileObject: alarm", () => {
     storage.setAlarm = () => Promise.reject(new Error(`refused ${++refused} times`));
     const engine = createEngine(storage, { verifier: { analytics: true } }, undefined);
     await engine.call("createApi", [{ name: "documents" }]);
-    await vi.waitFor(() => expect(refused).toBe(1));
+    await vi.waitFor(() => expect(refused).toBe(1), 20_000);
     storage.setAlarm = setAlarm;
     await engine.call("listApis", [{}]);
-    await vi.waitFor(() => expect(storage.alarm()).toBeGreaterThan(Date.now()));
+    await vi.waitFor(() => expect(storage.alarm()).toBeGreaterThan(Date.now()), 20_000);
   });
 
   it("storage that is full: STORE_FULL for what writes, VALID for what does not, and it goes on once there is space", async () => {

@@ -1,7 +1,7 @@
 /** A client that goes away: the search that it asked for ends, on each host, and what others wait for goes on. */
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
-import { afterEach, describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import type { KeySearch, Store } from "../../src/contracts/store.js";
 import { createHandler, createNodeListener } from "../../src/http/index.js";
 import { createKeyring, memoryStore } from "../../src/index.js";
@@ -10,6 +10,7 @@ import { createConsole } from "../../src/console/index.js";
 const KEYS = 1_500;
 const servers: Server[] = [];
 afterEach(() => {
+  vi.restoreAllMocks();
   for (const server of servers.splice(0)) server.close();
 });
 
@@ -109,7 +110,10 @@ describe("a search whose client has gone", () => {
       show(new Request(`${origin}/keys?search=no-key-has-this`, { headers: { cookie }, signal }));
     seen.onFirst = async () => gone.abort();
     seen.slices = 0;
+    // So that no page ends for its time before it is known that nobody waits for it.
+    const clock = vi.spyOn(performance, "now").mockReturnValue(0);
     expect((await load(gone.signal)).status).toBe(400);
+    clock.mockRestore();
     expect(seen.slices).toBe(1);
     expect((await load(new AbortController().signal)).status).toBe(200);
     await show.close();

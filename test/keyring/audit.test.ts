@@ -223,7 +223,7 @@ describe.each([
     const { apiId } = await keyring.createApi({ name: "documents" });
     const { keyId } = await keyring.createKey({ apiId });
     await keyring.updateKey({ keyId, name: "named" });
-    await vi.waitFor(() => expect(told).toEqual(["createApi", "createKey", "updateKey"]));
+    await vi.waitFor(() => expect(told).toEqual(["createApi", "createKey", "updateKey"]), 20_000);
   });
 
   it("has a case here", async () => {

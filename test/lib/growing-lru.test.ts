@@ -54,10 +54,13 @@ describe("T9, T10: verifiers take little before they are used", () => {
         return () => undefined;
       },
     });
-    const began = performance.now();
-    for (let i = 0; i < 10_000; i++) tell(i % 2 === 0 ? "all" : "created");
-    // Each took 100 µs: a second in all.
-    expect(performance.now() - began).toBeLessThan(300);
+    const times = Array.from({ length: 5 }, () => {
+      const began = performance.now();
+      for (let i = 0; i < 2_000; i++) tell(i % 2 === 0 ? "all" : "created");
+      return performance.now() - began;
+    });
+    // Each took 100 µs: 200 ms in all. A busy machine makes some of the five times long, not all.
+    expect(Math.min(...times)).toBeLessThan(60);
     await verifier.close();
   });
 

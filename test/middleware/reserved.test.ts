@@ -24,7 +24,7 @@ async function world() {
 
 /** The end of a response comes after the client has it. */
 const settledAs = async (balance: () => Promise<(number | null)[]>, remaining: number) =>
-  expect.poll(balance, { interval: 5, timeout: 5_000 }).toEqual([remaining, 0]);
+  expect.poll(balance, { interval: 5, timeout: 20_000 }).toEqual([remaining, 0]);
 
 afterEach(() => {
   handling.act = undefined;

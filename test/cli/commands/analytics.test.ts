@@ -7,20 +7,22 @@ import { createVerifier } from "../../../src/verify/verifier.js";
 import { folder, run } from "../support.js";
 
 const db = join(folder(), "keys.db");
-const today = new Date().toISOString().slice(0, 10);
+/** So that no hour and no day ends meanwhile. */
+const now = () => Date.UTC(2026, 10, 28, 12);
+const today = "2026-11-28";
 
 describe("analytics", () => {
   beforeAll(async () => {
     const store = sqliteStore(db);
-    const keyring = createKeyring(store);
+    const keyring = createKeyring(store, { clock: now });
     const { apiId } = await keyring.createApi({ name: "documents" });
     const { key } = await keyring.createKey({ apiId, externalId: "a|b", credits: { remaining: 5 } });
-    const verifier = createVerifier(store, { analytics: true });
+    const verifier = createVerifier(store, { clock: now, analytics: true });
     for (const cost of [2, 2, 2]) await verifier.verify({ key, credits: { cost } });
     await verifier.close();
     await store.close();
   });
-  const analytics = (...argv: string[]) => run(["analytics", "--db", db, ...argv]);
+  const analytics = (...argv: string[]) => run(["analytics", "--db", db, ...argv], { now });
 
   it("draws a chart, writes tables and JSON", async () => {
     const chart = await analytics("--since", "2d");
@@ -40,7 +42,7 @@ describe("analytics", () => {
       stderr: "the longest bar is 4 credits\n",
     });
     for (const columns of [60, 50]) {
-      const { stdout } = await run(["analytics", "--db", db], { columns });
+      const { stdout } = await run(["analytics", "--db", db], { now, columns });
       expect(Math.max(...stdout.split("\n").map(({ length }) => length))).toBe(columns);
     }
     expect((await run(["analytics", "--help"])).stdout).toContain("(default: 30d)");
@@ -65,23 +67,23 @@ describe("refusals", () => {
   let keyId: string;
   beforeAll(async () => {
     const store = sqliteStore(keys);
-    const keyring = createKeyring(store);
+    const keyring = createKeyring(store, { clock: now });
     const { apiId } = await keyring.createApi({ name: "documents" });
     const made = await keyring.createKey({ apiId, externalId: "acme" });
     keyId = made.keyId;
-    const verifier = createVerifier(store, { analytics: true });
+    const verifier = createVerifier(store, { clock: now, analytics: true });
     for (let i = 0; i < 2; i++) await verifier.verify({ key: made.key, permissions: "a.read" });
     await verifier.close();
     await store.close();
   });
-  const refusals = (...argv: string[]) => run(["refusals", "--db", keys, ...argv]);
+  const refusals = (...argv: string[]) => run(["refusals", "--db", keys, ...argv], { now });
 
   it("shows hours and codes, and of a key what decided", async () => {
     const hour = new RegExp(`^${today.slice(0, 5)}.*:00 {2}INSUFFICIENT_PERMISSIONS {2}2\n`);
     const { stdout } = await refusals("--key-id", keyId);
     expect(stdout).toMatch(hour);
     expect(stdout).toMatch(/The last ones:\n.*INSUFFICIENT_PERMISSIONS {2}cost=1 permissions="a.read"\n/);
-    const narrow = await run(["refusals", "--db", keys, "--key-id", keyId], { columns: 70 });
+    const narrow = await run(["refusals", "--db", keys, "--key-id", keyId], { now, columns: 70 });
     expect(narrow.stdout).toMatch(/INSUFFICIENT_PERMISSIONS {2}cost=1\n {47}permissions="a.read"\n/);
     const owner = await refusals("--external-id", "acme", "--output", "json");
     expect(JSON.parse(owner.stdout)).toMatchObject({ hours: [{ count: 2 }], last: [] });

@@ -6,13 +6,14 @@ import { sqliteStore } from "../../../src/stores/sqlite/index.js";
 import { folder, run } from "../support.js";
 
 const db = join(folder(), "keys.db");
-const statement = (...given: string[]) => run(["statement", "--db", db, ...given]);
+const now = () => Date.UTC(2026, 10, 28, 12);
+const statement = (...given: string[]) => run(["statement", "--db", db, ...given], { now });
 
 it("shows a month of an owner, line by line; as CSV and whole; and refuses what is no month and nobody", async () => {
   const store = sqliteStore(db);
-  const keyring = createKeyring(store, { actor: "ada" });
+  const keyring = createKeyring(store, { actor: "ada", clock: now });
   const count = async (key: string) => {
-    const verifier = createVerifier(store, { analytics: true });
+    const verifier = createVerifier(store, { clock: now, analytics: true });
     await verifier.verify({ key, credits: { cost: 3 } });
     await verifier.close();
   };
@@ -24,7 +25,7 @@ it("shows a month of an owner, line by line; as CSV and whole; and refuses what 
   await count(key);
   await store.close();
 
-  const month = new Date().toISOString().slice(0, 7);
+  const month = "2026-11";
   const { stdout, stderr, code } = await statement("--external-id", "acme");
   expect([code, stderr]).toEqual([0, ""]);
   expect(stdout).toMatch(new RegExp(`^${month}\nopening +0\nrefills +0\ngranted +50\nadjustments +1,000\nspent +-3\n`));

@@ -93,11 +93,11 @@ describe("FairPool", () => {
       pool.give("x", 1);
       await Promise.resolve();
     }
-    await vi.waitFor(() => expect(served.length).toBeGreaterThanOrEqual(3));
+    await vi.waitFor(() => expect(served.length).toBeGreaterThanOrEqual(3), 20_000);
     expect(served.slice(0, 3).sort()).toEqual(["a1", "b1", "c1"]);
     for (const name of ["a", "b", "c"]) pool.give(name, 1);
     for (let i = 0; i < 2; i++) {
-      await vi.waitFor(() => expect(served.length).toBeGreaterThanOrEqual(4 + i));
+      await vi.waitFor(() => expect(served.length).toBeGreaterThanOrEqual(4 + i), 20_000);
       pool.give("a", 1);
     }
     await Promise.all(asked);

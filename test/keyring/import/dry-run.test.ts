@@ -131,7 +131,7 @@ describe.each(Object.entries(STORES))("a dry run of an import: %s", (_, open) =>
           const before = await contents(world.keyring, store);
           const dry = await results(world, keys, { batchSize, dryRun: true });
           expect(await contents(world.keyring, store)).toEqual(before);
-          await vi.waitFor(() => expect(world.audit).toHaveLength(SET_UP));
+          await vi.waitFor(() => expect(world.audit).toHaveLength(SET_UP), 20_000);
           expect(dry).toEqual(await results(world, keys, { batchSize }));
         } finally {
           await store.close();

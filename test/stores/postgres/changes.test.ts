@@ -87,7 +87,7 @@ it("a doorbell that rings while a poll is in flight is not lost", async () => {
   };
   const other = postgresStore(client, { schema, bound: 3_600_000 });
   await other.pollChanges("anew");
-  await vi.waitFor(async () => expect((await other.status()).isListening).toBe(true));
+  await vi.waitFor(async () => expect((await other.status()).isListening).toBe(true), 20_000);
   const notified: Change[] = [];
   other.subscribe((change) => notified.push(change));
   let answer: () => void = () => undefined;

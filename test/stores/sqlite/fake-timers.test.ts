@@ -13,7 +13,7 @@ describe("sqliteStore: under the fake timers of a program's tests", () => {
   beforeEach(() => void vi.useFakeTimers());
   afterEach(() => void vi.useRealTimers());
 
-  it("keys are made, changed and verified", { timeout: 5_000 }, async () => {
+  it("keys are made, changed and verified", { timeout: 30_000 }, async () => {
     const store = sqliteStore(path());
     const keyring = createKeyring(store);
     const { apiId } = await keyring.createApi({ name: "documents" });
@@ -26,7 +26,7 @@ describe("sqliteStore: under the fake timers of a program's tests", () => {
     await store.close();
   });
 
-  it("spends in a row are answered, though microtasks are faked too", { timeout: 5_000 }, async () => {
+  it("spends in a row are answered, though microtasks are faked too", { timeout: 30_000 }, async () => {
     const store = await withApi(sqliteStore(path()));
     const [ref] = await addKeys(store, 1);
     // Once calls were seen to come alone, what takes a transaction waits for the end of its callback only.
@@ -52,7 +52,7 @@ describe("sqliteStore: under the fake timers of a program's tests", () => {
     await store.close();
   });
 
-  it("a call that waits for a lock gets STORE_BUSY in the end", { timeout: 5_000 }, async () => {
+  it("a call that waits for a lock gets STORE_BUSY in the end", { timeout: 30_000 }, async () => {
     const place = path();
     const store = await withApi(sqliteStore(place, { busyTimeout: 30 }));
     const [ref] = await addKeys(store, 1);

@@ -99,7 +99,11 @@ describe("sqliteStore: writer thread", () => {
     let answered = 0;
     const spends = Array.from({ length: 10 }, async () => (await store.spendCredits(ref!, 1, 0, 0)) && answered++);
     let turns = 0;
-    for (const until = performance.now() + 120; performance.now() < until; turns++) await nextTurn();
+    // A busy machine makes some of the times pass without this process, not all.
+    for (let attempt = 0; attempt < 5 && turns <= 100; attempt++) {
+      turns = 0;
+      for (const until = performance.now() + 120; performance.now() < until; turns++) await nextTurn();
+    }
     expect(answered).toBe(0);
     expect(turns).toBeGreaterThan(100);
     lock.exec("COMMIT");
