@@ -44,8 +44,9 @@ export type { CreditsShare };
 /** What is told of, at least one. */
 export interface AlertBounds {
   /**
-   * Tells of balances below this, ≥ 1, or below a share of what each was given: by each refill, or without one so far.
-   * Of a key, or of an identity for all its keys. One that has come back to a fifth above it may be told of again.
+   * Tells of credits below this, ≥ 1, of a balance and its grants; or below a share of what was given: by each refill,
+   * or without one so far, open grants included. A share leaves out grants that are spent after the balance. Of a key,
+   * or of an identity for all its keys. One that has come back to a fifth above it may be told of again.
    */
   readonly creditsBelow?: number | CreditsShare | undefined;
   /**

@@ -7,9 +7,20 @@
 import type { Alert, CreditsAlert, ExpiryAlert, OwnerExpiryAlert, RefusalsAlert } from "../contracts/alerts.js";
 import { readInTurns } from "../analytics/rows.js";
 import { LEVELS } from "../contracts/outcomes.js";
-import type { IdentityRow, KeyHints, KeyPosition, KeyRow, KeySearch, Rows, Store } from "../contracts/store.js";
+import type {
+  CountedBalance,
+  IdentityRow,
+  KeyHints,
+  KeyPosition,
+  KeyRow,
+  KeySearch,
+  Rows,
+  Store,
+} from "../contracts/store.js";
+import { DEFAULT_PRIORITY } from "../credits/wallet.js";
 import { drawsOnIdentity } from "../lib/credits-source.js";
 import type { Reading } from "../keyring/context.js";
+import type { OpenGrant } from "../keyring/granted.js";
 import { othersOfAccount } from "../keyring/keys/account-keys.js";
 import { type ReadAccount, readAccounts } from "../keyring/keys/key-response.js";
 import { createSlicing } from "../keyring/keys/slicing.js";
@@ -55,26 +66,41 @@ const MIN_CALLS = 100;
 /** Callers choose tags, of which each set is a count: no number of them may silence an alert. */
 const MAX_COUNTS = 1_000_000_000;
 
-/** A share of what an account is given: by each refill, or without one by everybody so far. */
+/**
+ * A share of what an owner is given: by each refill, or without one by everybody so far and by its open grants. Grants
+ * that are spent after the balance, by a priority above 100, do not count: neither as given nor as left.
+ */
 export interface CreditsShare {
   /** Above 0, to 1. */
   readonly share: number;
 }
 
-/** Credits of an account that nothing has spent yet; Infinity: unlimited. */
-function leftOf({ balance, granted = 0 }: ReadAccount): number {
+const sum = (grants: readonly OpenGrant[], creditsOf: (grant: OpenGrant) => number): number =>
+  grants.reduce((total, grant) => total + creditsOf(grant), 0);
+
+/** The grants that count for a bound: a share is one of what is spent before overage. */
+function counted(below: number | CreditsShare, { grants = [] }: ReadAccount): readonly OpenGrant[] {
+  return typeof below === "number" ? grants : grants.filter(({ row }) => row.priority <= DEFAULT_PRIORITY);
+}
+
+/** Credits of an account and its grants that nothing has spent yet; Infinity: unlimited. */
+function leftOf(below: number | CreditsShare, account: ReadAccount): number {
+  const { balance } = account;
+  const unspent = (one: Pick<CountedBalance, "remaining" | "reserved"> | undefined) =>
+    (one?.remaining ?? 0) + (one?.reserved ?? 0);
+  const granted = sum(counted(below, account), (grant) => unspent(grant.balance));
   if (balance === "invalid") return granted;
-  return balance === undefined || balance.remaining === null
-    ? Infinity
-    : balance.remaining + balance.reserved + granted;
+  return balance === undefined || balance.remaining === null ? Infinity : unspent(balance) + granted;
 }
 
 /** The bound of an account; of a share of nothing 0, which no balance is below. */
-function boundOf(below: number | CreditsShare, { refill, balance }: ReadAccount): number {
+function boundOf(below: number | CreditsShare, account: ReadAccount): number {
+  const { refill, balance } = account;
   if (typeof below === "number") return below;
   if (balance === "invalid") return Infinity;
   const { credited = 0, refilled = 0, adjusted = 0 } = balance?.totals ?? {};
-  return below.share * (refill?.amount ?? credited + refilled + adjusted);
+  const granted = sum(counted(below, account), ({ row }) => row.amount);
+  return below.share * (refill?.amount ?? credited + refilled + adjusted + granted);
 }
 
 /** Balances below a bound, of keys that may be used. */
@@ -88,7 +114,7 @@ export function watchCredits(context: Watching, below: number | CreditsShare): W
         const usable = rows.filter(({ enabled, expires = Infinity }) => enabled && expires >= at);
         yield (await drawnAccounts(context, usable, at)).flatMap(({ subject, whose, account }): Found[] => {
           const bound = boundOf(below, account);
-          const remaining = leftOf(account);
+          const remaining = leftOf(below, account);
           if (remaining >= bound) return [];
           return [{ subject, from: at, said: { type: "credits.low", ...whose, remaining }, bound }];
         });
@@ -98,7 +124,7 @@ export function watchCredits(context: Watching, below: number | CreditsShare): W
       const left = new Map<string, number>();
       const read = async <T extends "keys" | "identities">(table: T, rows: ReadonlyMap<string, Rows[T]>) => {
         const accounts = await readAccounts(context, table, [...rows.values()], now);
-        [...rows.keys()].forEach((id, i) => left.set(id, leftOf(accounts[i] as ReadAccount)));
+        [...rows.keys()].forEach((id, i) => left.set(id, leftOf(below, accounts[i] as ReadAccount)));
       };
       await read("keys", await existingKeys(context, idsIn(raised, "keyId")));
       await read("identities", await readRows(context, "identities", idsIn(raised, "identityId")));

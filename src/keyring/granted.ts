@@ -37,21 +37,36 @@ export async function readGrants({ store }: Pick<Reading, "store">, grants: read
   return balances.map((one) => (one === "invalid" ? undefined : one));
 }
 
-/** Credits of open grants that can be spent now, by the owner's id. Owners without any are absent. */
-export async function readGranted<O extends OwnedRow>(
+/** A grant that is open, and its balance; without one nothing of it can be spent. */
+export interface OpenGrant {
+  readonly row: GrantRow;
+  readonly balance: CountedBalance | undefined;
+}
+
+/** The open grants of owners, by the owner's id; owners without any are absent. */
+export async function readOpenGrants<O extends OwnedRow>(
   context: Reading,
   owners: readonly O[],
   idOf: (owner: O) => string,
   now: number,
-): Promise<ReadonlyMap<string, number>> {
-  const granted = new Map<string, number>();
+): Promise<ReadonlyMap<string, readonly OpenGrant[]>> {
+  const open = new Map<string, readonly OpenGrant[]>();
   const byId = new Map(owners.map((owner) => [idOf(owner), owner]));
   for (const [id, { workspaceId }] of byId) {
     const all = await grantsOf({ ...context, workspaceId }, id);
     const grants = all.filter((row) => !isOver(row, now));
     const balances = await readGrants(context, grants, now);
-    const sum = balances.reduce((total, one) => total + (one?.remaining ?? 0), 0);
-    if (sum > 0) granted.set(id, Math.min(sum, Number.MAX_SAFE_INTEGER));
+    if (grants.length > 0)
+      open.set(
+        id,
+        grants.map((row, i) => ({ row, balance: balances[i] })),
+      );
   }
-  return granted;
+  return open;
+}
+
+/** What can be spent of them. */
+export function grantedBy(grants: readonly OpenGrant[] = []): number {
+  const sum = grants.reduce((total, { balance }) => total + (balance?.remaining ?? 0), 0);
+  return Math.min(sum, Number.MAX_SAFE_INTEGER);
 }

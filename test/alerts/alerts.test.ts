@@ -134,6 +134,36 @@ describe.each(STORES)("createAlerts on %s", (_name, open) => {
     await store.close();
   });
 
+  it("credits: a share counts grants, but those that are spent after the plan", async () => {
+    const { store, keyring, apiId, run, clock } = await world(open, { creditsBelow: { share: 0.1 } });
+    const refill = { interval: "monthly", amount: 1_000, refillDay: 1, rollover: 0 } as const;
+    await keyring.createIdentity({ externalId: "plan", credits: { remaining: 1_000, refill } });
+    await keyring.createIdentity({ externalId: "packs", credits: { remaining: 0 } });
+    await keyring.createIdentity({ externalId: "new", credits: { remaining: 0 } });
+    for (const identity of ["plan", "packs"])
+      await keyring.grantCredits({ identity, grantId: "overage", amount: 10_000, refill, priority: 255 });
+    await keyring.grantCredits({ identity: "packs", grantId: "order_1", amount: 500 });
+    const keys = await Promise.all(
+      ["plan", "packs", "new"].map((externalId) => keyring.createKey({ apiId, externalId })),
+    );
+    const verifier = createVerifier(store, { clock: clock.now });
+    const spend = (i: number, cost: number) => verifier.verify({ key: keys[i]!.key, credits: { cost } });
+    await spend(0, 900);
+    await spend(1, 450);
+    expect(await run()).toEqual([]);
+    await spend(0, 1);
+    const reserved = await verifier.reserve({ key: keys[1]!.key, credits: { cost: 40 } });
+    expect(await run()).toMatchObject([{ externalId: "plan", remaining: 99 }]);
+    if (reserved.valid) await reserved.commit(1);
+    expect(await run()).toMatchObject([{ externalId: "packs", remaining: 49 }]);
+    await keyring.grantCredits({ identity: "packs", grantId: "order_2", amount: 100 });
+    await run();
+    await spend(1, 100);
+    expect(await run()).toMatchObject([{ externalId: "packs", remaining: 49 }]);
+    await verifier.close();
+    await store.close();
+  });
+
   it("credits: what is reserved or leased is not gone", async () => {
     const { store, keyring, apiId, run, clock } = await world(open, { creditsBelow: 50 });
     const { key } = await keyring.createKey({ apiId, credits: { remaining: 100 } });

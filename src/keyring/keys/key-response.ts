@@ -19,7 +19,7 @@ import { toIdentity } from "../../lib/identity.js";
 import { type KeyState, keyState } from "../../lib/key-state.js";
 import type { Mutable } from "../../lib/mutable.js";
 import type { Context, Reading } from "../context.js";
-import { readGranted } from "../granted.js";
+import { grantedBy, type OpenGrant, readOpenGrants } from "../granted.js";
 import { MAX_BATCH, readRows, setField } from "../rows.js";
 import { ALWAYS_SHOWN, SHOWN_UNLESS_USUAL } from "../schemas/key-names.js";
 import type { IdentityData, KeyCredits, KeyResponseData } from "../schemas/responses.js";
@@ -189,7 +189,8 @@ export async function readCredits<T extends "keys" | "identities">(
   now: number,
 ): Promise<KeyCredits[]> {
   const accounts = await readAccounts(context, table, rows, now);
-  return accounts.map(({ refill, balance, granted = 0 }) => {
+  return accounts.map(({ refill, balance, grants }) => {
+    const granted = grantedBy(grants);
     const credits =
       balance === "invalid"
         ? { ...toCredits(0, refill), invalid: true as const }
@@ -212,8 +213,8 @@ export interface ReadAccount {
   readonly refill: Refill | undefined;
   /** `undefined`: it has none, so that its credits are unlimited. */
   readonly balance: CountedBalance | "invalid" | undefined;
-  /** What can be spent of its open grants. Absent: nothing. */
-  readonly granted?: number;
+  /** Its open grants. Absent: none. */
+  readonly grants?: readonly OpenGrant[] | undefined;
 }
 
 /**
@@ -260,7 +261,7 @@ export async function readMainAccounts<T extends "keys" | "identities">(
   return accounts;
 }
 
-/** {@link readMainAccounts}, and what can be spent of the grants of those rows that have credits and grants. */
+/** {@link readMainAccounts}, and the open grants of those rows that have credits and grants. */
 export async function readAccounts<T extends "keys" | "identities">(
   context: Reading,
   table: T,
@@ -271,8 +272,8 @@ export async function readAccounts<T extends "keys" | "identities">(
   const ownerOf = (row: Rows[T]) => (table === "keys" && (row as KeyRow).accountId) || row.id;
   const owners = rows.filter(({ hasCredits, hasGrants }) => hasCredits === true && hasGrants === true);
   if (owners.length === 0) return accounts;
-  const granted = await readGranted(context, owners, ownerOf, now);
-  return accounts.map((one, i) => ({ ...one, granted: granted.get(ownerOf(rows[i] as Rows[T])) ?? 0 }));
+  const grants = await readOpenGrants(context, owners, ownerOf, now);
+  return accounts.map((one, i) => ({ ...one, grants: grants.get(ownerOf(rows[i] as Rows[T])) }));
 }
 
 /** What can be spent, of the balance and of grants; null or absent: unlimited. */
