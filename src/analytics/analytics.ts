@@ -169,8 +169,8 @@ export function createAnalytics(given: Store, options: AnalyticsReaderOptions = 
       const { perDay, left } = paceOf(days, of, now);
       return perDay > 0 ? { perDay, emptyAt: Math.round(now + (left / perDay) * LEVELS.day) } : { perDay };
     },
-    async refusals(of, { from, to } = {}) {
-      return readRefusals(store, workspaceId, { ...of, from, to }, { maxRows, now: clock(), location: "of" });
+    async refusals(of, range) {
+      return readRefusals(store, workspaceId, { ...of, ...range }, { maxRows, now: clock(), location: "of" });
     },
     async prune(level, before) {
       isLevel(level, "level");

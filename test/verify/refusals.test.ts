@@ -132,6 +132,22 @@ describe("refusals", () => {
   });
 });
 
+describe("analytics.refusals", () => {
+  it("a name that a range has not is a mistake, and hours that are given beside the key count", async () => {
+    const { keyring, apiId, verifier, store } = await world({ analytics: true });
+    const { key, keyId } = await keyring.createKey({ apiId, enabled: false });
+    await verifier.verify({ key });
+    await verifier.close();
+    const analytics = createAnalytics(store, { clock: () => NOON });
+    const early = { from: NOON - 7_200_000, to: NOON - 3_600_000 };
+    expect((await analytics.refusals({ keyId })).hours).toHaveLength(1);
+    expect((await analytics.refusals({ keyId }, early)).hours).toEqual([]);
+    expect((await analytics.refusals({ keyId, ...early })).hours).toEqual([]);
+    for (const range of [{ form: early.from }, { ...early, apiId }, { month: "2026-11" }])
+      await expect(analytics.refusals({ keyId }, range as never)).rejects.toMatchObject({ code: "BAD_REQUEST" });
+  });
+});
+
 describe("createRefusalLog", () => {
   const refusal = (time: number): Refusal => ({ time, code: "DISABLED", cost: 1 });
 
