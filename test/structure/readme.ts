@@ -90,7 +90,7 @@ export async function layOut(name: string, blocks: readonly Block[]): Promise<Ru
   await writeFile(tsconfig, JSON.stringify({ extends: "../../tsconfig.json", compilerOptions, include: ["*.ts"] }));
   await Promise.all(blocks.map((block) => writeFile(fileOf(block), `${block.code}\nexport {};\n`)));
   try {
-    await run(process.execPath, [join(ROOT, "node_modules", "typescript", "bin", "tsc"), "-p", tsconfig]);
+    await run(process.execPath, [join(ROOT, "node_modules", "typescript-7", "bin", "tsc"), "-p", tsconfig]);
   } catch (error) {
     throw new Error(`an example does not type-check:\n${(error as { stdout: string }).stdout}`, { cause: error });
   }
