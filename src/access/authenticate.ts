@@ -18,7 +18,8 @@ import { MAX_KEY_LENGTH } from "../lib/copy-json.js";
 import { digestKey } from "../lib/hash.js";
 import { createCallerGrants, DEFAULT_SCHEME } from "./grants.js";
 import { createProxyTokenVerifier, isTokenShaped, MAX_TOKEN, type ProxyTokenOptions } from "./proxy-token.js";
-import { createRootKeyCache } from "./root-key-cache.js";
+import { GrowingLru } from "../lib/growing-lru.js";
+import { createGuardedReads } from "../lib/guarded-reads.js";
 
 /** Options of {@link createAuthenticator}. */
 export interface AuthenticatorOptions extends StoreGuardOptions {
@@ -193,4 +194,50 @@ function toKnown(row: RootKeyRow, scheme: string): KnownRootKey {
     ...createCallerGrants(permissions, workspaceId, scheme),
   } as const);
   return { enabled, expires, caller, permissions };
+}
+
+/**
+ * A cache of root keys by digest, including digests that were not found: as values that `prepare` makes of their rows.
+ * Store clauses 8, 9, 19.
+ */
+interface RootKeyCache<T> {
+  find(digest: string): MaybePromise<T | undefined>;
+  /** Unsubscribes from the store. */
+  close(): void;
+}
+
+/** Milliseconds for which a digest counts as not found: another process may create that root key. */
+const MISS_TTL = 1_000;
+
+/**
+ * @param size root keys to cache, ≥ 1
+ * @remarks Store clause 9: a read that began before a change is returned but not cached · a hit costs a map look-up and
+ * the store's `pollChanges`
+ */
+export function createRootKeyCache<T extends object>(
+  store: Store,
+  prepare: (row: RootKeyRow) => T,
+  size: number,
+): RootKeyCache<T> {
+  const found = new GrowingLru<T>({ max: size });
+  const reads = createGuardedReads(store, {
+    found: {
+      set: (_text, digest, value) => found.set(digest, value),
+      delete: (digest) => void found.delete(digest),
+      clear: () => found.clear(),
+    },
+    read: (digest) => store.findRootKey(digest),
+    prepare,
+    missTtl: MISS_TTL,
+  });
+  const lookUp = (digest: string): MaybePromise<T | undefined> => found.get(digest) ?? reads.read(digest, digest);
+  return {
+    find(digest) {
+      const polling = store.pollChanges();
+      // Not `instanceof`: a promise of another realm, or a thenable, would not be waited for, and a removed root key
+      // trusted.
+      return polling === undefined ? lookUp(digest) : Promise.resolve(polling).then(() => lookUp(digest));
+    },
+    close: reads.close,
+  };
 }

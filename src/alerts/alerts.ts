@@ -6,7 +6,7 @@
  */
 import type { Alert, AlertRow, AlertState } from "../contracts/alerts.js";
 import type { Store } from "../contracts/store.js";
-import { nextTurn } from "../lib/after-input.js";
+import { nextTurn, startTimer } from "../lib/timers.js";
 import { fireAndForget } from "../lib/callbacks.js";
 import {
   callable,
@@ -24,7 +24,6 @@ import {
 import { guardStore, STORE_GUARD_OPTIONS, type StoreGuardOptions } from "../lib/guards/guard-store.js";
 import { requirePower } from "../lib/guards/powers.js";
 import { newId } from "../lib/hash.js";
-import { startTimer } from "../lib/start-timer.js";
 import { createTurns } from "../keyring/context.js";
 import { type AlertWebhook, createSend, deliverOption } from "./deliver.js";
 import {

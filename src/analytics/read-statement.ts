@@ -2,7 +2,7 @@
 import type { AuditEntry, AuditQuery } from "../contracts/audit.js";
 import type { OutcomeRow } from "../contracts/outcomes.js";
 import type { Rows, Store } from "../contracts/store.js";
-import { nextTurn } from "../lib/after-input.js";
+import { nextTurn } from "../lib/timers.js";
 import { type Bounds, readInTurns } from "./rows.js";
 import { assertStatementOf, boundsOf, type Statement, type StatementOf, toStatement } from "./statement.js";
 

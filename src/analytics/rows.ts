@@ -3,7 +3,7 @@ import { isKeystileError, KeystileError } from "../contracts/errors.js";
 import { LEVELS, type OutcomeQuery, type OutcomeRow, OUTCOMES } from "../contracts/outcomes.js";
 import type { Store } from "../contracts/store.js";
 import type { VerificationCode } from "../contracts/types.js";
-import { nextTurn } from "../lib/after-input.js";
+import { nextTurn } from "../lib/timers.js";
 import { mergeRuns } from "../lib/merge-runs.js";
 import { inSteps } from "../lib/slices.js";
 import type { AnalyticsDimension, Plan } from "./query.js";

@@ -9,7 +9,7 @@
 import { isKeystileError } from "../contracts/errors.js";
 import type { KeyRef, LeaseReturn, Store } from "../contracts/store.js";
 import type { MaybePromise } from "../contracts/types.js";
-import { startTimer } from "../lib/start-timer.js";
+import { startTimer } from "../lib/timers.js";
 import { isThenable } from "../lib/thenable.js";
 
 /** Most ends in flight at once. */

@@ -5,7 +5,7 @@
 import { KeystileError } from "../contracts/errors.js";
 import type { KeyRef, Store } from "../contracts/store.js";
 import { newId } from "../lib/hash.js";
-import { startTimer } from "../lib/start-timer.js";
+import { startTimer } from "../lib/timers.js";
 import { type CreditCount, type CreditReturns, creditReturns, MAX_IN_FLIGHT } from "./credit-returns.js";
 import { NodeLease, type LeaseOwner, type LeaseSizes } from "./lease.js";
 import type { Spender } from "./spender.js";

@@ -11,7 +11,7 @@ import { type Check, checkOptions, contextError, group, integer, isPlainObject }
 import { digestKey } from "../lib/hash.js";
 import { clearTimeout, setTimeout } from "../lib/timers.js";
 import type { VerifyContext } from "../verify/call.js";
-import { createPermissionCheck, TELL_PERMISSIONS, type TellingContext } from "../verify/permission-check.js";
+import { createPermissionCheck, TELL_PERMISSIONS, type TellingContext } from "../verify/parse-permission-query.js";
 import { readRequest } from "../verify/request.js";
 import type { ReservationResult } from "../verify/reserve.js";
 import { keepRetryAfter } from "../verify/result-retry-after.js";

@@ -6,7 +6,7 @@
 import type { Authenticator } from "../access/authenticate.js";
 import { strictCaller } from "../access/check-caller.js";
 import type { Caller } from "../contracts/caller.js";
-import { isKeystileError, type KeystileErrorCode } from "../contracts/errors.js";
+import { isKeystileError, type KeystileErrorCode, KeystileError } from "../contracts/errors.js";
 import type { MaybePromise } from "../contracts/types.js";
 import { forbidden } from "../keyring/rows.js";
 import { newId } from "../lib/hash.js";
@@ -19,7 +19,6 @@ import { requireTaken } from "./idempotency-key.js";
 import type { Incoming, Outgoing } from "./messages.js";
 import type { Operation, Services } from "./operations/operation.js";
 import type { BodyBound } from "./options.js";
-import { limitHeaders, tooMany } from "./ratelimit-headers.js";
 import { methodsOf, noSuchPath, type Route, wrongMethod } from "./routes.js";
 import type { RequestVerdict } from "./workspace-limit.js";
 
@@ -191,3 +190,28 @@ function refuse(context: ServiceContext, trace: Trace, thrown: unknown): Outgoin
   trace.code = error.code;
   return toFailure(trace.requestId, error, context.docsBase, trace.headers);
 }
+
+/* Headers and error of the workspace request limit (contract 4.1-6, 7). */
+
+/** `ratelimit-*`, and `retry-after` if exceeded: alternating names and values, times in whole seconds. */
+function limitHeaders({ exceeded, limit, remaining, reset, retryAfter }: RequestVerdict): readonly string[] {
+  const headers = [
+    "ratelimit-limit",
+    `${limit}`,
+    "ratelimit-remaining",
+    `${remaining}`,
+    "ratelimit-reset",
+    `${toSeconds(reset)}`,
+  ];
+  if (exceeded) headers.push("retry-after", `${Math.max(1, toSeconds(retryAfter))}`);
+  return headers;
+}
+
+/** The 429. */
+const tooMany = (): KeystileError =>
+  new KeystileError(
+    "TOO_MANY_REQUESTS",
+    "the workspace has made its calls for now; wait for the seconds that Retry-After says",
+  );
+
+const toSeconds = (ms: number): number => Math.ceil(ms / 1_000);

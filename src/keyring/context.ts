@@ -11,8 +11,7 @@ import { guardStore, type StoreGuardOptions } from "../lib/guards/guard-store.js
 import { hasIdForm, newId } from "../lib/hash.js";
 import { type Algorithms, createAlgorithms, type MigrationAlgorithms } from "../lib/migration-hashes.js";
 import { createKept, type Kept } from "./kept.js";
-import { nextTurn } from "../lib/after-input.js";
-import { setTimeout } from "../lib/timers.js";
+import { nextTurn, setTimeout } from "../lib/timers.js";
 
 /** Built once by `createKeyring`, and copied with another name or actor for a call. */
 export interface Context {

@@ -1,6 +1,5 @@
 /** The names of rows. */
-import type { NamedTable, Rows } from "../contracts/store.js";
-import { overrideName } from "./override-name.js";
+import type { NamedTable, Rows, OverrideRow } from "../contracts/store.js";
 
 /** The name of a row in its workspace. */
 export const NAME_OF: { readonly [T in NamedTable]: (row: Rows[T]) => string } = {
@@ -13,3 +12,8 @@ export const NAME_OF: { readonly [T in NamedTable]: (row: Rows[T]) => string } =
   overrides: overrideName,
   grants: ({ identityId, accountId, grantId }) => `${identityId ?? accountId} ${grantId}`,
 };
+
+/** The name of an override within its workspace. Ids of namespaces have no spaces. */
+export function overrideName({ namespaceId, identifier }: Pick<OverrideRow, "namespaceId" | "identifier">): string {
+  return `${namespaceId} ${identifier}`;
+}

@@ -5,7 +5,7 @@
  * Why by what steps cost and not by the clock: what is done at once is the same on every machine.
  */
 import type { MaybePromise } from "../contracts/types.js";
-import { inNextTurn } from "./after-input.js";
+import { inNextTurn } from "./timers.js";
 import { Fifo } from "./fifo.js";
 
 /** What a turn does of all work, in units of some 0.3 µs: 3 ms. */

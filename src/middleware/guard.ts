@@ -28,7 +28,7 @@ import {
   type PermissionCheck,
   TELL_PERMISSIONS,
   type TellingContext,
-} from "../verify/permission-check.js";
+} from "../verify/parse-permission-query.js";
 import type { VerifyContext } from "../verify/call.js";
 import type { Reservation, ReservationSettlement } from "../verify/reserve.js";
 import { DEFAULT_HEADERS, type Presented, readHeaders, toKey } from "../verify/credential.js";

@@ -5,7 +5,7 @@ import type { KeyRecord } from "../contracts/store.js";
 import type { RatelimitResponse } from "../contracts/types.js";
 import { ownProperty } from "../lib/check-options.js";
 import { shortDigest } from "../lib/hash.js";
-import { type KeptCheck, newPlace, type Place, PLACE } from "./memory/place.js";
+import { type KeptCheck, newPlace, type Place, PLACE } from "./memory/bucket-rows.js";
 
 /** Code points of a name in a result (contract 8). */
 const NAME_LENGTH = 128;

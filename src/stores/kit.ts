@@ -40,4 +40,4 @@ export { type OnceTable, spendOnce } from "./spend-once.js";
 export { flatten, type Granted, type GrantedNames, type Related, toRecord, toRecordWith } from "./key-record.js";
 export { listed, nameOf, uniqueOf } from "./row-names.js";
 export { toIdentity } from "../lib/identity.js";
-export { overrideName } from "../lib/override-name.js";
+export { overrideName } from "../lib/row-name.js";

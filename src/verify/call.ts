@@ -16,7 +16,7 @@ import type { Idempotency, IdempotentCall } from "./idempotency.js";
 import type { KeyUsage } from "./key-usage.js";
 import type { OutcomeEvent } from "./outcome-events.js";
 import type { OutcomeCounter } from "./outcome-flush.js";
-import { TELL_PERMISSIONS, type TellingContext } from "./permission-check.js";
+import { TELL_PERMISSIONS, type TellingContext } from "./parse-permission-query.js";
 import type { MetaRead } from "./read-meta.js";
 import { NO_REQUEST, readRequestWithoutKey, type VerificationRequest } from "./request.js";
 

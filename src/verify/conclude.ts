@@ -13,7 +13,7 @@ import { DEFAULT_WORKSPACE } from "../lib/check-options.js";
 import type { Verification } from "./call.js";
 import { NO_LIMITS } from "../ratelimit/take-limits.js";
 import { type OutcomeEvent, redact } from "./outcome-events.js";
-import { createPermissionCheck } from "./permission-check.js";
+import { createPermissionCheck } from "./parse-permission-query.js";
 import { refusalOf } from "./refusals.js";
 import { keepRetryAfter } from "./result-retry-after.js";
 

@@ -14,8 +14,7 @@ import type { CachedKey } from "../cache/cached-key.js";
 import type { KeyUse, Store, Write } from "../contracts/store.js";
 import { endOverGrants, type GrantsOwner } from "../keyring/over-grants.js";
 import { isUnknownStart, startOf, UNKNOWN_START } from "../lib/hash.js";
-import { startTimer } from "../lib/start-timer.js";
-import { nextTurn } from "../lib/after-input.js";
+import { startTimer, nextTurn } from "../lib/timers.js";
 
 const MINUTE = 60_000;
 /** In minutes. */

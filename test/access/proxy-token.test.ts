@@ -13,8 +13,8 @@ import {
 import fc from "fast-check";
 import { SignJWT } from "jose";
 import { describe, expect, it, vi } from "vitest";
-import { hasRepeatedName } from "../../src/access/duplicate-names.js";
 import {
+  hasRepeatedName,
   createProxyTokenVerifier,
   isTokenShaped,
   type ProxyTokenOptions,

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { type Heavy, HeavyValues } from "../../src/cache/heavy-values.js";
+import { type Heavy, HeavyValues } from "../../src/cache/key-cache.js";
 import { createKeyring } from "../../src/keyring/keyring.js";
 import { memoryStore } from "../../src/stores/memory.js";
 import { createVerifier } from "../../src/verify/verifier.js";

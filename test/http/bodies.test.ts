@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { OPERATIONS } from "../../src/http/operations/index.js";
-import { LARGE_BODY_BYTES, longestBytes, SMALL_BODY_BYTES } from "../../src/http/operations/largest-body.js";
+import { LARGE_BODY_BYTES, longestBytes, SMALL_BODY_BYTES } from "../../src/http/operations/operation.js";
 import type { JsonSchema } from "../../src/keyring/schemas/json-schema.js";
 import { sqliteStore } from "../../src/stores/sqlite/index.js";
 import { JSON_TYPE, world, OF_ANYBODY } from "./support.js";

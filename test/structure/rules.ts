@@ -13,7 +13,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   lib: ["contracts"],
   access: ["contracts", "lib", "grammar"],
   ratelimit: ["contracts", "lib"],
-  "ratelimit/redis": ["contracts", "lib", "ratelimit/memory/bucket", "ratelimit/assert-check"],
+  "ratelimit/redis": ["contracts", "lib", "ratelimit/memory/bucket"],
   credits: ["contracts", "lib"],
   cache: ["contracts", "lib", "access", "ratelimit", "credits"],
   verify: [
@@ -39,15 +39,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "keyring/keys/slicing",
   ],
   stores: ["contracts", "lib", "credits/account", "credits/wallet"],
-  "stores/sqlite": [
-    "contracts",
-    "lib",
-    "credits/account",
-    "credits/wallet",
-    "ratelimit/memory/bucket",
-    "ratelimit/assert-check",
-    "stores",
-  ],
+  "stores/sqlite": ["contracts", "lib", "credits/account", "credits/wallet", "ratelimit/memory/bucket", "stores"],
   "stores/durable-object": ["contracts", "lib", "stores/sqlite"],
   "stores/postgres": ["contracts", "lib", "credits/account", "credits/wallet", "stores"],
   "stores/kit": ["contracts/row-changes", "lib", "credits/account", "credits/refill-calendar", "stores"],
@@ -228,8 +220,7 @@ function findCycles(sources: readonly Source[]): string[][] {
 
 const TIMERS = ["setTimeout", "setInterval", "setImmediate", "queueMicrotask"];
 /** Work that no call waits for: it goes by the timers of the moment, so that a program's fake timers reach it. */
-const IN_BACKGROUND =
-  /^(lib\/(start-timer|event-queue)|credits\/lease-manager|testing\/.*|view\/copy|console\/view\/script)$/;
+const IN_BACKGROUND = /^(lib\/event-queue|credits\/lease-manager|testing\/.*|view\/copy|console\/view\/script)$/;
 
 /** Timers that a module of `src` looks up when it uses them, as `module: name`: a test's fake timers would stop it. */
 export function findLateTimers(module: string, text: string): string[] {

@@ -1,6 +1,6 @@
 /** Changes that other processes make, and stores that take their time to tell of them, or do not tell of new keys. */
 import { afterEach, beforeAll, describe, expect, it, vi } from "vitest";
-import { createRootKeyCache } from "../../src/access/root-key-cache.js";
+import { createRootKeyCache } from "../../src/access/authenticate.js";
 import { cachedStore } from "../cache/cached-store.js";
 import type { RootKeyRow, Store } from "../../src/contracts/store.js";
 import { createKeyring } from "../../src/keyring/keyring.js";

@@ -4,8 +4,7 @@ import { IDEMPOTENCY_KEY } from "../../http/idempotency-key.js";
 import { describePermissions } from "../../http/operations/access.js";
 import { OPERATIONS } from "../../http/operations/index.js";
 import type { Operation } from "../../http/operations/operation.js";
-import { exampleOf } from "../client/examples.js";
-import { addFlags, flagsOf } from "../client/flags.js";
+import { addFlags, flagsOf, type Flag } from "../client/flags.js";
 import { VERDICTS } from "../client/print.js";
 import { readBody, readCredential, send } from "../client/send.js";
 import {
@@ -21,6 +20,8 @@ import { wrapped } from "../io/help.js";
 import type { Io } from "../io/io.js";
 import { toIdempotencyKey } from "../io/parsers.js";
 import { addMigrateKeys } from "./migrate-keys.js";
+import type { Json } from "../../contracts/types.js";
+import { sampleOf } from "../../http/docs/samples.js";
 
 export function addApiCommand(program: Command, io: Io, result: CommandResult): void {
   const api = program.command("api").description("Call the service: every operation of it is a command here.");
@@ -112,4 +113,30 @@ function addOperation(command: Command, operation: Operation, io: Io, result: Co
     const request = { name: operation.name, body: JSON.stringify(body), idempotencyKey: given[KEY] };
     result.exitCode = await send(io, globals, settings, request, needs);
   });
+}
+
+/* Example command lines for the help of each operation. A test checks that every example is a valid request. */
+
+/** Optional flags that examples show. */
+const SHOWN_OPTIONAL: ReadonlySet<string> = new Set(["value"]);
+/** Of commands that need one of several flags, none of which is required by itself: the one that is shown. */
+const ONE_OF: Readonly<Record<string, string>> = {
+  "keys change-keys": "externalId",
+  "analytics get-refusals": "keyId",
+  "analytics get-statement": "externalId",
+};
+
+/** A command line with each required flag. */
+function exampleOf(command: string, flags: readonly Flag[]): string {
+  const shown = flags.filter(
+    ({ name, isRequired }) => isRequired || SHOWN_OPTIONAL.has(name) || ONE_OF[command] === name,
+  );
+  const given = shown.map(({ name, flag, schema }) => `${flag} ${argument(sampleOf(schema, name, true))}`);
+  return ["keystile", "api", command, ...given].join(" ");
+}
+
+function argument(sample: Json): string {
+  const text = typeof sample === "string" ? sample : JSON.stringify(sample);
+  if (typeof sample === "object") return `'${text}'`;
+  return text.includes(" ") ? `"${text}"` : text;
 }

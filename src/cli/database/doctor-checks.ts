@@ -1,5 +1,5 @@
 /** The checks of `keystile doctor`. None of them writes. */
-import { existsSync, type Stats, statSync } from "node:fs";
+import { existsSync, type Stats, statSync, realpathSync } from "node:fs";
 import { statfs } from "node:fs/promises";
 import { dirname } from "node:path";
 import { isKeystileError } from "../../contracts/errors.js";
@@ -9,8 +9,9 @@ import { type Handle, readPragma, select } from "../../stores/sqlite/connection/
 import { reconcile } from "../../stores/sqlite/credits/reconcile.js";
 import { FIRST_VERSION, SCHEMA_VERSION, schemaVersion } from "../../stores/sqlite/connection/schema.js";
 import { count } from "../io/text.js";
-import { examineLimits } from "./doctor-limits.js";
 import { CLOCK_TOLERANCE, codeOf, type ExamineOptions, fail, type Finding, ok, toFindings, warn } from "./finding.js";
+import { limitsPathOf } from "../../stores/sqlite/limits/limits-file.js";
+import { hasTables, LIMITS_VERSION } from "../../stores/sqlite/limits/limits-tables.js";
 
 const MIN_NODE_MAJOR = 20;
 /** 2024-01-01: an earlier clock was never set. */
@@ -224,4 +225,50 @@ function examineClock(now: number, times: readonly number[]): Finding[] {
       `${shown}: ${count(Math.round(ahead / 1_000))} s behind what the file holds; refills wait until it catches up`,
     ),
   ];
+}
+
+/* The check of `keystile doctor` of the rate limits beside a database, if it has any. Writes nothing. */
+
+/**
+ * @param db the database, which exists
+ * @param now Unix milliseconds
+ */
+function examineLimits(db: string, now: number): Finding[] {
+  const path = limitsPathOf(realpathSync(db));
+  if (!existsSync(path)) return [];
+  let handle: ClosableHandle | undefined;
+  try {
+    handle = openFile(loadDriver(), path, { readonly: true, fileMustExist: true, timeout: 2_000 });
+    return [examineTables(handle, path, now)];
+  } catch (error) {
+    return [fail("limits", `${path}: does not open (${codeOf(error)}); ${REMOVE}`)];
+  } finally {
+    handle?.close();
+  }
+}
+
+const REMOVE = "remove it while no process has it open, and all buckets start full";
+
+function examineTables(handle: Handle, path: string, now: number): Finding {
+  if (!hasTables(handle)) return fail("limits", `${path}: has no tables of rate limits; ${REMOVE}`);
+  const { version, clock, buckets } = select<{ version: number; clock: number; buckets: number }>(
+    handle,
+    "SELECT version, clock, buckets FROM keystile_limits",
+  ).get() as { version: number; clock: number; buckets: number };
+  if (version > LIMITS_VERSION)
+    return fail("limits", `${path}: version ${version}, this keystile knows ${LIMITS_VERSION}; upgrade keystile`);
+  if (version < LIMITS_VERSION) return fail("limits", `${path}: version ${version}, of an earlier keystile; ${REMOVE}`);
+  const rows = select<Record<string, string>>(handle, "PRAGMA quick_check(3)").all();
+  const faults = rows.flatMap((row) => Object.values(row)).filter((text) => text !== "ok");
+  if (faults.length > 0) return fail("limits", `${path}: damaged: ${faults.join("; ")}; ${REMOVE}`);
+  const there = select<{ n: number }>(handle, "SELECT count(*) AS n FROM keystile_buckets").get()?.n;
+  if (there !== buckets)
+    return fail("limits", `${path}: counts ${buckets} buckets and has ${String(there)}; ${REMOVE}`);
+  const ahead = clock - now;
+  if (ahead > CLOCK_TOLERANCE)
+    return warn(
+      "limits",
+      `${path}: a clock was ${count(Math.round(ahead / 1_000))} s ahead, and nothing refills until then; ${REMOVE}`,
+    );
+  return ok("limits", `${path}, ${count(buckets)} buckets`);
 }

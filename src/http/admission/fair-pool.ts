@@ -7,7 +7,7 @@
  * are.
  */
 import { KeystileError } from "../../contracts/errors.js";
-import { startTimer } from "../../lib/start-timer.js";
+import { startTimer } from "../../lib/timers.js";
 import type { MaybePromise } from "../../contracts/types.js";
 
 /** The account of all callers without a credential, and the account of credentials not known to be valid. */

@@ -5,7 +5,7 @@
  *
  * Measured with 32 connections and an SQLite file: 29 µs of CPU time per verification, 66 if each continues alone.
  */
-import { afterInput } from "../../lib/after-input.js";
+import { afterInput } from "../../lib/timers.js";
 import { Fifo } from "../../lib/fifo.js";
 
 /** Weight of the calls in one callback, which share a poll: eight short calls, or one long one. */

@@ -6,9 +6,9 @@ import type { Outgoing } from "../messages.js";
 import { OPERATIONS } from "../operations/index.js";
 import type { Readiness } from "../readiness.js";
 import type { Page } from "../routes.js";
-import { groupOperations } from "../operations/groups.js";
 import { errorPage, FILTER, indexPage, operationPage, startPage, STYLE } from "./html.js";
 import { toOpenApi } from "./openapi.js";
+import type { Operation } from "../operations/operation.js";
 
 interface PageOptions {
   readonly store: Store;
@@ -86,4 +86,28 @@ function constantPage(name: string, type: string, write: () => string): Page {
 function asText(type: string, text: string, requestId: string): Outgoing {
   const headers = ["content-type", type, "content-security-policy", POLICY, "x-content-type-options", "nosniff"];
   return { status: 200, headers: [...headers, "referrer-policy", "no-referrer", "x-request-id", requestId], text };
+}
+
+/* The operations in groups, as people look for them: in the documentation. */
+
+/** Beginnings of names by group; an operation is in the first that fits. */
+const BEGINNINGS: Readonly<Record<string, readonly string[]>> = {
+  Verifying: ["keys.verifyKey", "keys.explainKey", "keys.whoami", "ratelimit.limit", "ratelimit.multiLimit"],
+  Keys: ["keys."],
+  "APIs and owners": ["apis.", "identities."],
+  "Permissions and roles": ["permissions."],
+  "Rate limits": ["ratelimit."],
+  "Usage, audit and callers": ["analytics.", "audit.", "rootKeys.", "callers.", "workspace."],
+};
+
+/** Each operation once, by the title of its group. */
+function groupOperations(): ReadonlyMap<string, readonly Operation[]> {
+  const groups = new Map<string, Operation[]>();
+  const left = new Set(Object.values(OPERATIONS));
+  for (const [title, beginnings] of Object.entries(BEGINNINGS)) {
+    const members = [...left].filter(({ name }) => beginnings.some((beginning) => name.startsWith(beginning)));
+    groups.set(title, members);
+    for (const member of members) left.delete(member);
+  }
+  return groups;
 }

@@ -10,9 +10,8 @@
  * If the reads of a tick already took 8 ms, only short lanes are still read in that tick; after 32 ms, none. Measured
  * beside bodies in chunks of one byte: the median of another client's calls is 4 ms instead of 19.
  */
-import { afterInput } from "../../lib/after-input.js";
+import { afterInput, startTimer } from "../../lib/timers.js";
 import { Fifo } from "../../lib/fifo.js";
-import { startTimer } from "../../lib/start-timer.js";
 
 /** Milliseconds of reads that are planned for one tick, of each kind. */
 const TURN_MS = 4;

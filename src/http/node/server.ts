@@ -17,8 +17,7 @@ import { type ConnectionError, sendConnectionError, toFault } from "./connection
 import { toFailedRequest } from "../failed-request.js";
 import { CONNECTION_BOUNDS, type ConnectionBounds, createConnections } from "./connections.js";
 import { createRequestHandler } from "./request-handler.js";
-import { clearInterval, clearTimeout, setInterval, setTimeout } from "../../lib/timers.js";
-import { afterInput, nextTurn } from "../../lib/after-input.js";
+import { clearInterval, clearTimeout, setInterval, setTimeout, afterInput, nextTurn } from "../../lib/timers.js";
 
 /** Options of {@link createServer}. Times in milliseconds. */
 export interface ServerOptions extends ServiceOptions {

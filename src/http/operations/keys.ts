@@ -1,4 +1,4 @@
-/** Operations `keys.*` except verification, imports and grants (contract 4.3). */
+/** Operations `keys.*` except verification and imports (contract 4.3). */
 import { changeKeys } from "../../keyring/keys/change-keys.js";
 import { countKeys } from "../../keyring/keys/count-keys.js";
 import { createKey, createSpecifiedKey, specifiedKey } from "../../keyring/keys/create-key.js";
@@ -13,8 +13,9 @@ import { naming, onReplacedKey, requireGivable } from "./delegation.js";
 import { countedKeys, foundKeys, keysChanged, keysOfApi } from "./list-keys.js";
 import { byExternalIds, group } from "./operation.js";
 import { ownerCreditOperations } from "./owner-credits.js";
-import { arrayOf, changedCredits, empty, object, text, texts } from "./responses.js";
+import { arrayOf, changedCredits, empty, object, text, texts, permissionList, roleList } from "./responses.js";
 import { key, toWireCredits, toWireKey, wholeKey } from "./wire-key.js";
+import * as grants from "../../keyring/keys/key-grants.js";
 
 const define = group("keys", ({ keyring }) => keyring);
 const defineStrictly = group("keys", ({ keyring, strictDelegation }) => ({ ...keyring, strictDelegation }));
@@ -81,4 +82,32 @@ export const keyOperations = [
       statuses: [404, 409],
     },
   ),
+];
+
+/* Operations that change the permissions and roles of a key. Each returns all that the key has afterwards. */
+
+const update = onKey("update_key");
+const givePermissions = naming(update, ["permissions"]);
+const giveRoles = naming(update, ["roles"]);
+
+/** Permissions and roles of a key. */
+export const grantOperations = [
+  define(grants.addPermissions, {
+    summary: "Grants permissions directly; those that do not exist are made.",
+    answer: permissionList,
+    access: givePermissions,
+  }),
+  define(grants.removePermissions, {
+    summary: "Takes direct permissions away.",
+    answer: permissionList,
+    access: update,
+  }),
+  define(grants.setPermissions, {
+    summary: "Replaces the direct permissions; those that do not exist are made.",
+    answer: permissionList,
+    access: givePermissions,
+  }),
+  define(grants.addRoles, { summary: "Gives roles, which must exist.", answer: roleList, access: giveRoles }),
+  define(grants.removeRoles, { summary: "Takes roles away.", answer: roleList, access: update }),
+  define(grants.setRoles, { summary: "Replaces the roles, which must exist.", answer: roleList, access: giveRoles }),
 ];

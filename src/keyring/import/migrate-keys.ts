@@ -5,7 +5,7 @@ import type { MigrationRow } from "../../contracts/store.js";
 import { callable, type Check, checkOptions, flag, integer } from "../../lib/check-options.js";
 import { validateMeta } from "../../lib/meta-schema.js";
 import { type Context, pause } from "../context.js";
-import { requireApi, requireNamed } from "../rows.js";
+import { requireApi, requireNamed, ownedRow, MAX_BATCH } from "../rows.js";
 import type {
   FailedKey,
   ImportedKeyData,
@@ -13,15 +13,20 @@ import type {
   MigrateKeysOptions,
   MigrationResults,
   V2KeysMigrateKeysRequestBody,
+  CreateMigrationRequestBody,
 } from "../schemas/migration-requests.js";
-import type { V2KeysMigrateKeysResponseData } from "../schemas/responses.js";
-import { boundNew } from "./bound-new.js";
+import type { V2KeysMigrateKeysResponseData, CreateMigrationResponseData } from "../schemas/responses.js";
 import { dryContext } from "./dry-store.js";
 import { explainAlgorithm } from "./imported-hash.js";
 import { type Import, type ImportFrame, readFrame, readImport } from "./import-batches.js";
 import { createImportNames, type KnownNames } from "./name-cache.js";
-import { createReadAhead } from "./read-ahead.js";
 import { buildAhead, createRefused, storeBatch } from "./store-batch.js";
+import type { Operation } from "../operation.js";
+import { migrationId } from "../schemas/imports.js";
+import { body, checked, optional, text } from "../schemas/primitives.js";
+import { insertNamed } from "../write.js";
+import type { V2KeysMigrateKeyData } from "../../contracts/types.js";
+import { PERMISSIONS, readIds } from "../rbac/resolve-names.js";
 
 type Batch = NonNullable<Import["keys"]>;
 
@@ -158,3 +163,108 @@ function append(results: MigrationResults, migrated: MigratedKey[], failed: Fail
   for (const one of results.migrated) migrated.push(one);
   for (const one of results.failed) failed.push(one);
 }
+
+/* Declares how the keys of an import were hashed, before they are imported. */
+
+/**
+ * @throws KeystileError BAD_REQUEST, at `body.algorithm` also for an algorithm that is not known or cannot be looked up
+ *   by hash · CONFLICT: the id exists
+ */
+export const createMigration: Operation<Context, CreateMigrationRequestBody, CreateMigrationResponseData> = {
+  name: "createMigration",
+  schema: ({ algorithms }) =>
+    body<CreateMigrationRequestBody>()({
+      id: optional(migrationId),
+      algorithm: checked(text(1, 255), (name) => explainAlgorithm(algorithms, name)),
+    }),
+  async act(context, { id, algorithm }) {
+    const now = context.clock();
+    const row = { ...ownedRow(context, id ?? context.newId("mig", now)), algorithm };
+    await insertNamed(context, { table: "migrations", row }, "A migration with this id");
+    return { migrationId: row.id };
+  },
+};
+
+/* Bounds how many permissions an import makes. */
+
+/**
+ * Reads a thousand names at a time and stops at the first too many: a request that names 70,000 new ones took 100 ms.
+ * @throws KeystileError BAD_REQUEST at `body.keys` if the keys name more permissions that do not exist
+ */
+async function boundNew(context: Context, keys: readonly V2KeysMigrateKeyData[], most: number): Promise<void> {
+  const seen = new Set<string>();
+  let slugs: string[] = [];
+  let unknown = 0;
+  const count = async (): Promise<void> => {
+    unknown += slugs.length - (await readIds(context, PERMISSIONS, slugs)).size;
+    if (unknown > most) throw tooManyNew(most);
+    slugs = [];
+    await context.turns.next();
+  };
+  for (const { permissions = [] } of keys) {
+    for (const slug of permissions) {
+      if (seen.has(slug)) continue;
+      seen.add(slug);
+      slugs.push(slug);
+      if (slugs.length === MAX_BATCH) await count();
+    }
+  }
+  if (slugs.length > 0 && seen.size > most) await count();
+}
+
+function tooManyNew(most: number) {
+  const message = `would make more than ${most} permissions that do not exist yet`;
+  return badRequest([
+    { location: "body.keys", message, fix: "send fewer keys at a time, or make the permissions first" },
+  ]);
+}
+
+/* An iterator whose next item may be read while the current one is still being processed. */
+
+/** Reads items, at most one ahead. */
+interface ReadAhead<T> {
+  /** The next item; `undefined`: there are no more. */
+  next(): Promise<T | undefined>;
+  /** Starts reading the next item, unless that has started. Errors are thrown by {@link ReadAhead.next}. */
+  start(): void;
+  /**
+   * Stops reading and closes the source; errors while closing are ignored. Does not wait for a read in progress: the
+   * source is closed once that settles, so a source that never settles blocks nothing.
+   */
+  close(): Promise<void>;
+}
+
+/** @param make maps each item as soon as it is read */
+export function createReadAhead<T, U>(source: Iterable<T> | AsyncIterable<T>, make: (one: T) => U): ReadAhead<U> {
+  const from = Symbol.asyncIterator in source ? source[Symbol.asyncIterator]() : source[Symbol.iterator]();
+  let isReading = false;
+  let ahead: Promise<U | undefined> | undefined;
+  const read = async (): Promise<U | undefined> => {
+    isReading = true;
+    try {
+      const read = await from.next();
+      return read.done === true ? undefined : make(read.value);
+    } finally {
+      isReading = false;
+    }
+  };
+  return {
+    next() {
+      const next = ahead ?? read();
+      ahead = undefined;
+      return next;
+    },
+    start() {
+      if (ahead !== undefined) return;
+      ahead = read();
+      ahead.catch(ignore);
+    },
+    async close() {
+      const wasReading = isReading;
+      const closed = Promise.resolve(from.return?.()).catch(ignore);
+      if (!wasReading) await closed;
+    },
+  };
+}
+
+function ignore(): void {}

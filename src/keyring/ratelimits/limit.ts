@@ -3,7 +3,7 @@ import type { NamespaceRow, OverrideRow } from "../../contracts/store.js";
 import type { AppliedLimit } from "../../ratelimit/applied-limits.js";
 import { boundReset } from "../../ratelimit/take-limits.js";
 import type { LimitTaker } from "../../ratelimit/fallback.js";
-import { overrideName } from "../../lib/override-name.js";
+import { overrideName } from "../../lib/row-name.js";
 import type { Context } from "../context.js";
 import { operation } from "../operation.js";
 import type { Schema } from "../schemas/parse.js";

@@ -5,7 +5,7 @@
  */
 import { badRequest } from "../../contracts/errors.js";
 import type { OverrideRow, WildcardRef, Write } from "../../contracts/store.js";
-import { overrideName } from "../../lib/override-name.js";
+import { overrideName } from "../../lib/row-name.js";
 import { type Context, updateWithRetry } from "../context.js";
 import { readPage } from "../list-page.js";
 import { operation } from "../operation.js";

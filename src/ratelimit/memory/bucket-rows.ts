@@ -1,5 +1,5 @@
 /** Buckets in rows of 64 bytes, outside the heap. Only this file knows the layout of a row. */
-import type { LimitSize, LimitVerdict } from "../../contracts/limiter.js";
+import type { LimitSize, LimitVerdict, LimitCheck } from "../../contracts/limiter.js";
 import { widened } from "../../lib/typed-arrays.js";
 import {
   type Bucket,
@@ -11,7 +11,6 @@ import {
   utilization,
   utilizationOf,
 } from "./bucket.js";
-import type { Place } from "./place.js";
 
 /*
  * Why rows: over many keys most of the time of a take is waiting for memory. A row is in one place; a bucket object is
@@ -241,4 +240,30 @@ function rateAt(numbers: Float64Array, at: number): Rate {
     drainPerMs: numbers[at + DRAIN_PER_MS] as number,
     capacity: limit * unitsPerToken,
   };
+}
+
+/**
+ * Names the place where the memory limiter last found the bucket of a check; kept with the key between calls.
+ *
+ * Why a symbol: only the memory limiter reads it, and limiters that send checks as JSON leave it out.
+ */
+export const PLACE: unique symbol = Symbol("place");
+
+/** The place of a bucket, written by the limiter. */
+export interface Place {
+  /** The rows that hold the bucket; undefined: not found yet. */
+  rows: { touch(row: number): number } | undefined;
+  row: number;
+  /** Number of buckets that had left the row: if more have left since, the row holds another bucket. */
+  rowVersion: number;
+}
+
+/** A check whose place is kept. */
+export interface KeptCheck extends LimitCheck {
+  readonly [PLACE]: Place;
+}
+
+/** The place of a bucket that was not looked up yet. */
+export function newPlace(): Place {
+  return { rows: undefined, row: 0, rowVersion: 0 };
 }

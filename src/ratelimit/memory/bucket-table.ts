@@ -2,8 +2,7 @@
 import type { LimitCheck } from "../../contracts/limiter.js";
 import { ClockHand } from "../../lib/clock-hand.js";
 import type { Bucket } from "./bucket.js";
-import { BucketRows } from "./bucket-rows.js";
-import { type KeptCheck, PLACE } from "./place.js";
+import { BucketRows, type KeptCheck, PLACE } from "./bucket-rows.js";
 import { type Ring, Workspaces } from "./workspaces.js";
 
 /*

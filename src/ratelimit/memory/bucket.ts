@@ -1,5 +1,5 @@
 /** Token-bucket arithmetic, exact in integers. */
-import type { LimitVerdict } from "../../contracts/limiter.js";
+import type { LimitVerdict, LimitCheck } from "../../contracts/limiter.js";
 
 /*
  * Why units: levels count token × millisecond. One token is `duration` units, `limit` units drain per millisecond, and
@@ -296,4 +296,21 @@ function open(bucket: Bucket, rate: Rate): void {
 /** Tokens per millisecond. */
 function speedOf({ rate }: Level): number {
   return rate.drainPerMs / rate.unitsPerToken;
+}
+
+/**
+ * Checks the numbers of a limit check before anything changes: a NaN in a level would never drain.
+ * @throws RangeError naming a number that is not an integer from 0 to 2^53 − 1
+ */
+export function assertCheck({ limit, duration, cost, configured }: LimitCheck): void {
+  assertCount("limit", limit);
+  assertCount("duration", duration);
+  assertCount("cost", cost);
+  if (configured === undefined) return;
+  assertCount("configured.limit", configured.limit);
+  assertCount("configured.duration", configured.duration);
+}
+
+function assertCount(name: string, value: number): void {
+  if (!Number.isSafeInteger(value) || value < 0) throw new RangeError(`${name} must be an integer from 0 to 2^53 - 1`);
 }

@@ -2,10 +2,20 @@
 import { KeystileError } from "../../contracts/errors.js";
 import type { LimitCheck, Limiter, LimiterCounters, LimitSize, LimitVerdict } from "../../contracts/limiter.js";
 import { type Check, checkOptions, integer } from "../../lib/check-options.js";
-import { assertCheck } from "../assert-check.js";
-import { adopt, type Bucket, charge, firstOf, fits, type Rate, rateIn, rateMemo, verdictOf } from "./bucket.js";
+import {
+  assertCheck,
+  adopt,
+  type Bucket,
+  charge,
+  firstOf,
+  fits,
+  type Rate,
+  rateIn,
+  rateMemo,
+  verdictOf,
+} from "./bucket.js";
 import { BucketTable, type NewBucket, NONE } from "./bucket-table.js";
-import type { Place } from "./place.js";
+import type { Place } from "./bucket-rows.js";
 
 const DEFAULT_SIZE = 1_000_000;
 /** A Map holds at most 2^24 entries. */

@@ -37,7 +37,7 @@ import { assertRefs, assertWalletSpend, spendFromWallets } from "../../credits/w
 import { endedAs } from "../endings.js";
 import { assertRecord } from "../spend-once.js";
 import { type PostgresRow, type Session, type Statement, writing } from "./client.js";
-import { createContended } from "./contended.js";
+import { createContended } from "./groups.js";
 import { HAS_EXPIRED, SET_DURABILITY } from "./credits-sql.js";
 import type { PostgresSettings } from "./options.js";
 import { isStorable } from "./texts.js";

@@ -1,7 +1,7 @@
 /**
  * Tells other nodes by NOTIFY that something changed, so that they poll at once. Listens for theirs if the client can.
  */
-import { startTimer } from "../../lib/start-timer.js";
+import { startTimer } from "../../lib/timers.js";
 import type { EndListening, Session, Statement } from "./client.js";
 
 /** Pauses before listening is tried again, milliseconds; the last one repeats. */

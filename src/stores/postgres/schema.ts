@@ -9,10 +9,8 @@ import { refills } from "./refills-sql.js";
 import { LIST_DELETED, OWNER_STATES } from "./search.js";
 import { SHARES } from "./shares-sql.js";
 import { fieldOf } from "./texts.js";
-import { AUDIT_CREDITS } from "./audit-step.js";
-import { GRANT_DAYS } from "./grant-days-step.js";
-import { CAPPED_DAYS } from "./capped-days-step.js";
-import { CAPS } from "./caps-step.js";
+import { AUDIT_CREDITS } from "./audit.js";
+import { GRANT_DAYS, CAPPED_DAYS, CAPS } from "./days-and-caps.js";
 import { GRANTS } from "./grants-step.js";
 import { WALLETS } from "./wallets-sql.js";
 

@@ -19,7 +19,7 @@ import { assertRecord } from "../spend-once.js";
 import { createAlertStore } from "./alerts.js";
 import { Changes } from "./changes.js";
 import { createSession, type PostgresClient, type Statement, writing } from "./client.js";
-import { createAuditReader } from "./read-audit.js";
+import { createAuditReader } from "./audit.js";
 import { createCredits, onceFields } from "./credits.js";
 import { createEntities, encodeEntityWrite } from "./entities.js";
 import { createKeys, encodeKeyRow } from "./keys.js";

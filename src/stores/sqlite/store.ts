@@ -8,17 +8,17 @@ import type { Store } from "../../contracts/store.js";
 import { trust } from "../../lib/guards/trusted.js";
 import type { SqliteBackup } from "./backup/make-backup.js";
 import { type BackupOptions, createBackup } from "./backup/start-backup.js";
-import { assertFile, assertFits } from "./connection/check-path.js";
 import { type CounterSet, createCounters } from "./connection/counters.js";
 import type { DriverName } from "./connection/driver.js";
 import { toOpenError, toStoreError } from "./connection/errors.js";
-import type { SqliteHandle } from "./connection/handle.js";
+import { type SqliteHandle, assertNamedRows } from "./connection/handle.js";
 import { createHealth, type SqliteHealth } from "./connection/health.js";
 import { connect, DRIVER_BUSY_TIMEOUT, type FileConnection } from "./connection/open.js";
 import { retryWhileBusy } from "./connection/transaction.js";
 import { readOptions, type SqliteHandleOptions, type SqliteSettings, type SqliteStoreOptions } from "./options.js";
 import { type WiredTables, wireTables } from "./wire.js";
 import { withWriter } from "./writer/writer.js";
+import { assertRuntime } from "../../lib/runtime.js";
 
 /** A {@link Store} with a health check and backups of its file. */
 export interface SqliteStore extends Store {
@@ -117,4 +117,35 @@ function wire(connection: FileConnection, settings: SqliteSettings): WriterStore
       backup: async (path, options) => examining(startBackup)(path, options),
     },
   };
+}
+
+/* Checks the `file` argument, a path or a handle, before anything is opened. */
+
+/** @throws TypeError: neither a path that the driver opens unchanged, nor a handle whose rows can be read */
+function assertFile(file: unknown): void {
+  assertRuntime();
+  if (typeof file === "string") return assertPath(file);
+  const { prepare, exec } = (file ?? {}) as Partial<SqliteHandle>;
+  if (typeof prepare !== "function" || typeof exec !== "function") throw new TypeError(INVALID_FILE);
+  assertNamedRows(file as SqliteHandle);
+}
+
+const INVALID_FILE = "file must be a path of well-formed text, or an open database handle with prepare() and exec()";
+
+/** The driver cuts a path at U+0000 and trims it: it would open another file, or a database in memory. */
+function assertPath(path: string): void {
+  if (path === "" || path.includes("\0") || !path.isWellFormed()) throw new TypeError(INVALID_FILE);
+  if (path !== path.trim()) {
+    throw new TypeError(
+      "file must be a path without spaces at its ends: better-sqlite3 drops them, and would open another file or none",
+    );
+  }
+}
+
+/** @throws TypeError naming an option that makes no sense for a database in memory */
+function assertFits(file: unknown, { writer, readonly }: Required<SqliteStoreOptions>): void {
+  if (file !== ":memory:") return;
+  if (writer !== "inline")
+    throw new TypeError("options.writer is for files: no other thread can see a database in memory");
+  if (readonly) throw new TypeError("options.readonly is for files: a database in memory begins without tables");
 }

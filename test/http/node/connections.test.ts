@@ -9,7 +9,7 @@ import {
   createConnections,
   type RequestSlot,
 } from "../../../src/http/node/connections.js";
-import { nextTurn } from "../../../src/lib/after-input.js";
+import { nextTurn } from "../../../src/lib/timers.js";
 
 /** A socket that notes what happens to it. */
 class Socket extends EventEmitter implements Connection {

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { createReadAhead } from "../../../src/keyring/import/read-ahead.js";
+import { createReadAhead } from "../../../src/keyring/import/migrate-keys.js";
 
 async function* late(items: Iterable<number>): AsyncGenerator<number> {
   for (const item of items) {

@@ -1,9 +1,8 @@
 /** Rows beside buckets as objects, with the same arithmetic. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { BucketRows } from "../../../src/ratelimit/memory/bucket-rows.js";
+import { BucketRows, newPlace } from "../../../src/ratelimit/memory/bucket-rows.js";
 import { type Bucket, charge, fits, toRate, utilization, verdictOf } from "../../../src/ratelimit/memory/bucket.js";
-import { newPlace } from "../../../src/ratelimit/memory/place.js";
 import { runs } from "../../runs.js";
 
 const START = 1_700_000_000_000;

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { BucketTable, type NewBucket, NONE } from "../../../src/ratelimit/memory/bucket-table.js";
 import { type Bucket, charge, type Rate, toRate } from "../../../src/ratelimit/memory/bucket.js";
-import { type KeptCheck, newPlace, PLACE } from "../../../src/ratelimit/memory/place.js";
+import { type KeptCheck, newPlace, PLACE } from "../../../src/ratelimit/memory/bucket-rows.js";
 import { runs } from "../../runs.js";
 
 const START = 1_700_000_000_000;

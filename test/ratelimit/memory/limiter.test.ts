@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
 import type { LimitCheck } from "../../../src/contracts/limiter.js";
 import { memoryLimiter, type MemoryLimiter, placedLimiter } from "../../../src/ratelimit/memory/limiter.js";
-import { type KeptCheck, newPlace, type Place, PLACE } from "../../../src/ratelimit/memory/place.js";
+import { type KeptCheck, newPlace, type Place, PLACE } from "../../../src/ratelimit/memory/bucket-rows.js";
 import { runs } from "../../runs.js";
 import { modelLimiter } from "../model.js";
 import { limiterSuite } from "../suite.js";

@@ -1,7 +1,7 @@
 /** The attacks, each at ten times the strength at which a server without bounds failed. */
 import type { ServerOptions } from "../../../src/http/index.js";
 import { OPERATIONS } from "../../../src/http/operations/index.js";
-import { LARGE_BODY_BYTES, SMALL_BODY_BYTES } from "../../../src/http/operations/largest-body.js";
+import { LARGE_BODY_BYTES, SMALL_BODY_BYTES } from "../../../src/http/operations/operation.js";
 import type { Engine } from "./open-database.js";
 import { wildcardsOf, type World } from "./world.js";
 

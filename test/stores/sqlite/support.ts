@@ -7,7 +7,7 @@ import { afterAll, afterEach, vi } from "vitest";
 import { isKeystileError, type KeystileErrorCode } from "../../../src/contracts/errors.js";
 import type { ApiRow, KeyRow, NewBalance, Store } from "../../../src/contracts/store.js";
 import { sqliteStore, type SqliteStore, type SqliteStoreOptions } from "../../../src/stores/sqlite/index.js";
-import { createChangePolling } from "../../../src/stores/sqlite/changes/change-polling.js";
+import { createChangePolling } from "../../../src/stores/sqlite/changes/change-log.js";
 import type { Handle, Statement } from "../../../src/stores/sqlite/connection/handle.js";
 import { keyRow } from "../suite.js";
 

@@ -24,10 +24,11 @@ import {
 import { assertRefs, assertWalletSpend, spendFromWallets } from "../../../credits/wallet.js";
 import { endedAs } from "../../endings.js";
 import { assertRecord, bodyAt, spendOnce } from "../../spend-once.js";
-import { walletAccountsOf } from "./account-session.js";
+import { walletAccountsOf, type AccountSession } from "./account-session.js";
 import type { Accounts } from "./account-table.js";
 import type { GroupCommit } from "./group-commit.js";
 import type { SqliteOnceTable } from "./once-table.js";
+import type { Counters } from "../connection/counters.js";
 
 export type Spending = Pick<
   Store,
@@ -179,4 +180,34 @@ export function createSpending(
 /** Refs of this store are numbers; any other ref belongs to no key here. */
 function isNumber(ref: KeyRef): ref is number {
   return typeof ref === "number";
+}
+
+/** What accounts lose, counted for `health()`: refills beyond what is made up for at once, and returns that failed. */
+interface CountedLosses {
+  /** @param session whose spends in a transaction are counted: the others change nothing if a refill is due */
+  ofSpends(session: AccountSession): AccountSession;
+  /** @param spending whose draws and returns are counted */
+  ofLeases(spending: Spending): Pick<Spending, "drawCredits" | "returnCredits">;
+}
+
+export function countLosses(counters: Counters): CountedLosses {
+  const countForfeits = <T extends { readonly forfeited?: number } | undefined>(outcome: T): T => {
+    counters.forfeitedRefills += outcome?.forfeited ?? 0;
+    return outcome;
+  };
+  return {
+    ofSpends: (session) => ({
+      ...session,
+      spend: (...given) => countForfeits(session.spend(...given)),
+      spendWallets: (...given) => countForfeits(session.spendWallets(...given)),
+    }),
+    ofLeases: ({ drawCredits, returnCredits }) => ({
+      drawCredits: (ref, request) => Promise.resolve(drawCredits(ref, request)).then(countForfeits),
+      returnCredits: (ref, lease) =>
+        Promise.resolve(returnCredits(ref, lease)).catch((cause: unknown) => {
+          counters.failedReturns++;
+          throw cause;
+        }),
+    }),
+  };
 }

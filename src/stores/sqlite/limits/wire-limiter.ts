@@ -4,7 +4,7 @@ import type { LimitCheck, Limiter, LimiterCounters, LimitVerdict } from "../../.
 import type { MaybePromise } from "../../../contracts/types.js";
 import { integer } from "../../../lib/check-options.js";
 import { keyedHashHex } from "../../../lib/sha256.js";
-import { assertCheck } from "../../../ratelimit/assert-check.js";
+import { assertCheck } from "../../../ratelimit/memory/bucket.js";
 import type { Connection } from "../connection/connection.js";
 import { createCounters } from "../connection/counters.js";
 import { createGrouping, type Member } from "../connection/grouping.js";

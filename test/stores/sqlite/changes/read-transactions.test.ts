@@ -1,7 +1,7 @@
 import Database from "better-sqlite3";
 import fc from "fast-check";
 import { afterEach, describe, expect, it } from "vitest";
-import { createSharedReads } from "../../../../src/stores/sqlite/changes/read-transactions.js";
+import { createSharedReads } from "../../../../src/stores/sqlite/connection/transaction.js";
 import { sqliteStore, type SqliteStore, type SqliteStoreOptions } from "../../../../src/stores/sqlite/index.js";
 import { runs } from "../../../runs.js";
 import { keyRow } from "../../suite.js";

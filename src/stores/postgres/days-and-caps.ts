@@ -4,8 +4,9 @@
  */
 import { DAY, TOTALS_KEPT } from "../outcome-entries.js";
 import { outcomeTables, ownerOf } from "./outcomes-sql.js";
-import { changedFunction } from "./refills-sql.js";
+import { changedFunction, type Change, changed } from "./refills-sql.js";
 import { fieldOf } from "./texts.js";
+import { rowFunctions } from "./rows-sql.js";
 
 const SUMS = [...TOTALS_KEPT, "balance"] as const;
 
@@ -95,4 +96,87 @@ export const GRANT_DAYS = {
   down: (s: string): string =>
     `${changedFunction(s, "keep_totals_v1")}${concerned(s)}DROP FUNCTION ${s}.beside_v1(bigint[], bigint);`,
   refuses: {},
+};
+
+/* The step from which on totals say whether an account was a cap. It never changes once released. */
+
+/** Whether the identity has credits, and the key's own are not all that it draws on. */
+const isCap = (s: string): string => `(i.account IS NOT NULL AND ${fieldOf("k", "creditsFrom")} IS NULL
+        AND EXISTS (SELECT 1 FROM ${s}.accounts o WHERE o.number = i.account AND NOT o.unlimited))::integer`;
+
+const OF_KEEP = (s: string): readonly Change[] => {
+  const owner = ownerOf(s, "g.main", "i.kind = 'identities' AND i.account = g.main");
+  return [
+    ["o.ws, o.name, l.seq", "o.ws, o.name, coalesce(o.cap, 0) AS cap, l.seq"],
+    [
+      "l.external_id IS NOT DISTINCT FROM o.name AS is_same",
+      "l.external_id IS NOT DISTINCT FROM o.name AND l.is_cap = coalesce(o.cap, 0) AS is_same",
+    ],
+    [
+      owner,
+      owner
+        .replace("AS name FROM", () => `AS name, ${isCap(s)} AS cap FROM`)
+        .replace("coalesce(i.name, '') FROM", () => `coalesce(i.name, ''), ${isCap(s)} FROM`)
+        .replace("i.name FROM", "i.name, 0 FROM"),
+    ],
+    ["e.external_id IS DISTINCT FROM k.name)", "(e.external_id IS DISTINCT FROM k.name OR e.is_cap <> k.cap))"],
+    ["workspace_id, external_id, ", "workspace_id, external_id, is_cap, "],
+    ["p.ws, p.name,", "p.ws, p.name, p.cap,"],
+  ];
+};
+
+/** The function as the step before made it, in a form that {@link changed} finds. */
+const before = (s: string): string => GRANT_DAYS.up(s).replaceAll("CREATE OR REPLACE", "CREATE");
+
+/** The step. */
+export const CAPPED_DAYS = {
+  up: (s: string): string => `
+ALTER TABLE ${s}.credit_days ADD COLUMN is_cap bigint NOT NULL DEFAULT 0;
+${changed(before(s), s, "keep_totals_v1", OF_KEEP(s))}`,
+  down: (s: string): string => `
+${changed(before(s), s, "keep_totals_v1", [])}
+ALTER TABLE ${s}.credit_days DROP COLUMN is_cap;`,
+  refuses: {},
+};
+
+/*
+ * The step from which on a key's own credits cap what it takes of its identity's: both are a reason not to remove the
+ * identity, and a spend of two wallets says which has the least.
+ */
+
+/** Whether a key `x` has credits of its own, and does not draw on them alone. */
+const IS_CAPPED = `${fieldOf("x", "limited")} IS NOT NULL AND ${fieldOf("x", "creditsFrom")} IS NULL`;
+
+const OF_ENTITIES: readonly Change[] = [["AND x.draws AND", `AND (x.draws OR ${IS_CAPPED}) AND`]];
+/** `lowest`: the place of the wallet that has the least, where there are two. */
+const SAYS_LOWEST = "CASE WHEN lowest IS NULL THEN '{}' ELSE jsonb_build_object('least', lowest) END";
+const OF_WALLETS: readonly Change[] = [
+  ["rest bigint; said", "rest bigint; lowest integer; said"],
+  [
+    "    IF NOT free[i] THEN rest",
+    `    IF NOT free[i] AND cardinality(sums) > 1 AND (rest IS NULL OR sums[i] < rest) THEN lowest := i - 1; END IF;
+    IF NOT free[i] THEN rest`,
+  ],
+  ["'remaining', rest);", `'remaining', rest) || ${SAYS_LOWEST};`],
+  ["'remaining', rest - cost)", `'remaining', rest - cost) || ${SAYS_LOWEST}`],
+];
+
+const functions = (s: string, isChanged: boolean): string =>
+  changed(rowFunctions(s), s, "write_entity_v1", isChanged ? OF_ENTITIES : []) +
+  changed(
+    changedFunction(s, "spend_wallets_of_v1").replace("OR REPLACE ", ""),
+    s,
+    "spend_wallets_of_v1",
+    isChanged ? OF_WALLETS : [],
+  );
+
+/** The step. */
+export const CAPS = {
+  up: (s: string): string => functions(s, true),
+  down: (s: string): string => functions(s, false),
+  refuses: {
+    "keys whose own credits cap those of their identity": (s: string): string =>
+      `SELECT count(*) FROM ${s}.keys x JOIN ${s}.entities i ON i.kind = 'identities' AND i.id = x.identity_id
+       JOIN ${s}.accounts o ON o.number = i.account AND NOT o.unlimited WHERE ${IS_CAPPED}`,
+  },
 };
