@@ -90,31 +90,28 @@ interface KnownRootKey extends ActiveRootKey {
   readonly expires: number | undefined;
 }
 
-/** Root keys that are in force, by their digest. */
-export interface RootKeys {
-  /** @returns undefined: unknown, disabled, expired or deleted */
-  find(digest: string): MaybePromise<ActiveRootKey | undefined>;
-  /** Unsubscribes from the store. */
-  close(): void;
-}
-
 /** Options of {@link createRootKeys}. */
 export type RootKeysOptions = Pick<AuthenticatorOptions, "scheme" | "rootKeys" | "clock">;
 
 /** @param store guarded */
-export function createRootKeys(store: Store, options: RootKeysOptions): RootKeys {
+export function createRootKeys(store: Store, options: RootKeysOptions) {
   const { scheme = DEFAULT_SCHEME, rootKeys = 10_000 } = options;
   const clock = guardClock(options.clock ?? Date.now);
   const cache = createRootKeyCache(store, (row) => toKnown(row, scheme), rootKeys);
   return {
-    find(digest) {
+    /** @returns undefined: unknown, disabled, expired or deleted */
+    find(digest: string): MaybePromise<ActiveRootKey | undefined> {
       const now = clock();
       const found = cache.find(digest);
       return found instanceof Promise ? found.then((known) => inForce(known, now)) : inForce(found, now);
     },
+    /** Unsubscribes from the store. */
     close: cache.close,
   };
 }
+
+/** Root keys that are in force, by their digest. */
+export type RootKeys = ReturnType<typeof createRootKeys>;
 
 /**
  * Creates an authenticator.
@@ -196,16 +193,6 @@ function toKnown(row: RootKeyRow, scheme: string): KnownRootKey {
   return { enabled, expires, caller, permissions };
 }
 
-/**
- * A cache of root keys by digest, including digests that were not found: as values that `prepare` makes of their rows.
- * Store clauses 8, 9, 19.
- */
-interface RootKeyCache<T> {
-  find(digest: string): MaybePromise<T | undefined>;
-  /** Unsubscribes from the store. */
-  close(): void;
-}
-
 /** Milliseconds for which a digest counts as not found: another process may create that root key. */
 const MISS_TTL = 1_000;
 
@@ -214,11 +201,7 @@ const MISS_TTL = 1_000;
  * @remarks Store clause 9: a read that began before a change is returned but not cached · a hit costs a map look-up and
  * the store's `pollChanges`
  */
-export function createRootKeyCache<T extends object>(
-  store: Store,
-  prepare: (row: RootKeyRow) => T,
-  size: number,
-): RootKeyCache<T> {
+export function createRootKeyCache<T extends object>(store: Store, prepare: (row: RootKeyRow) => T, size: number) {
   const found = new GrowingLru<T>({ max: size });
   const reads = createGuardedReads(store, {
     found: {
@@ -232,12 +215,13 @@ export function createRootKeyCache<T extends object>(
   });
   const lookUp = (digest: string): MaybePromise<T | undefined> => found.get(digest) ?? reads.read(digest, digest);
   return {
-    find(digest) {
+    find(digest: string): MaybePromise<T | undefined> {
       const polling = store.pollChanges();
       // Not `instanceof`: a promise of another realm, or a thenable, would not be waited for, and a removed root key
       // trusted.
       return polling === undefined ? lookUp(digest) : Promise.resolve(polling).then(() => lookUp(digest));
     },
+    /** Unsubscribes from the store. */
     close: reads.close,
   };
 }

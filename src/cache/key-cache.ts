@@ -55,32 +55,22 @@ export const CACHE_OPTIONS = {
   by: oneOf("tag", "digest"),
 } as const satisfies Record<keyof CacheOptions, Check>;
 
-/** Finds keys, in the form that {@link Forming.prepare} makes of their records. */
-export interface RecordCache<T> {
-  /** @param now for the store's `pollChanges` */
-  find(text: string, now?: number): MaybePromise<T | undefined>;
-  /** Unsubscribes from the store. */
-  close(): void;
-}
-
-/** Finds keys as verifications need them. */
-export interface KeyCache extends RecordCache<CachedKey> {
-  /** The cached form of a record that was found elsewhere; does not cache it. */
-  prepare(record: KeyRecord): CachedKey;
-}
-
 /**
  * @param options validated by the caller, with {@link CACHE_OPTIONS}
  * @remarks {@link createGuardedReads} decides which results are kept; a hit costs the text's fingerprint, two memory
  *   reads and the store's `pollChanges`
  */
-export function createKeyCache(store: Store, options: CacheOptions = {}): KeyCache {
+export function createKeyCache(store: Store, options: CacheOptions = {}) {
   const prepare = createPreparer();
   return {
     ...createRecordCache(store, { prepare, digestOf: digestKey, madeOf: (key) => key, weigh: bytesOf }, options),
+    /** The cached form of a record that was found elsewhere; does not cache it. */
     prepare,
   };
 }
+
+/** Finds keys as verifications need them. */
+export type KeyCache = ReturnType<typeof createKeyCache>;
 
 /** Of what a key may have much of, as JSON. */
 function bytesOf({ rare: { meta, identity, ipAllowlists } }: CachedKey): number {
@@ -108,7 +98,7 @@ export function createRecordCache<T extends object>(
   store: Store,
   { prepare, digestOf, madeOf, weigh }: Forming<T>,
   options: CacheOptions = {},
-): RecordCache<T> {
+) {
   const { size = 100_000, ttl = Infinity, missTtl = 1_000, by = "tag" } = options;
   const backendOf = <V extends object>(): CacheBackend<V> =>
     by === "tag" ? new FingerprintCache(size) : digestBackend(size);
@@ -163,7 +153,8 @@ export function createRecordCache<T extends object>(
     return openOrRead(found.get(text), text);
   };
   return {
-    find(text, now) {
+    /** @param now for the store's `pollChanges` */
+    find(text: string, now?: number): MaybePromise<T | undefined> {
       const polling = store.pollChanges(now);
       // Not `instanceof`: a promise of another realm, or a thenable, would not be awaited, and an outdated record
       // would be used.
@@ -171,6 +162,7 @@ export function createRecordCache<T extends object>(
       const cached = found.get(text);
       return cached === undefined || cached instanceof Heavy ? openOrRead(cached, text) : cached;
     },
+    /** Unsubscribes from the store. */
     close: reads.close,
   };
 }

@@ -34,26 +34,7 @@ export interface EndedLease extends LeaseReturn {
   readonly credits: number;
 }
 
-export interface CreditReturns {
-  /** Ends a lease in the store. @returns what resolves once that was tried, whether or not it succeeded */
-  add(ended: EndedLease): Promise<void> | undefined;
-  /** Retries what waits for this key, if anything, now. */
-  retry(ref: KeyRef): void;
-  /** Ends in flight and waiting. 0: everything is back, or given up. */
-  size(): number;
-  /** Whether so many ends are waiting that no new leases should begin. */
-  isBlocked(): boolean;
-  /** Resolves when the next attempt has ended, successfully or not. */
-  settled(): Promise<void>;
-  /** What has not been returned yet. */
-  outstanding(): CreditCount;
-  /** What was given up since the start, because the store was closed. */
-  forfeited(): CreditCount;
-  /** The latest error of an attempt. */
-  lastError(): unknown;
-}
-
-export function creditReturns(store: Store): CreditReturns {
+export function creditReturns(store: Store) {
   const sending = new Set<EndedLease>();
   /** Those that failed and wait for the next round. */
   const queued = new Set<EndedLease>();
@@ -132,21 +113,31 @@ export function creditReturns(store: Store): CreditReturns {
   };
 
   return {
-    add(ended) {
+    /** Ends a lease in the store. @returns what resolves once that was tried, whether or not it succeeded */
+    add(ended: EndedLease): Promise<void> | undefined {
       if (!isStoreClosed) return send(ended);
       forfeit(ended);
       return undefined;
     },
-    retry: (ref) => resend(queued.size === 0 ? [] : [...queued].filter((ended) => ended.ref === ref)),
+    /** Retries what waits for this key, if anything, now. */
+    retry: (ref: KeyRef): void => resend(queued.size === 0 ? [] : [...queued].filter((ended) => ended.ref === ref)),
+    /** Ends in flight and waiting. 0: everything is back, or given up. */
     size,
-    isBlocked: () => queued.size >= MAX_IN_FLIGHT,
-    settled: () => new Promise((resolve) => listeners.push(resolve)),
-    outstanding() {
+    /** Whether so many ends are waiting that no new leases should begin. */
+    isBlocked: (): boolean => queued.size >= MAX_IN_FLIGHT,
+    /** Resolves when the next attempt has ended, successfully or not. */
+    settled: (): Promise<void> => new Promise((resolve) => listeners.push(resolve)),
+    /** What has not been returned yet. */
+    outstanding(): CreditCount {
       let credits = 0;
       for (const leases of [queued, sending]) for (const ended of leases) credits += ended.credits;
       return { credits, leases: size() };
     },
-    forfeited: () => forfeited,
-    lastError: () => lastError,
+    /** What was given up since the start, because the store was closed. */
+    forfeited: (): CreditCount => forfeited,
+    /** The latest error of an attempt. */
+    lastError: (): unknown => lastError,
   };
 }
+
+export type CreditReturns = ReturnType<typeof creditReturns>;

@@ -16,42 +16,36 @@ interface Histogram {
   sum: number;
 }
 
-/** Counters of the service. */
-export interface Metrics {
-  begin(): void;
-  /** @param code of the error, or outcome of the verification; empty for any other success */
-  end(operation: string, status: number, code: string, ms: number): void;
-  /**
-   * The text of `/metrics`.
-   * @param counters of the verifier, and entries of the audit trail that its listener did not get; `undefined`: it has
-   *   none
-   * @param namespaces counters of the limiter of namespaces; `undefined`: it is not the service's own
-   * @param health of the store; `undefined`: it tells none
-   * @param heldBytes what requests hold of the memory budget
-   */
-  read(
-    counters: VerifierCounters & { readonly auditsDropped?: number | undefined },
-    namespaces: LimiterCounters | undefined,
-    health: StoreHealth | undefined,
-    heldBytes: number,
-  ): string;
-}
-
 /** Label values come from fixed tables, so clients cannot make the maps grow. */
-export function createMetrics(): Metrics {
+/** Counters of the service. */
+export function createMetrics() {
   const requests = new Map<string, number>();
   const outcomes = new Map<string, number>();
   const durations = new Map<string, Histogram>();
   let inFlight = 0;
   return {
-    begin: () => void inFlight++,
-    end(operation, status, code, ms) {
+    begin: (): void => void inFlight++,
+    /** @param code of the error, or outcome of the verification; empty for any other success */
+    end(operation: string, status: number, code: string, ms: number): void {
       inFlight--;
       increment(requests, `operation="${operation}",status="${status}"`);
       if (status === 200 && code !== "") increment(outcomes, `code="${code}"`);
       observe(durations, operation, ms / 1_000);
     },
-    read: (counters, namespaces, health, heldBytes) => {
+    /**
+     * The text of `/metrics`.
+     * @param counters of the verifier, and entries of the audit trail that its listener did not get; `undefined`: it has
+     *   none
+     * @param namespaces counters of the limiter of namespaces; `undefined`: it is not the service's own
+     * @param health of the store; `undefined`: it tells none
+     * @param heldBytes what requests hold of the memory budget
+     */
+    read: (
+      counters: VerifierCounters & { readonly auditsDropped?: number | undefined },
+      namespaces: LimiterCounters | undefined,
+      health: StoreHealth | undefined,
+      heldBytes: number,
+    ): string => {
       const { auditsDropped } = counters;
       return [
         ...family("keystile_requests_total", "counter", "Requests answered.", [...requests]),

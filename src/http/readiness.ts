@@ -7,14 +7,6 @@ import { tellsHealth } from "../verify/metrics-text.js";
 /** Milliseconds for which a finding is used again: whoever asks often, without a root key, makes no work. */
 const MAX_AGE_MS = 1_000;
 
-/** Readiness of a store. */
-export interface Readiness {
-  /** @throws (rejects) KeystileError NOT_READY, which does not tell the client why */
-  assertReady(): Promise<void>;
-  /** The health of a store that tells it, as {@link StoreHealth}; `undefined`: it does not, or could not be asked. */
-  health(): Promise<StoreHealth | undefined>;
-}
-
 interface Finding {
   readonly health: StoreHealth | undefined;
   readonly isReady: boolean;
@@ -24,7 +16,7 @@ interface Finding {
  * @param store keystile's own, or guarded; one without `health` is ready if it can be read
  * @param onProblem called with each finding that it is not ready, so at most once a second
  */
-export function createReadiness(store: Store, onProblem: (error: KeystileError) => void): Readiness {
+export function createReadiness(store: Store, onProblem: (error: KeystileError) => void) {
   let foundAt = NaN;
   let finding: Promise<Finding> | undefined;
 
@@ -50,9 +42,14 @@ export function createReadiness(store: Store, onProblem: (error: KeystileError) 
     return (finding = look());
   };
   return {
-    async assertReady() {
+    /** @throws (rejects) KeystileError NOT_READY, which does not tell the client why */
+    async assertReady(): Promise<void> {
       if (!(await current()).isReady) throw new KeystileError("NOT_READY", "the store cannot be relied on");
     },
-    health: async () => (await current()).health,
+    /** The health of a store that tells it, as {@link StoreHealth}; `undefined`: it does not, or could not be asked. */
+    health: async (): Promise<StoreHealth | undefined> => (await current()).health,
   };
 }
+
+/** Readiness of a store. */
+export type Readiness = ReturnType<typeof createReadiness>;

@@ -163,25 +163,16 @@ export function updateWithRetry<T extends object>(
   });
 }
 
-/**
- * Long answers of one keyring take turns of the event loop: calls that pause at the same moment would also resume at
- * the same moment, in one long turn.
- */
-export interface Turns {
-  /** Runs an act that waits for {@link Turns.next} now and then; at once unless another one runs. */
-  run<T>(act: () => Promise<T>): Promise<T>;
-  /** Waits for a turn that nobody else waited for. */
-  next(): Promise<void>;
-}
-
 /** Creates {@link Turns}. Without it sixteen pages of 4 MiB, asked for at once, take turns of 140 ms. */
-export function createTurns(): Turns {
+export function createTurns() {
   let last = Promise.resolve();
   let running = 0;
   const next = (): Promise<void> => (last = last.then(() => pause(0)));
   return {
+    /** Waits for a turn that nobody else waited for. */
     next,
-    async run(act) {
+    /** Runs an act that waits for {@link Turns.next} now and then; at once unless another one runs. */
+    async run<T>(act: () => Promise<T>): Promise<T> {
       running++;
       try {
         if (running > 1) await next();
@@ -192,6 +183,12 @@ export function createTurns(): Turns {
     },
   };
 }
+
+/**
+ * Long answers of one keyring take turns of the event loop: calls that pause at the same moment would also resume at
+ * the same moment, in one long turn.
+ */
+type Turns = ReturnType<typeof createTurns>;
 
 /** Yields to timers, input and other writers, so long. */
 export function pause(milliseconds: number): Promise<void> {

@@ -10,16 +10,6 @@ export interface Dated<T> {
   readonly value: T;
 }
 
-export interface Kept {
-  /**
-   * Works an answer out, or returns the one that is kept. Answers of one name are worked out one at a time: a caller
-   * for whom the kept answer is too old waits until the running computation ends, and then for its own.
-   * @param name names the question, with every input that decides the answer
-   * @param maxAge milliseconds; 0: it is worked out for this call alone, also beside others
-   */
-  read<T>(name: string, maxAge: number, make: () => Promise<T>): Promise<Dated<T>>;
-}
-
 /** Answers of a workspace that are kept: of each a few hundred ids at most. */
 const MAX = 64;
 
@@ -34,7 +24,7 @@ interface Entry {
 }
 
 /** @param clock Unix time, milliseconds */
-export function createKept(clock: () => number): Kept {
+export function createKept(clock: () => number) {
   const entries = new Map<string, Entry>();
   const begin = (name: string, make: () => Promise<unknown>, before: Dated<unknown> | undefined): Entry => {
     const asOf = clock();
@@ -51,6 +41,12 @@ export function createKept(clock: () => number): Kept {
     return entry;
   };
   return {
+    /**
+     * Works an answer out, or returns the one that is kept. Answers of one name are worked out one at a time: a caller
+     * for whom the kept answer is too old waits until the running computation ends, and then for its own.
+     * @param name names the question, with every input that decides the answer
+     * @param maxAge milliseconds; 0: it is worked out for this call alone, also beside others
+     */
     async read<T>(name: string, maxAge: number, make: () => Promise<T>): Promise<Dated<T>> {
       const now = clock();
       if (maxAge === 0) return { asOf: now, value: await make() };
@@ -68,3 +64,5 @@ export function createKept(clock: () => number): Kept {
     },
   };
 }
+
+export type Kept = ReturnType<typeof createKept>;

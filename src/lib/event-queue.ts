@@ -28,20 +28,11 @@ export const QUEUE_OPTIONS = {
 
 const MAX_PENDING = 100_000;
 
-/** Events on their way to a listener. */
-export interface EventQueue<E> {
-  emit(event: E): void;
-  /** Events dropped because too many waited, or the listener threw or rejected. */
-  dropped(): number;
-  /** Delivers the waiting events now, and waits for what the listener has returned, for as long as the options say. */
-  flush(): Promise<void>;
-}
-
 /** Queues events and delivers them in a later turn of the event loop, in order. */
 export function createEventQueue<E>(
   listener: (event: E) => unknown,
   { queue = 10_000, closeTimeout = 5_000 }: QueueOptions = {},
-): EventQueue<E> {
+) {
   const pending = new Set<Promise<unknown>>();
   const track = (returned: PromiseLike<unknown>): void => {
     const settled: Promise<unknown> = Promise.resolve(returned)
@@ -65,15 +56,17 @@ export function createEventQueue<E>(
     }
   };
   return {
-    emit(event) {
+    emit(event: E): void {
       if (waiting.length >= queue) {
         dropped++;
         return;
       }
       if (waiting.push(event) === 1) setTimeout(deliver, 0);
     },
-    dropped: () => dropped,
-    async flush() {
+    /** Events dropped because too many waited, or the listener threw or rejected. */
+    dropped: (): number => dropped,
+    /** Delivers the waiting events now, and waits for what the listener has returned, for as long as the options say. */
+    async flush(): Promise<void> {
       deliver();
       if (pending.size === 0) return;
       let timer: ReturnType<typeof setTimeout> | undefined;
@@ -83,3 +76,6 @@ export function createEventQueue<E>(
     },
   };
 }
+
+/** Events on their way to a listener. */
+export type EventQueue<E> = ReturnType<typeof createEventQueue<E>>;

@@ -45,18 +45,6 @@ interface ReadInFlight<T> {
   readonly until: number;
 }
 
-export interface GuardedReads<T> {
-  /**
-   * What the store has of a digest, now kept in `found` or as a miss, unless something changed during the read. A
-   * failed read keeps nothing, and fails each call that joined it with an error of its own. A store that returns no
-   * promise gets none made.
-   * @param text what `found` keeps the value by
-   */
-  read(text: string, digest: string): MaybePromise<T | undefined>;
-  /** Unsubscribes from the store. Nothing is kept from then on: calls still in flight read the store. */
-  close(): void;
-}
-
 /** Misses kept. */
 const MAX_MISSES = 10_000;
 const MONOTONIC = { now: () => performance.now() };
@@ -65,7 +53,7 @@ const MONOTONIC = { now: () => performance.now() };
 export function createGuardedReads<Row, T>(
   store: Store,
   { found, read, prepare, missTtl, dropMadeOf }: GuardedReadOptions<Row, T>,
-): GuardedReads<T> {
+) {
   // A resolution of 0 keeps lru-cache from setting a timer.
   const misses = new GrowingLru<true>({ max: MAX_MISSES, ttl: missTtl, ttlResolution: 0, perf: MONOTONIC });
   /** By digest. As many at most as the store has reads to return. */
@@ -132,7 +120,13 @@ export function createGuardedReads<Row, T>(
     return !isClosed && flight?.generation === generation && performance.now() < flight.until ? flight : undefined;
   };
   return {
-    read(text, digest) {
+    /**
+     * What the store has of a digest, now kept in `found` or as a miss, unless something changed during the read. A
+     * failed read keeps nothing, and fails each call that joined it with an error of its own. A store that returns no
+     * promise gets none made.
+     * @param text what `found` keeps the value by
+     */
+    read(text: string, digest: string): MaybePromise<T | undefined> {
       if (misses.get(digest) === true) return undefined;
       const joined = inFlight.size === 0 ? undefined : joinable(digest);
       if (joined !== undefined) return join(joined);
@@ -140,7 +134,8 @@ export function createGuardedReads<Row, T>(
       const row = read(digest);
       return isThenable(row) ? whenRead(text, digest, row, startGeneration) : keep(text, digest, row, startGeneration);
     },
-    close() {
+    /** Unsubscribes from the store. Nothing is kept from then on: calls still in flight read the store. */
+    close(): void {
       unsubscribe();
       isClosed = true;
       misses.clear();

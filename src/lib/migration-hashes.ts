@@ -12,21 +12,13 @@ import { isThenable } from "./thenable.js";
  */
 export type MigrationAlgorithms = Readonly<Record<string, (key: string) => MaybePromise<string>>>;
 
-/** The algorithms that a verifier or keyring supports. */
-export interface Algorithms {
-  /** Whether the algorithm is supported. */
-  knows(name: string): boolean;
-  /** The canonical hash of a presented key; `undefined`: no such key can exist, or the algorithm is unknown. */
-  foreignDigest(name: string, key: string): MaybePromise<string | undefined>;
-}
-
 const MIN_PARTS = 3;
 
 /**
  * @param custom functions for further algorithms; built-in names are rejected
  * @throws TypeError naming the option if it is not an object of functions or uses a built-in name
  */
-export function createAlgorithms(custom: MigrationAlgorithms = {}, path = "options.migrationAlgorithms"): Algorithms {
+export function createAlgorithms(custom: MigrationAlgorithms = {}, path = "options.migrationAlgorithms") {
   const known = new Map<string, (key: string) => MaybePromise<string | undefined>>([
     ["sha256", (key) => digestText("sha256", key, "base64")],
     ["sha512", (key) => digestText("sha512", key, "base64")],
@@ -39,10 +31,15 @@ export function createAlgorithms(custom: MigrationAlgorithms = {}, path = "optio
     known.set(name, validated(name, hash));
   }
   return {
-    knows: (name) => known.has(name),
-    foreignDigest: (name, key) => known.get(name)?.(key),
+    /** Whether the algorithm is supported. */
+    knows: (name: string): boolean => known.has(name),
+    /** The canonical hash of a presented key; `undefined`: no such key can exist, or the algorithm is unknown. */
+    foreignDigest: (name: string, key: string): MaybePromise<string | undefined> => known.get(name)?.(key),
   };
 }
+
+/** The algorithms that a verifier or keyring supports. */
+export type Algorithms = ReturnType<typeof createAlgorithms>;
 
 /** Wraps a custom function to validate its result: otherwise a value that is not a string would be looked up. */
 function validated(name: string, hash: (key: string) => MaybePromise<string>): (key: string) => MaybePromise<string> {

@@ -10,19 +10,13 @@ export function endedAs(how: Ending | undefined): Settlement {
   return { settled: false, reason: how ?? "unknown" };
 }
 
-export interface Endings {
-  find(id: string): Ending | undefined;
-  add(id: string, ending: { readonly how: Ending; readonly until: number }): void;
-  /** Forgets some of those that are over at `now`. */
-  forget(now: number): void;
-}
-
-export function createEndings(): Endings {
+export function createEndings() {
   const byId = new Map<string, { readonly how: Ending; readonly until: number }>();
   return {
-    find: (id) => byId.get(id)?.how,
-    add: (id, ending) => void byId.set(id, ending),
-    forget(now) {
+    find: (id: string): Ending | undefined => byId.get(id)?.how,
+    add: (id: string, ending: { readonly how: Ending; readonly until: number }): void => void byId.set(id, ending),
+    /** Forgets some of those that are over at `now`. */
+    forget(now: number): void {
       // Those that stay go to the end, so that all are looked at in turn.
       let left = Math.min(FORGOTTEN_PER_WRITE, byId.size);
       for (const [id, ending] of byId) {
@@ -33,3 +27,5 @@ export function createEndings(): Endings {
     },
   };
 }
+
+export type Endings = ReturnType<typeof createEndings>;

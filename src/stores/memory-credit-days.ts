@@ -28,21 +28,10 @@ export interface AccountsOfStore {
   grantsOf(ref: KeyRef): KeyRef[];
 }
 
-export interface MemoryCreditDays {
-  /** Keeps the totals of accounts, and of those besides them, as they are. */
-  keep(accounts: Iterable<KeyRef>, at: number): void;
-  /** @param named accounts that belong to the answer, with the grants beside them, whoever has them */
-  read(query: CreditDaysQuery, named: ReadonlySet<KeyRef>): CreditDay[];
-  /** Whether an account has totals. */
-  has(account: KeyRef): boolean;
-  /** Removes totals that no later statement needs. @returns of how many accounts */
-  prune(before: number, most: number): number;
-}
-
 const SUMS = ["credited", "refilled", "adjusted", "spent", "forfeited", "expired", "balance"] as const;
 type Sums = Readonly<Record<(typeof SUMS)[number], number>>;
 
-export function createMemoryCreditDays(accounts: AccountsOfStore): MemoryCreditDays {
+export function createMemoryCreditDays(accounts: AccountsOfStore) {
   const all = new Map<KeyRef, Kept[]>();
   /** Its names alone: of an identity's row the days would keep the rest. */
   const ownerOf = (ref: KeyRef): Owner | undefined => {
@@ -76,11 +65,14 @@ export function createMemoryCreditDays(accounts: AccountsOfStore): MemoryCreditD
     all.set(ref, rows);
   };
   return {
-    keep(refs, at) {
+    /** Keeps the totals of accounts, and of those besides them, as they are. */
+    keep(refs: Iterable<KeyRef>, at: number): void {
       for (const ref of new Set([...refs].flatMap((one) => accounts.besides(one)))) keepOne(ref, at);
     },
-    has: (account) => all.has(account),
-    prune(before, most) {
+    /** Whether an account has totals. */
+    has: (account: KeyRef): boolean => all.has(account),
+    /** Removes totals that no later statement needs. @returns of how many accounts */
+    prune(before: number, most: number): number {
       let removed = 0;
       for (const [ref, rows] of all) {
         const left = rows.filter(
@@ -93,7 +85,8 @@ export function createMemoryCreditDays(accounts: AccountsOfStore): MemoryCreditD
       }
       return removed;
     },
-    read({ workspaceId, externalId, from, to }, named) {
+    /** @param named accounts that belong to the answer, with the grants beside them, whoever has them */
+    read({ workspaceId, externalId, from, to }: CreditDaysQuery, named: ReadonlySet<KeyRef>): CreditDay[] {
       const isOwned = (row: Kept) =>
         row.workspaceId === workspaceId && row.externalId === externalId && externalId !== "";
       const wanted = new Set([...named].flatMap((ref) => [ref, ...accounts.grantsOf(ref)]));
@@ -107,6 +100,8 @@ export function createMemoryCreditDays(accounts: AccountsOfStore): MemoryCreditD
     },
   };
 }
+
+export type MemoryCreditDays = ReturnType<typeof createMemoryCreditDays>;
 
 /** The place of the row of a day in the time of an owner; undefined: there is none. */
 function placeOf(rows: readonly Kept[], owner: Owner | undefined, day: number): number | undefined {

@@ -19,23 +19,19 @@ export interface Reconciliation {
 /** Most that are named. */
 export const MAX_NAMED = 100;
 
-/** Collects what is found. */
-export interface Findings {
-  readonly result: Reconciliation;
-  /** Counts accounts that were read. */
-  read(accounts: number): void;
-  name(keyId: string, problem: string): void;
-}
-
-export function createFindings(): Findings {
+export function createFindings() {
   const named: BrokenAccount[] = [];
   const result = { accounts: 0, broken: 0, named };
   return {
     result,
-    read: (accounts) => void (result.accounts += accounts),
-    name(keyId, problem) {
+    /** Counts accounts that were read. */
+    read: (accounts: number): void => void (result.accounts += accounts),
+    name(keyId: string, problem: string): void {
       result.broken++;
       if (named.length < MAX_NAMED) named.push({ keyId, problem });
     },
   };
 }
+
+/** Collects what is found. */
+export type Findings = ReturnType<typeof createFindings>;

@@ -1,16 +1,5 @@
-/** Random inputs from a seed: the same in every run, so that a failure can be reproduced. */
-
-/** A source of random values. */
-export interface Random {
-  /** An integer from `min` to `max`, both included. */
-  integer(min: number, max: number): number;
-  pick<T>(items: readonly [T, ...T[]]): T;
-  /** A list of up to `max` items. */
-  list<T>(max: number, item: () => T): T[];
-}
-
 /** @see mulberry32: 32 bits of state are plenty for a few thousand draws */
-export function createRandom(seed: number): Random {
+export function createRandom(seed: number) {
   let state = seed >>> 0;
   const next = (): number => {
     state = (state + 0x6d2b79f5) >>> 0;
@@ -20,11 +9,16 @@ export function createRandom(seed: number): Random {
   };
   const integer = (min: number, max: number): number => min + Math.floor(next() * (max - min + 1));
   return {
+    /** An integer from `min` to `max`, both included. */
     integer,
     pick: <T>(items: readonly [T, ...T[]]): T => items[integer(0, items.length - 1)] as T,
-    list: (max, item) => Array.from({ length: integer(0, max) }, item),
+    /** A list of up to `max` items. */
+    list: <T>(max: number, item: () => T): T[] => Array.from({ length: integer(0, max) }, item),
   };
 }
+
+/** A source of random values. */
+export type Random = ReturnType<typeof createRandom>;
 
 /** Runs `body` with the seeds 1 to `runs`; a failure names its seed. */
 export async function withSeeds(runs: number, body: (random: Random, seed: number) => Promise<void>): Promise<void> {

@@ -10,7 +10,6 @@
 import type { Caller } from "../contracts/caller.js";
 import { KeystileError } from "../contracts/errors.js";
 import type { OnceBounds, OnceRecord, Spend, Store } from "../contracts/store.js";
-import type { MaybePromise } from "../contracts/types.js";
 import { RESERVATION } from "../credits/account.js";
 import type { Spender, SpendTarget } from "../credits/spender.js";
 import { type Check, checkOptions, integer } from "../lib/check-options.js";
@@ -65,33 +64,8 @@ export interface IdempotentCall {
   isRepeat: boolean;
 }
 
-export interface Idempotency {
-  /** Reads the store's secret once. @returns makes keyed digests of texts with it. @throws STORE_POWER_MISSING */
-  signer(): Promise<(text: string) => MaybePromise<string>>;
-  /**
-   * The idempotency key and its caller, as one text.
-   * @throws KeystileError BAD_REQUEST: the key is not 1 to 255 characters of printable ASCII · STORE_POWER_MISSING;
-   *   TypeError: the key is no string, or the caller has no id
-   */
-  scopeOf(idempotencyKey: unknown, caller: Caller | undefined): string;
-  /**
-   * Begins a call. It is in flight until {@link Idempotency.end}.
-   * @param workspaceId of the key to verify
-   * @throws KeystileError IDEMPOTENCY_IN_FLIGHT · IDEMPOTENCY_MISMATCH
-   */
-  begin(scope: string, workspaceId: string, call: BegunCall): Promise<IdempotentCall>;
-  /**
-   * Spends, and records the call if that succeeds.
-   * @param target `undefined`: the key has no balance
-   * @returns as {@link Spender.spend}; if the call turns out to be a repeat, nothing is taken
-   * @throws KeystileError IDEMPOTENCY_MISMATCH · IDEMPOTENCY_FULL
-   */
-  spend(call: IdempotentCall, target: SpendTarget | undefined, cost: number, now: number): Promise<Spend | undefined>;
-  end(call: IdempotentCall): void;
-}
-
 /** @param options validated with {@link IDEMPOTENCY_OPTIONS} */
-export function createIdempotency(store: Store, spender: Spender, options: IdempotencyOptions): Idempotency {
+export function createIdempotency(store: Store, spender: Spender, options: IdempotencyOptions) {
   const { ttl = DAY, records = RECORDS, recordsPerWorkspace = records } = options;
   const bounds: OnceBounds = Object.freeze({ maxRecords: records, maxPerWorkspace: recordsPerWorkspace });
   /** Digests of the bodies of calls in flight, by the id of their record. */
@@ -100,9 +74,21 @@ export function createIdempotency(store: Store, spender: Spender, options: Idemp
   const digest = async (text: string): Promise<string> => (await signer())(text);
 
   return {
+    /** Reads the store's secret once. @returns makes keyed digests of texts with it. @throws STORE_POWER_MISSING */
     signer,
-    scopeOf: (idempotencyKey, caller) => scopeOf(store, idempotencyKey, caller, "context.idempotencyKey"),
-    async begin(scope, workspaceId, call) {
+    /**
+     * The idempotency key and its caller, as one text.
+     * @throws KeystileError BAD_REQUEST: the key is not 1 to 255 characters of printable ASCII · STORE_POWER_MISSING;
+     *   TypeError: the key is no string, or the caller has no id
+     */
+    scopeOf: (idempotencyKey: unknown, caller: Caller | undefined): string =>
+      scopeOf(store, idempotencyKey, caller, "context.idempotencyKey"),
+    /**
+     * Begins a call. It is in flight until {@link Idempotency.end}.
+     * @param workspaceId of the key to verify
+     * @throws KeystileError IDEMPOTENCY_IN_FLIGHT · IDEMPOTENCY_MISMATCH
+     */
+    async begin(scope: string, workspaceId: string, call: BegunCall): Promise<IdempotentCall> {
       const { now, context, owner } = call;
       const { timeout } = context;
       const kind = owner === undefined ? (timeout === undefined ? "" : "reserve ") : `spend ${owner} `;
@@ -126,16 +112,29 @@ export function createIdempotency(store: Store, spender: Spender, options: Idemp
         throw error;
       }
     },
-    async spend(call, target, cost, now) {
+    /**
+     * Spends, and records the call if that succeeds.
+     * @param target `undefined`: the key has no balance
+     * @returns as {@link Spender.spend}; if the call turns out to be a repeat, nothing is taken
+     * @throws KeystileError IDEMPOTENCY_MISMATCH · IDEMPOTENCY_FULL
+     */
+    async spend(
+      call: IdempotentCall,
+      target: SpendTarget | undefined,
+      cost: number,
+      now: number,
+    ): Promise<Spend | undefined> {
       const { outcome, spend } = await spender.spendOnce(target, cost, now, call.record, bounds);
       if (outcome === "mismatch") throw mismatch();
       if (outcome === "full") throw full();
       call.isRepeat = outcome === "repeated";
       return spend;
     },
-    end: ({ record }) => void inFlight.delete(record.id),
+    end: ({ record }: IdempotentCall): void => void inFlight.delete(record.id),
   };
 }
+
+export type Idempotency = ReturnType<typeof createIdempotency>;
 
 const stillInFlight = (): KeystileError =>
   new KeystileError(

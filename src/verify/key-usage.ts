@@ -30,17 +30,8 @@ const MAX_OWNERS = 100;
 /** Notes per store call; the event loop runs between the calls (store clause 24). */
 const MAX_BATCH = 1_000;
 
-export interface KeyUsage {
-  /** Notes that a key was found with this text. */
-  note(key: CachedKey, text: string, now: number): void;
-  /** Writes the notes so far. Never rejects. */
-  flush(): Promise<void>;
-  /** Writes the waiting notes, and ignores later ones. Never rejects. */
-  close(): Promise<void>;
-}
-
 /** @param recordsUses whether to record when keys were last used; needs `store.powers.usage` */
-export function createKeyUsage(store: Store, recordsUses: boolean): KeyUsage {
+export function createKeyUsage(store: Store, recordsUses: boolean) {
   let uses = new Map<string, number>();
   /** Start by key id. */
   let starts = new Map<string, string>();
@@ -76,7 +67,8 @@ export function createKeyUsage(store: Store, recordsUses: boolean): KeyUsage {
     if (isFirst) schedule(delay);
   };
   return {
-    note(key, text, now) {
+    /** Notes that a key was found with this text. */
+    note(key: CachedKey, text: string, now: number): void {
       const minute = Math.floor(now / MINUTE);
       if (minute !== key.usedMinute) {
         const isFirst = Math.floor(minute / HOUR) !== Math.floor(key.usedMinute / HOUR);
@@ -89,11 +81,13 @@ export function createKeyUsage(store: Store, recordsUses: boolean): KeyUsage {
       const start = startOf(text);
       if (start !== UNKNOWN_START) add(starts, key.keyId, start, START_DELAY);
     },
-    async flush() {
+    /** Writes the notes so far. Never rejects. */
+    async flush(): Promise<void> {
       await writing;
       await writeAll();
     },
-    async close() {
+    /** Writes the waiting notes, and ignores later ones. Never rejects. */
+    async close(): Promise<void> {
       isClosed = true;
       await writing;
       await write();
@@ -107,6 +101,8 @@ function ownersOf({ wallets = [], keyId, identity }: CachedKey): GrantsOwner[] {
     .filter(({ accounts }) => accounts.some(({ grantId }) => grantId !== undefined))
     .map(({ owner }) => (owner === "key" ? { table: "keys", id: keyId } : { table: "identities", id: identity!.id }));
 }
+
+export type KeyUsage = ReturnType<typeof createKeyUsage>;
 
 /** Runs batch after batch; one that fails is dropped. */
 async function inBatches<T>(

@@ -87,20 +87,13 @@ function cut(text: string, key: string, most: number): string {
   return safe.length <= most ? safe : `${safe.slice(0, most - 1).toWellFormed()}…`;
 }
 
-/** Refusals of one interval. */
-export interface RefusalLog {
-  note(of: RefusalsQuery, refusal: Refusal): void;
-  /** Those of a key, newest first, once. */
-  take(of: RefusalsQuery): readonly Refusal[] | undefined;
-}
-
 /** A key's id may be used again in another workspace. */
 function idOf({ keyId, workspaceId }: RefusalsQuery): string {
   return `${keyId} ${workspaceId}`;
 }
 
 /** Once it is full, each workspace has an equal part: one below it takes the place of a key of the largest. */
-export function createRefusalLog(maxKeys = MAX_KEYS): RefusalLog {
+export function createRefusalLog(maxKeys = MAX_KEYS) {
   const keys = new Map<string, Refusal[]>();
   const workspaces = new Map<string, string[]>();
   const admits = (own: readonly string[]): boolean => {
@@ -112,7 +105,7 @@ export function createRefusalLog(maxKeys = MAX_KEYS): RefusalLog {
     return true;
   };
   return {
-    note(of, refusal) {
+    note(of: RefusalsQuery, refusal: Refusal): void {
       const { workspaceId } = of;
       const id = idOf(of);
       const known = keys.get(id);
@@ -127,7 +120,8 @@ export function createRefusalLog(maxKeys = MAX_KEYS): RefusalLog {
       workspaces.set(workspaceId, own);
       keys.set(id, [refusal]);
     },
-    take(of) {
+    /** Those of a key, newest first, once. */
+    take(of: RefusalsQuery): readonly Refusal[] | undefined {
       const id = idOf(of);
       const found = keys.get(id);
       keys.delete(id);
@@ -135,3 +129,6 @@ export function createRefusalLog(maxKeys = MAX_KEYS): RefusalLog {
     },
   };
 }
+
+/** Refusals of one interval. */
+export type RefusalLog = ReturnType<typeof createRefusalLog>;

@@ -119,23 +119,18 @@ function describeLeases(leases: number, forfeited: number): string {
   return leases === 0 ? "" : `; ${count(leases)} leases are void in it, which held ${count(forfeited)} credits`;
 }
 
-interface Line {
-  /** Shows what is being done, if stderr is a terminal. */
-  show(text: string): void;
-  /** Runs the work, and ends the line whatever becomes of it. */
-  during<T>(work: () => T): T;
-}
-
 /** One line on stderr that is written over. */
-function startLine(io: Io): Line {
+function startLine(io: Io) {
   let isUsed = false;
   return {
-    show(text) {
+    /** Shows what is being done, if stderr is a terminal. */
+    show(text: string): void {
       if (!io.stderr.isTTY) return;
       isUsed = true;
       void io.stderr.write(`\r${text.padEnd(WIDTH)}`);
     },
-    during(work) {
+    /** Runs the work, and ends the line whatever becomes of it. */
+    during<T>(work: () => T): T {
       try {
         return work();
       } finally {

@@ -260,15 +260,8 @@ export function createAdmission(bounds: AdmissionBounds): Admission {
   };
 }
 
-interface Recognized {
-  /** The workspace of a credential that was authenticated, or {@link UNPROVEN}. It grants nothing. */
-  find(authorization: string): string;
-  add(authorization: string, workspaceId: string): void;
-  forget(authorization: string): void;
-}
-
 /** Remembers keyed fingerprints of 53 bits, not credentials; nobody can construct a collision. */
-function createRecognized(): Recognized {
+function createRecognized() {
   const fingerprint = new Fingerprint();
   const workspaces = new Map<number, string>();
   // Only of the credential: its scheme can be written in many ways, and each would take an entry.
@@ -277,8 +270,9 @@ function createRecognized(): Recognized {
       ? (fingerprint.h0 >>> 0) + (fingerprint.h1 & 0x1f_ffff) * 2 ** 32
       : NaN;
   return {
-    find: (authorization) => workspaces.get(numberOf(authorization)) ?? UNPROVEN,
-    add(authorization, workspaceId) {
+    /** The workspace of a credential that was authenticated, or {@link UNPROVEN}. It grants nothing. */
+    find: (authorization: string): string => workspaces.get(numberOf(authorization)) ?? UNPROVEN,
+    add(authorization: string, workspaceId: string): void {
       const number = numberOf(authorization);
       if (Number.isNaN(number)) return;
       if (workspaces.size >= MAX_RECOGNIZED)
@@ -288,6 +282,6 @@ function createRecognized(): Recognized {
         }
       workspaces.set(number, workspaceId);
     },
-    forget: (authorization) => void workspaces.delete(numberOf(authorization)),
+    forget: (authorization: string): void => void workspaces.delete(numberOf(authorization)),
   };
 }

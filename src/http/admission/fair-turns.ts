@@ -17,16 +17,8 @@ const MAX_SKIPPED_MS = 16;
 /** The weight of a call; a callback runs calls of weight {@link GROUP}. */
 export const WEIGHT = Object.freeze({ short: 1, long: GROUP });
 
-/** Decides when waiting calls continue. */
-export interface FairTurns {
-  /** Calls `act` at the end of this tick, or of a later one. @param weight above 0, such as one of {@link WEIGHT} */
-  wait(account: string, weight: number, act: () => void): void;
-  /** Call when other work waits for this tick to end: it is skipped, but for at most 16 ms in a row. */
-  hurry(): void;
-}
-
 /** @param turnMs milliseconds for which calls are continued in one tick; the first callback always runs */
-export function createFairTurns(turnMs: number, atEnd = afterInput, clock = () => performance.now()): FairTurns {
+export function createFairTurns(turnMs: number, atEnd = afterInput, clock = () => performance.now()) {
   /** Queues by account; the first account has the next turn. */
   const queues = new Map<string, Fifo<{ readonly act: () => void; readonly weight: number }>>();
   let weight = 0;
@@ -78,10 +70,12 @@ export function createFairTurns(turnMs: number, atEnd = afterInput, clock = () =
     schedule();
   };
   return {
-    hurry() {
+    /** Call when other work waits for this tick to end: it is skipped, but for at most 16 ms in a row. */
+    hurry(): void {
       isNextHurried = true;
     },
-    wait(account, weighs, act) {
+    /** Calls `act` at the end of this tick, or of a later one. @param weight above 0, such as one of {@link WEIGHT} */
+    wait(account: string, weighs: number, act: () => void): void {
       const call = { act, weight: weighs };
       const queue = queues.get(account) ?? new Fifo();
       queues.set(account, queue);
@@ -91,3 +85,6 @@ export function createFairTurns(turnMs: number, atEnd = afterInput, clock = () =
     },
   };
 }
+
+/** Decides when waiting calls continue. */
+export type FairTurns = ReturnType<typeof createFairTurns>;

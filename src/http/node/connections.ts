@@ -101,23 +101,6 @@ export const CONNECTION_BOUNDS: ConnectionBounds = Object.freeze({
   evicts: true,
 });
 
-/** The connections of a server. */
-export interface Connections {
-  /**
-   * Call when a connection was accepted; if there are too many, one is closed. @param address undefined: not counted
-   */
-  open(socket: Connection, address: string | undefined): void;
-  /** Registers a request; it is served after the connection's earlier requests. */
-  begin(socket: Connection, arrived: ArrivedRequest): void;
-  /** Fails a connection. @param answer sends the error if no pending request can respond with it */
-  breakOff(socket: Connection, fault: KeystileError, answer: () => void): void;
-  /**
-   * Call every second or so: a connection with an unread answer is then closed after this long without progress. Why
-   * not a timeout per answer: most answers are read at once, and setting one for each would cost too much.
-   */
-  sweep(milliseconds: number): void;
-}
-
 /** The request being served, for its handler. */
 export interface RequestSlot {
   /** Call when reading the body starts. @param breakOff aborts the reading */
@@ -156,7 +139,7 @@ const MAX_WAITING = 128;
 export function createConnections(
   { max, maxPerAddress, evicts }: ConnectionBounds,
   admission: Pick<Admission, "hurry" | "makeSpace">,
-): Connections {
+) {
   const states = new Map<Connection, ConnectionState>();
   /** Counted addresses by their idle connections. */
   const idle = new Ranking<Address>();
@@ -281,7 +264,10 @@ export function createConnections(
     });
   };
   return {
-    open(socket, address) {
+    /**
+     * Call when a connection was accepted; if there are too many, one is closed. @param address undefined: not counted
+     */
+    open(socket: Connection, address: string | undefined): void {
       // The system hands over one connection per tick, so connections of others wait behind this one.
       reads.hurry();
       admission.hurry();
@@ -300,7 +286,8 @@ export function createConnections(
       else if (isOver || isLarge || idle.total + uncounted.size > share) oldest?.destroy();
       else admission.makeSpace();
     },
-    begin(socket, arrived) {
+    /** Registers a request; it is served after the connection's earlier requests. */
+    begin(socket: Connection, arrived: ArrivedRequest): void {
       const { request, isLong, serve } = arrived;
       // A program may pass a request on late. The socket is gone: its state would never be removed.
       if (socket.destroyed && !states.has(socket)) {
@@ -324,7 +311,8 @@ export function createConnections(
       pause(socket, state);
       if (state.waiting.size > MAX_WAITING) socket.destroy();
     },
-    breakOff(socket, fault, answer) {
+    /** Fails a connection. @param answer sends the error if no pending request can respond with it */
+    breakOff(socket: Connection, fault: KeystileError, answer: () => void): void {
       const state = states.get(socket);
       if (state?.fault !== undefined) return;
       if (state !== undefined) state.fault = fault;
@@ -338,7 +326,11 @@ export function createConnections(
       if (!socket.writable) answer();
       else state.atRest = answer;
     },
-    sweep(milliseconds) {
+    /**
+     * Call every second or so: a connection with an unread answer is then closed after this long without progress. Why
+     * not a timeout per answer: most answers are read at once, and setting one for each would cost too much.
+     */
+    sweep(milliseconds: number): void {
       for (const [socket, state] of states) {
         if (state.isTimed || state.served?.isAnswered !== true) continue;
         state.isTimed = true;
@@ -347,6 +339,9 @@ export function createConnections(
     },
   };
 }
+
+/** The connections of a server. */
+export type Connections = ReturnType<typeof createConnections>;
 
 function rest(state: ConnectionState): void {
   const { atRest } = state;

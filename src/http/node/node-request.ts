@@ -183,17 +183,7 @@ function valuesOf(rawHeaders: readonly string[], name: string): readonly string[
 }
 
 /** A body that is being read. */
-interface Body {
-  /** The body, if all of it has arrived. */
-  ifBuffered(): Uint8Array | undefined;
-  /**
-   * @throws (rejects) KeystileError PAYLOAD_TOO_LARGE · BAD_REQUEST: it ended early, or came in too many small chunks ·
-   *   OVERLOADED · TypeError: it was read before · the error it was aborted with
-   */
-  whole(): Promise<Uint8Array>;
-}
-
-function readBody(request: NodeRequest, response: NodeResponse, maxBytes: number, context: RequestContext): Body {
+function readBody(request: NodeRequest, response: NodeResponse, maxBytes: number, context: RequestContext) {
   const { hold, onReading, onPart, goOn, wantsContinue } = context;
   const declared = declaredBytes(request);
   const body = new ArrivingBody(maxBytes, declared, hold);
@@ -250,8 +240,13 @@ function readBody(request: NodeRequest, response: NodeResponse, maxBytes: number
     if (wantsContinue) response.writeContinue();
   }
   return {
-    ifBuffered: () => (end === "whole" ? body.bytes() : undefined),
-    whole: () =>
+    /** The body, if all of it has arrived. */
+    ifBuffered: (): Uint8Array | undefined => (end === "whole" ? body.bytes() : undefined),
+    /**
+     * @throws (rejects) KeystileError PAYLOAD_TOO_LARGE · BAD_REQUEST: it ended early, or came in too many small chunks ·
+     *   OVERLOADED · TypeError: it was read before · the error it was aborted with
+     */
+    whole: (): Promise<Uint8Array> =>
       new Promise((resolve, reject) => {
         onEnd = () => (end instanceof Error ? reject(end) : resolve(body.bytes()));
         if (end !== undefined) onEnd();

@@ -59,21 +59,11 @@ export interface Paced {
   stop(): void;
 }
 
-/** Decides when each connection is read. */
-export interface PacedReads {
-  /** Reads the connection in its turn. If its lane has changed, it goes to the end of the new lane. */
-  wait(paced: Paced): void;
-  /** Call when the connection has brought a request or a part, or has ended: it is read again after {@link wait}. */
-  done(paced: Paced): void;
-  /** Call when others wait for this tick to end: nothing is read in it, for at most 16 ms in a row. */
-  hurry(): void;
-}
-
 export function createPacedReads(
   atEnd = afterInput,
   clock = () => performance.now(),
   later: (act: () => void, ms: number) => unknown = startTimer,
-): PacedReads {
+) {
   /** The lanes with waiting connections; the first has the next turn. */
   const queues = new Map<Lane, Queue>();
   const waiting = new Map<Paced, Lane>();
@@ -191,8 +181,10 @@ export function createPacedReads(
     atEnd(runTurn);
   };
   return {
+    /** Reads the connection in its turn. If its lane has changed, it goes to the end of the new lane. */
     wait,
-    done(paced) {
+    /** Call when the connection has brought a request or a part, or has ended: it is read again after {@link wait}. */
+    done(paced: Paced): void {
       leave(paced);
       const now = clock();
       if (handled?.paced !== paced) charge(now);
@@ -205,8 +197,12 @@ export function createPacedReads(
       // The time of this read is known in the next tick.
       schedule();
     },
-    hurry() {
+    /** Call when others wait for this tick to end: nothing is read in it, for at most 16 ms in a row. */
+    hurry(): void {
       isHurried = true;
     },
   };
 }
+
+/** Decides when each connection is read. */
+export type PacedReads = ReturnType<typeof createPacedReads>;

@@ -221,21 +221,8 @@ function tooManyNew(most: number) {
 
 /* An iterator whose next item may be read while the current one is still being processed. */
 
-/** Reads items, at most one ahead. */
-interface ReadAhead<T> {
-  /** The next item; `undefined`: there are no more. */
-  next(): Promise<T | undefined>;
-  /** Starts reading the next item, unless that has started. Errors are thrown by {@link ReadAhead.next}. */
-  start(): void;
-  /**
-   * Stops reading and closes the source; errors while closing are ignored. Does not wait for a read in progress: the
-   * source is closed once that settles, so a source that never settles blocks nothing.
-   */
-  close(): Promise<void>;
-}
-
 /** @param make maps each item as soon as it is read */
-export function createReadAhead<T, U>(source: Iterable<T> | AsyncIterable<T>, make: (one: T) => U): ReadAhead<U> {
+export function createReadAhead<T, U>(source: Iterable<T> | AsyncIterable<T>, make: (one: T) => U) {
   const from = Symbol.asyncIterator in source ? source[Symbol.asyncIterator]() : source[Symbol.iterator]();
   let isReading = false;
   let ahead: Promise<U | undefined> | undefined;
@@ -249,17 +236,23 @@ export function createReadAhead<T, U>(source: Iterable<T> | AsyncIterable<T>, ma
     }
   };
   return {
-    next() {
+    /** The next item; `undefined`: there are no more. */
+    next(): Promise<U | undefined> {
       const next = ahead ?? read();
       ahead = undefined;
       return next;
     },
-    start() {
+    /** Starts reading the next item, unless that has started. Errors are thrown by `next`. */
+    start(): void {
       if (ahead !== undefined) return;
       ahead = read();
       ahead.catch(ignore);
     },
-    async close() {
+    /**
+     * Stops reading and closes the source; errors while closing are ignored. Does not wait for a read in progress: the
+     * source is closed once that settles, so a source that never settles blocks nothing.
+     */
+    async close(): Promise<void> {
       const wasReading = isReading;
       const closed = Promise.resolve(from.return?.()).catch(ignore);
       if (!wasReading) await closed;

@@ -30,14 +30,6 @@ export interface KnownNames {
   permissionIds(slugs: readonly string[] | undefined): readonly string[];
 }
 
-/** The name cache of an import. */
-export interface ImportNames {
-  /** The names that are still valid. Call it at the beginning of each batch. */
-  current(): Promise<KnownNames>;
-  /** Unsubscribes from the store. */
-  close(): void;
-}
-
 /** Most names of one kind, or lists of them, in the cache: beyond that it is cleared, so that memory stays bounded. */
 const MAX_NAMES = 10_000;
 const NONE: readonly never[] = Object.freeze([]);
@@ -47,22 +39,27 @@ const NONE: readonly never[] = Object.freeze([]);
  * took. Any change that the store notifies, except new keys, clears the cache, and the store is polled at each batch.
  * So a name that was removed before a batch began, here or by another process, is not used.
  */
-export function createImportNames(context: Context): ImportNames {
+export function createImportNames(context: Context) {
   let known = createKnown(context);
   const forget = (): void => void (known = createKnown(context));
   const unsubscribe = context.store.subscribe((change) => {
     if (change !== "created") forget();
   });
   return {
-    async current() {
+    /** The names that are still valid. Call it at the beginning of each batch. */
+    async current(): Promise<KnownNames> {
       // NaN is not a clock time: the store polls now, whatever staleness is allowed.
       await context.store.pollChanges("anew");
       if (known.isFull()) forget();
       return known;
     },
+    /** Unsubscribes from the store. */
     close: unsubscribe,
   };
 }
+
+/** The name cache of an import. */
+export type ImportNames = ReturnType<typeof createImportNames>;
 
 function createKnown(context: Context): KnownNames & { isFull(): boolean } {
   const [roles, permissions, identities] = [

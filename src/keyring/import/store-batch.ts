@@ -42,21 +42,15 @@ export interface Destination {
   readonly misfits: ReadonlySet<ImportedKeyData>;
 }
 
-/** Hashes in the form that is compared. */
-export interface Refused {
-  has(digest: string): boolean;
-  add(digest: string): void;
-}
-
 /** Most hashes kept, some 15 MB: an import with more failures is repeated anyway, once the roles exist. */
 const MAX_REFUSED_HASHES = 100_000;
 
 /** Remembers the last 100,000 that were added, so that an import of any size runs in bounded memory. */
-export function createRefused(max = MAX_REFUSED_HASHES): Refused {
+export function createRefused(max = MAX_REFUSED_HASHES) {
   const digests = new Set<string>();
   return {
-    has: (digest) => digests.has(digest),
-    add(digest) {
+    has: (digest: string): boolean => digests.has(digest),
+    add(digest: string): void {
       if (digests.has(digest)) return;
       const [oldest] = digests;
       if (digests.size >= max && oldest !== undefined) digests.delete(oldest);
@@ -64,6 +58,9 @@ export function createRefused(max = MAX_REFUSED_HASHES): Refused {
     },
   };
 }
+
+/** Hashes in the form that is compared. */
+type Refused = ReturnType<typeof createRefused>;
 
 /** Validated keys. */
 type Keys = readonly ImportedKeyData[];

@@ -13,45 +13,11 @@ export interface Ranked {
   readonly value: number;
 }
 
-/** The keys that come first in an order that has no index. */
-export interface Ranking {
-  /** What a key has that matches, and could still be among them. */
-  hints(): KeyHints;
-  add(rows: readonly KeyRow[]): Promise<void>;
-  best(): readonly Ranked[];
-}
-
-export interface Matcher {
-  /** What every key has that matches, besides the text. */
-  readonly hints: KeyHints;
-  /** The keys that match, in their order. */
-  filter(rows: readonly KeyRow[], text: string | undefined): Promise<readonly KeyRow[]>;
-  /** Before the first key that can match. */
-  startOf(order: "made" | "expires"): KeyPosition | undefined;
-  /** Whether no key after this one can match. */
-  endsAt(order: "made" | "expires", last: KeyPosition): boolean;
-  /**
-   * @param after only keys that come after this one
-   * @param isOneWalk keys are added newest first, so that of those that rank alike the first ones stay
-   */
-  ranking(
-    order: keyof typeof RANKS,
-    size: number,
-    after: { readonly id: string; readonly value: number } | undefined,
-    isOneWalk: boolean,
-  ): Ranking;
-}
-
 /**
  * @param known the APIs whose keys are searched, and their workspace
  * @param now when the search was asked for, Unix time in milliseconds
  */
-export function createMatcher(
-  context: Context,
-  request: SearchKeysRequestBody,
-  known: KnownRows,
-  now: number,
-): Matcher {
+export function createMatcher(context: Context, request: SearchKeysRequestBody, known: KnownRows, now: number) {
   const { state, expiresBefore, expiresFrom, creditsBelow } = request;
   const ownBefore = expiresBefore ?? Infinity;
   const looksAtEnd = expiresBefore !== undefined || expiresFrom !== undefined;
@@ -68,8 +34,10 @@ export function createMatcher(
   };
   const looksAtCredits = creditsBelow !== undefined || state === "active" || state === "exhausted";
   return {
+    /** What every key has that matches, besides the text. */
     hints,
-    async filter(rows, text) {
+    /** The keys that match, in their order. */
+    async filter(rows: readonly KeyRow[], text: string | undefined): Promise<readonly KeyRow[]> {
       const search = createSearch("keys", text);
       // Not kept: a search may meet every owner there is.
       const identities = new Map<string, IdentityRow>();
@@ -88,11 +56,22 @@ export function createMatcher(
         return state === undefined || isListedAs(state, stateOf(row, related, remaining, now));
       });
     },
-    startOf: (order) =>
+    /** Before the first key that can match. */
+    startOf: (order: "made" | "expires"): KeyPosition | undefined =>
       order === "expires" && hints.expiresFrom !== undefined ? { id: "", expires: hints.expiresFrom } : undefined,
-    endsAt: (order, { expires = 0 }) =>
+    /** Whether no key after this one can match. */
+    endsAt: (order: "made" | "expires", { expires = 0 }: KeyPosition): boolean =>
       order === "expires" && expires >= (state === "rotated" ? Math.min(ownBefore, now) : ownBefore),
-    ranking(order, size, after, isOneWalk) {
+    /**
+     * @param after only keys that come after this one
+     * @param isOneWalk keys are added newest first, so that of those that rank alike the first ones stay
+     */
+    ranking(
+      order: keyof typeof RANKS,
+      size: number,
+      after: { readonly id: string; readonly value: number } | undefined,
+      isOneWalk: boolean,
+    ): Ranking {
       const rank = RANKS[order](context, now);
       return createRanking(
         { ...rank, hintsOf: (below) => ({ ...hints, ...rank.hintsOf(below, hints) }) },
@@ -103,6 +82,8 @@ export function createMatcher(
     },
   };
 }
+
+export type Matcher = ReturnType<typeof createMatcher>;
 
 function hintsOf(request: SearchKeysRequestBody, now: number): KeyHints {
   const { state, expiresBefore = Infinity, expiresFrom = -Infinity, creditsBelow = Infinity } = request;
@@ -150,17 +131,18 @@ function createRanking(
   size: number,
   after: { readonly id: string; readonly value: number } | undefined,
   isOneWalk: boolean,
-): Ranking {
+) {
   let best: Ranked[] = [];
   const isAfter = ({ row, value }: Ranked): boolean =>
     after === undefined || value > after.value || (value === after.value && row.id < after.id);
   return {
-    hints() {
+    /** What a key has that matches, and could still be among them. */
+    hints(): KeyHints {
       if (best.length < size) return hintsOf(Infinity);
       const { row, value } = best.at(-1) as Ranked;
       return isOneWalk ? hintsOf(value) : { ...hintsOf(value + 1), idAbove: row.id };
     },
-    async add(given) {
+    async add(given: readonly KeyRow[]): Promise<void> {
       // A key may come twice: by its own balance, and by that of its owner.
       const known = new Set(best.map(({ row }) => row.id));
       const rows = [...new Map(given.map((row) => [row.id, row])).values()].filter(({ id }) => !known.has(id));
@@ -172,9 +154,12 @@ function createRanking(
       });
       best = [...best, ...ranked].sort(byRank).slice(0, size);
     },
-    best: () => best,
+    best: (): readonly Ranked[] => best,
   };
 }
+
+/** The keys that come first in an order that has no index. */
+type Ranking = ReturnType<typeof createRanking>;
 
 function byRank(a: Ranked, b: Ranked): number {
   return a.value - b.value || (a.row.id > b.row.id ? -1 : 1);

@@ -15,24 +15,14 @@ const LONG_MS = 15;
 /** Milliseconds of a turn after which others get theirs; a slice has at most half of it. */
 const TURN_MS = 3;
 
-export interface Slicing {
-  /** Keys that the next slice may look at. */
-  among(): number;
-  /** Runs a call of the store. */
-  timed<T>(call: () => MaybePromise<T>): Promise<T>;
-  /**
-   * Lets others have their turn, if this one has taken long enough.
-   * @throws (rejects) KeystileError BAD_REQUEST: nobody waits for the answer any more
-   */
-  yield(): Promise<void>;
-}
-
-export function createSlicing({ turns, isGone }: Pick<Context, "turns" | "isGone">): Slicing {
+export function createSlicing({ turns, isGone }: Pick<Context, "turns" | "isGone">) {
   let among = FIRST;
   let began = performance.now();
   return {
-    among: () => among,
-    async timed(call) {
+    /** Keys that the next slice may look at. */
+    among: (): number => among,
+    /** Runs a call of the store. */
+    async timed<T>(call: () => MaybePromise<T>): Promise<T> {
       const asked = performance.now();
       const answer = call();
       // What a store takes before it returns, it takes of this turn.
@@ -43,7 +33,11 @@ export function createSlicing({ turns, isGone }: Pick<Context, "turns" | "isGone
         among = Math.min(MAX, among * 2);
       return found;
     },
-    async yield() {
+    /**
+     * Lets others have their turn, if this one has taken long enough.
+     * @throws (rejects) KeystileError BAD_REQUEST: nobody waits for the answer any more
+     */
+    async yield(): Promise<void> {
       if (isGone?.() === true) throw badRequest([{ location: "request", message: "was given up by its client" }]);
       if (performance.now() - began < TURN_MS / 2) return;
       await turns.next();

@@ -70,23 +70,8 @@ const CEILING = {
 /** The parts of a request that a ceiling bounds. */
 type Bounded = Pick<CreateKeyRequestBody, "permissions" | "credits" | "ratelimits" | "expires" | "expiresIn">;
 
-/** Applies a ceiling to requests. */
-export interface Ceiling {
-  readonly keys: number;
-  /**
-   * The request with what it leaves out.
-   * @throws KeystileError BAD_REQUEST with all that exceeds the ceiling
-   */
-  apply(request: Bounded, now: number): Bounded;
-  /**
-   * @param owner as it is when the key is written
-   * @throws KeystileError CONFLICT: the owner has no credits, and its keys are to draw on them
-   */
-  requireSource(owner: IdentityRow): void;
-}
-
 /** @throws TypeError or RangeError naming the option */
-export function createCeiling(given: OwnerCeiling): Ceiling {
+export function createCeiling(given: OwnerCeiling) {
   const own = checkOptions(given, CEILING, "options.ceiling");
   const { keys = DEFAULT_KEYS, identity = false, expiresIn } = own;
   const credits = own.credits && structuredClone(own.credits);
@@ -95,7 +80,11 @@ export function createCeiling(given: OwnerCeiling): Ceiling {
   const ratelimits = (own.ratelimits ?? []).map((limit) => ({ ...limit }));
   return {
     keys,
-    apply(request, now) {
+    /**
+     * The request with what it leaves out.
+     * @throws KeystileError BAD_REQUEST with all that exceeds the ceiling
+     */
+    apply(request: Bounded, now: number): Bounded {
       const problems: ValidationProblem[] = [];
       const exceeds = (location: string, message = "exceeds what the owner may give") =>
         void problems.push({ location: `body.${location}`, message });
@@ -130,7 +119,11 @@ export function createCeiling(given: OwnerCeiling): Ceiling {
         ...expiryWithin(request, expiresIn),
       };
     },
-    requireSource({ hasCredits = false }) {
+    /**
+     * @param owner as it is when the key is written
+     * @throws KeystileError CONFLICT: the owner has no credits, and its keys are to draw on them
+     */
+    requireSource({ hasCredits = false }: IdentityRow): void {
       if (identity && !hasCredits)
         throw new KeystileError("CONFLICT", "the owner has no credits to draw on; give its identity some first");
     },

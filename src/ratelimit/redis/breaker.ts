@@ -25,30 +25,6 @@ export interface Target {
   readonly shard: string;
 }
 
-export interface Breaker<C extends Target> {
-  /** @throws KeystileError LIMITER_UNAVAILABLE after so many failures in a row that the call is not made */
-  assertClosed(call: C): void;
-  /** The same promise, which rejects once the deadline has passed. */
-  within<T>(call: Promise<T>): Promise<T>;
-  /**
-   * Waits for a call until the deadline, and counts whether it failed.
-   * @param blamed after a failure, the call of the shard that failed, if it is known to be another
-   * @throws (rejects with) KeystileError LIMITER_UNAVAILABLE if it rejects or takes longer
-   */
-  guard<T>(result: Promise<T>, call: C, blamed?: () => C | undefined): Promise<T>;
-  /** The same as `guard` for a call that has a deadline of its own. */
-  settle<T>(result: Promise<T>, call: C, blamed?: () => C | undefined): Promise<T>;
-  /**
-   * Counts a failed call which says nothing about Redis.
-   * @throws KeystileError LIMITER_UNAVAILABLE
-   */
-  fail(cause: unknown): never;
-  /** Calls that failed or were not made. */
-  failedCalls(): number;
-  /** Stops probing. */
-  close(): void;
-}
-
 /**
  * @param deadline of a call, milliseconds
  * @param probe makes a call in a way that takes nothing: while no others are made, its success within the deadline
@@ -59,7 +35,7 @@ export function createBreaker<C extends Target>(
   deadline: number,
   probe: (call: C) => Promise<unknown>,
   isOneServer: boolean,
-): Breaker<C> {
+) {
   const expire = createDeadline(deadline);
   const timeoutError = (): Error => new Error(`Redis did not answer within ${deadline} ms.`);
   const within = <T>(call: Promise<T>): Promise<T> => expire(call, timeoutError);
@@ -181,20 +157,37 @@ export function createBreaker<C extends Target>(
     );
 
   return {
-    assertClosed(call) {
+    /** @throws KeystileError LIMITER_UNAVAILABLE after so many failures in a row that the call is not made */
+    assertClosed(call: C): void {
       if (!isOpen || !(isShutForAll() || failed?.shard === call.shard)) return;
       wanted = call;
       fail(lastCause);
     },
+    /** The same promise, which rejects once the deadline has passed. */
     within,
-    guard: (result, call, blamed) => settle(within(result), call, blamed),
+    /**
+     * Waits for a call until the deadline, and counts whether it failed.
+     * @param blamed after a failure, the call of the shard that failed, if it is known to be another
+     * @throws (rejects with) KeystileError LIMITER_UNAVAILABLE if it rejects or takes longer
+     */
+    guard: <T>(result: Promise<T>, call: C, blamed?: () => C | undefined): Promise<T> =>
+      settle(within(result), call, blamed),
+    /** The same as `guard` for a call that has a deadline of its own. */
     settle,
+    /**
+     * Counts a failed call which says nothing about Redis.
+     * @throws KeystileError LIMITER_UNAVAILABLE
+     */
     fail,
-    failedCalls: () => failedCalls,
-    close() {
+    /** Calls that failed or were not made. */
+    failedCalls: (): number => failedCalls,
+    /** Stops probing. */
+    close(): void {
       isClosed = true;
       cancel(timer as undefined);
       timer = undefined;
     },
   };
 }
+
+export type Breaker<C extends Target> = ReturnType<typeof createBreaker<C>>;

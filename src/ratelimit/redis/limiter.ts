@@ -260,17 +260,6 @@ const MAX_IN_FLIGHT = 1_000;
 /** Milliseconds that a large call has beyond the deadline of others, for its turn and its answer. */
 const PATIENCE = 450;
 
-interface LargeCalls {
-  /** Whether none is in flight. */
-  isIdle(): boolean;
-  /**
-   * Makes a call when it is its turn, in the order in which they came.
-   * @param limits of the call
-   * @returns its result; rejects once its deadline has passed. With less time left than other calls have it is not made
-   */
-  inTurn<T>(limits: number, make: () => Promise<T>): Promise<T>;
-}
-
 interface Waiting {
   readonly limits: number;
   readonly expiresAt: number;
@@ -278,7 +267,7 @@ interface Waiting {
 }
 
 /** @param deadline of other calls, milliseconds */
-export function createLargeCalls(deadline: number): LargeCalls {
+export function createLargeCalls(deadline: number) {
   const longest = deadline + PATIENCE;
   const expire = createDeadline(longest);
   const timeoutError = (): Error => new Error(`Redis did not answer a call of many limits within ${longest} ms.`);
@@ -297,7 +286,13 @@ export function createLargeCalls(deadline: number): LargeCalls {
   };
 
   return {
-    isIdle: () => inFlight === 0,
+    /** Whether none is in flight. */
+    isIdle: (): boolean => inFlight === 0,
+    /**
+     * Makes a call when it is its turn, in the order in which they came.
+     * @param limits of the call
+     * @returns its result; rejects once its deadline has passed. With less time left than other calls have it is not made
+     */
     inTurn<T>(limits: number, make: () => Promise<T>): Promise<T> {
       let start = (): void => undefined;
       const result = new Promise<T>((resolve) => (start = () => resolve(make())));

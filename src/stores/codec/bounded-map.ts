@@ -6,17 +6,7 @@ const MAX_BYTES = 32_000_000;
 const TEXT = 32;
 
 /** A map that clears itself when it would exceed its bound: everything in it can be read again. */
-export interface BoundedMap<K, V> {
-  get(key: K): V | undefined;
-  /**
-   * Adds a key, unless it is there. @param size approximate bytes of key and value; an entry above the bound is kept as
-   * the only one
-   */
-  set(key: K, value: V, size: number): void;
-  clear(): void;
-}
-
-export function createBoundedMap<K, V>(): BoundedMap<K, V> {
+export function createBoundedMap<K, V>() {
   const known = new Map<K, V>();
   let bytes = 0;
   const clear = (): void => {
@@ -24,8 +14,12 @@ export function createBoundedMap<K, V>(): BoundedMap<K, V> {
     bytes = 0;
   };
   return {
-    get: (key) => known.get(key),
-    set(key, value, size) {
+    get: (key: K): V | undefined => known.get(key),
+    /**
+     * Adds a key, unless it is there. @param size approximate bytes of key and value; an entry above the bound is kept as
+     * the only one
+     */
+    set(key: K, value: V, size: number): void {
       // Two loads of one row that were in flight at once both add it.
       if (known.has(key)) return;
       if (bytes + size > MAX_BYTES) clear();

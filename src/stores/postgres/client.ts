@@ -74,22 +74,6 @@ export function writing(result: string, lockMs: number, query = ""): Statement {
 
 export type EndListening = () => MaybePromise<void>;
 
-export interface Session {
-  /**
-   * Runs a statement.
-   * @throws (rejects with) KeystileError STORE_UNAVAILABLE within the deadline, and other errors of `toStoreError`
-   */
-  run(statement: Statement, ...values: (string | null)[]): Promise<readonly PostgresRow[]>;
-  /**
-   * Listens, if the client can.
-   * @param onLost called once if the connection ends
-   * @returns a function that ends the listening, and never throws or rejects; `undefined`: this client cannot listen
-   */
-  listen(channel: string, onNotify: (payload: string) => void, onLost: () => void): Promise<EndListening | undefined>;
-  /** Stops asking about statements that did not respond. */
-  close(): void;
-}
-
 export interface SessionOptions {
   /** Milliseconds for a whole call, its retries included. */
   readonly timeout: number;
@@ -120,12 +104,6 @@ const RUNNING = `SELECT a.query AS text,
   FROM pg_catalog.pg_stat_activity a
   WHERE a.state = 'active' AND a.query <> '' AND a.usename = current_user AND a.datname = pg_catalog.current_database()`;
 
-/** A statement that was sent, or waits for a connection. */
-interface Sent {
-  readonly result: Promise<unknown>;
-  /** Gives up waiting for it. @returns when it was sent; `undefined`: it was not sent, and never will be */
-  drop(): number | undefined;
-}
 /** A statement that did not respond in time, and still holds one of `slots`. */
 interface Stalled {
   readonly text: string;
@@ -133,7 +111,7 @@ interface Stalled {
   readonly slots: Slots;
 }
 
-export function createSession(client: PostgresClient, { timeout, prepared, maxWrites }: SessionOptions): Session {
+export function createSession(client: PostgresClient, { timeout, prepared, maxWrites }: SessionOptions) {
   const pool = isPool(client) ? client : undefined;
   const lanes = lanesOf(pool, maxWrites);
   const stalled = new Set<Stalled>();
@@ -203,7 +181,11 @@ export function createSession(client: PostgresClient, { timeout, prepared, maxWr
   };
 
   return {
-    async run(statement, ...values) {
+    /**
+     * Runs a statement.
+     * @throws (rejects with) KeystileError STORE_UNAVAILABLE within the deadline, and other errors of `toStoreError`
+     */
+    async run(statement: Statement, ...values: (string | null)[]): Promise<readonly PostgresRow[]> {
       const deadline = performance.now() + timeout;
       for (let tries = 0; ; tries++) {
         const name = nameFor(statement.text);
@@ -226,7 +208,16 @@ export function createSession(client: PostgresClient, { timeout, prepared, maxWr
         }
       }
     },
-    async listen(channel, onNotify, onLost) {
+    /**
+     * Listens, if the client can.
+     * @param onLost called once if the connection ends
+     * @returns a function that ends the listening, and never throws or rejects; `undefined`: this client cannot listen
+     */
+    async listen(
+      channel: string,
+      onNotify: (payload: string) => void,
+      onLost: () => void,
+    ): Promise<EndListening | undefined> {
       if (pool !== undefined) return listenOn(pool, channel, onNotify, onLost);
       if (client.listen === undefined) return undefined;
       const listening = client.listen(channel, onNotify);
@@ -240,11 +231,14 @@ export function createSession(client: PostgresClient, { timeout, prepared, maxWr
         }
       };
     },
-    close() {
+    /** Stops asking about statements that did not respond. */
+    close(): void {
       stalled.clear();
     },
   };
 }
+
+export type Session = ReturnType<typeof createSession>;
 
 class Timeout extends Error {}
 
@@ -312,7 +306,7 @@ function borrow(pool: Pool, listen: (client: PoolClient) => void): Promise<PoolC
 /**
  * Runs a statement on a connection of the pool, which is closed if the statement is dropped or the connection fails.
  */
-function sendTo(pool: Pool, statement: object): Sent {
+function sendTo(pool: Pool, statement: object) {
   let isDropped = false;
   let held: PoolClient | undefined;
   let began: number | undefined;
@@ -343,13 +337,17 @@ function sendTo(pool: Pool, statement: object): Sent {
   };
   return {
     result: run(),
-    drop() {
+    /** Gives up waiting for it. @returns when it was sent; `undefined`: it was not sent, and never will be */
+    drop(): number | undefined {
       isDropped = true;
       giveBack(true);
       return began;
     },
   };
 }
+
+/** A statement that was sent, or waits for a connection. */
+type Sent = ReturnType<typeof sendTo>;
 
 function mayRetry({ kind }: Failure, { isRead }: Statement, tries: number): boolean {
   if (kind === "conflict") return tries < MAX_RETRIES;

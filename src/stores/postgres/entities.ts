@@ -22,19 +22,12 @@ export function toEntityRaw(text: object): Omit<EntityRaw, "n"> {
   return text as EntityText;
 }
 
-export interface Entities {
-  readMany<T extends EntityTable>(table: T, ids: readonly string[]): Promise<(Rows[T] | undefined)[]>;
-  readNames<T extends NamedTable>(table: T, workspaceId: string, names: readonly string[]): Promise<Rows[T][]>;
-  findRootKey(digest: string): Promise<RootKeyRow | undefined>;
-  list<T extends EntityTable>(table: T, query: ListQuery): Promise<Rows[T][]>;
-}
-
 /** What a search looks at; in the collation C `lower` folds ASCII alone. */
 const NAMES = "e.id || ' ' || coalesce(e.name, '')";
 /** Most rows whose bodies one statement searches: of that many roles they are some 25 MB. */
 const MAX_BODIES = 1_024;
 
-export function createEntities(session: Session, schema: string): Entities {
+export function createEntities(session: Session, schema: string) {
   const read = (rest: string): Statement => ({
     isRead: true,
     text: `SELECT ${ENTITY_COLUMNS} FROM ${schema}.entities e ${rest}`,
@@ -70,7 +63,7 @@ export function createEntities(session: Session, schema: string): Entities {
     rows.map((row) => decodeEntity(table, toEntityRaw(row)));
 
   return {
-    async readMany(table, ids) {
+    async readMany<T extends EntityTable>(table: T, ids: readonly string[]): Promise<(Rows[T] | undefined)[]> {
       const asked = ids.filter(isStorable);
       if (asked.length === 0) return ids.map(() => undefined);
       const rows = decode(table, await session.run(byIds, table, JSON.stringify(asked)));
@@ -78,7 +71,7 @@ export function createEntities(session: Session, schema: string): Entities {
       // A row for each argument: two that are the same must not share an object.
       return ids.map((id) => structuredClone(found.get(id)));
     },
-    async readNames(table, workspaceId, names) {
+    async readNames<T extends NamedTable>(table: T, workspaceId: string, names: readonly string[]): Promise<Rows[T][]> {
       const asked = [...new Set(names)].filter(isStorable);
       if (asked.length === 0 || !isStorable(workspaceId)) return [];
       const rows = await session.run(byNames, table, workspaceId, JSON.stringify(asked));
@@ -90,11 +83,14 @@ export function createEntities(session: Session, schema: string): Entities {
         rows.toSorted((a, b) => place(a) - place(b)),
       );
     },
-    async findRootKey(digest) {
+    async findRootKey(digest: string): Promise<RootKeyRow | undefined> {
       if (!isStorable(digest)) return undefined;
       return decode("rootKeys", await session.run(byDigest, digest))[0];
     },
-    async list(table, { workspaceId, namespaceId, ownerId, after = "", limit, mayHold }) {
+    async list<T extends EntityTable>(
+      table: T,
+      { workspaceId, namespaceId, ownerId, after = "", limit, mayHold }: ListQuery,
+    ): Promise<Rows[T][]> {
       if (![workspaceId, after, namespaceId ?? "", ownerId ?? ""].every(isStorable)) return [];
       if (mayHold !== undefined && namespaceId === undefined) {
         const { text, among } = mayHold;

@@ -13,17 +13,6 @@ import { createGroups } from "./groups.js";
 import type { Loaded, References } from "./references.js";
 import { assertStorable, forPeople, isStorable } from "./texts.js";
 
-export interface Keys {
-  findKey(digest: string): Promise<KeyRecord | undefined>;
-  findKeys(digests: readonly string[]): Promise<(KeyRecord | undefined)[]>;
-  findForeignKey(migrationId: string, foreignDigest: string): Promise<KeyRecord | undefined>;
-  readMany(ids: readonly string[]): Promise<(KeyRow | undefined)[]>;
-  list(query: ListQuery): Promise<KeyRow[]>;
-  findKeyIds(wanted: readonly KeyDigests[]): Promise<(string | undefined)[]>;
-  findWallet(identityId: string): Promise<OwnedWallet | undefined>;
-  rowsOf(texts: readonly KeyText[]): Promise<KeyRow[]>;
-}
-
 /** Most finds in one statement. */
 const MAX_FINDS = 256;
 /** What a row that cannot be read fails with, here or on the server. */
@@ -43,7 +32,7 @@ export const KEY_COLUMNS = `k.number::text AS n, k.id, k.workspace_id AS "worksp
 /** A key as it is selected. */
 export type KeyText = FullKeyRaw & { readonly workspaceId: string; readonly api: string; readonly n: string };
 
-export function createKeys(session: Session, references: References, schema: string): Keys {
+export function createKeys(session: Session, references: References, schema: string) {
   const read = (rest: string): Statement => ({
     isRead: true,
     text: `SELECT ${KEY_COLUMNS} FROM ${schema}.keys k
@@ -160,34 +149,35 @@ export function createKeys(session: Session, references: References, schema: str
   const findTogether = createGroups(findEach, { maxSize: MAX_FINDS });
   return {
     rowsOf,
-    findKey: async (digest) => (await findTogether(digest))(),
-    findKeys: async (digests) => Promise.all((await findEach(digests)).map((find) => find())),
-    async findForeignKey(migrationId, foreignDigest) {
+    findKey: async (digest: string): Promise<KeyRecord | undefined> => (await findTogether(digest))(),
+    findKeys: async (digests: readonly string[]): Promise<(KeyRecord | undefined)[]> =>
+      Promise.all((await findEach(digests)).map((find) => find())),
+    async findForeignKey(migrationId: string, foreignDigest: string): Promise<KeyRecord | undefined> {
       if (!isStorable(foreignDigest)) return undefined;
       const [found] = await records((await session.run(byForeign, foreignDigest)) as readonly object[] as KeyText[]);
       return found?.row.migrationId === migrationId ? found.record : undefined;
     },
-    async findWallet(id) {
+    async findWallet(id: string): Promise<OwnedWallet | undefined> {
       const [text] = isStorable(id) ? await session.run(identityById, id) : [];
       if (text === undefined) return undefined;
       const row = decodeEntity("identities", toEntityRaw(text));
       const granted = await grantsOf(row.hasGrants === true ? [id] : []);
       return identityWallet(row, Number(text["account"]), (owner) => granted.get(owner) ?? []);
     },
-    async readMany(ids) {
+    async readMany(ids: readonly string[]): Promise<(KeyRow | undefined)[]> {
       const asked = ids.filter(isStorable);
       if (asked.length === 0) return ids.map(() => undefined);
       const rows = await rowsOf((await session.run(byIds, JSON.stringify(asked))) as readonly object[] as KeyText[]);
       const found = new Map(rows.map((row) => [row.id, row]));
       return ids.map((id) => structuredClone(found.get(id)));
     },
-    async findKeyIds(wanted) {
+    async findKeyIds(wanted: readonly KeyDigests[]): Promise<(string | undefined)[]> {
       const textsOf = (name: keyof KeyDigests) =>
         JSON.stringify(wanted.flatMap(({ [name]: text }) => (text !== undefined && isStorable(text) ? [text] : [])));
       const found = await session.run(holders, textsOf("digest"), textsOf("foreignDigest"));
       return idsByDigests(found as readonly object[] as Parameters<typeof idsByDigests>[0], wanted);
     },
-    async list({ workspaceId, apiId, identityId, after = "", limit }) {
+    async list({ workspaceId, apiId, identityId, after = "", limit }: ListQuery): Promise<KeyRow[]> {
       if (![workspaceId, apiId ?? "", identityId ?? "", after].every(isStorable)) return [];
       const given = [workspaceId, after, String(limit)] as const;
       let texts;
@@ -199,6 +189,8 @@ export function createKeys(session: Session, references: References, schema: str
     },
   };
 }
+
+export type Keys = ReturnType<typeof createKeys>;
 
 function apiOf({ api }: KeyText, loaded: Loaded) {
   const found = loaded.api(api);

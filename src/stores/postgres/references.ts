@@ -34,16 +34,6 @@ export interface Loaded {
   grants(text: string): Grants;
 }
 
-export interface References {
-  /**
-   * Loads what these keys refer to and is not at hand: no statement, or one; of a key with very many permissions of its
-   * own one for each 1,000. What changes meanwhile may be in the answer, which is then not kept.
-   */
-  load(keys: readonly KeyReferences[]): Promise<Loaded>;
-  /** Drops everything, also what is being loaded. */
-  clear(): void;
-}
-
 /** Estimated bytes of a row besides its lists, on the high side. */
 const ROW = 256;
 /** Most permissions of its own with which those of a key are kept one by one, for keys that have some of the same. */
@@ -66,7 +56,7 @@ interface Role extends Part {
 /** What is kept of a row: of a permission its name. */
 type Kept = ApiRow | WorkspaceRow | Role | string | typeof ABSENT;
 
-export function createReferences(session: Session, schema: string): References {
+export function createReferences(session: Session, schema: string) {
   // A subquery for each, which is a step in the index: the plan of a join may be made when there are few rows. Of an
   // array PostgreSQL expects ten items, and of a function that returns rows so many that it would compile the plan.
   const namesOf = (ids: string): string => `pg_catalog.array_to_json(ARRAY(
@@ -125,7 +115,11 @@ export function createReferences(session: Session, schema: string): References {
     return all;
   };
   return {
-    async load(keys) {
+    /**
+     * Loads what these keys refer to and is not at hand: no statement, or one; of a key with very many permissions of its
+     * own one for each 1,000. What changes meanwhile may be in the answer, which is then not kept.
+     */
+    async load(keys: readonly KeyReferences[]): Promise<Loaded> {
       const began = generation;
       const found = new Map<string, Kept>();
       const wanted = new Map<string, Wanted>();
@@ -151,13 +145,16 @@ export function createReferences(session: Session, schema: string): References {
         grants: (text) => known.get(text) as Grants,
       };
     },
-    clear() {
+    /** Drops everything, also what is being loaded. */
+    clear(): void {
       generation++;
       rows.clear();
       grants.clear();
     },
   };
 }
+
+export type References = ReturnType<typeof createReferences>;
 
 const namesIn = (row: PostgresRow): string[] =>
   (JSON.parse(row["names"] as string) as (string | null)[]).filter((name) => name !== null);

@@ -28,11 +28,6 @@ export const OWNER_STATES = {
   },
 } as const;
 
-export interface Search {
-  searchKeys(search: KeySearch): Promise<KeySlice>;
-  countKeys(count: KeyCount): Promise<KeyCounts>;
-}
-
 /** Greater than every number. */
 const AFTER_ALL_NUMBERS = "9223372036854775807";
 /** Greater than every id. */
@@ -153,7 +148,7 @@ export function createSearch(
   session: Session,
   schema: string,
   rowsOf: (texts: readonly KeyText[]) => Promise<KeyRow[]>,
-): Search {
+) {
   const statementsOf = (order: Order, deleted = "NOT k.deleted") =>
     [searching(schema, order, deleted, false), searching(schema, order, deleted, true)] as const;
   const searches = {
@@ -187,7 +182,7 @@ export function createSearch(
       LEFT JOIN ${schema}.entities i ON i.kind = 'identities' AND i.id = k.identity_id`,
   };
   return {
-    async searchKeys(search) {
+    async searchKeys(search: KeySearch): Promise<KeySlice> {
       const { workspaceId, apiIds, identityId, order, deleted, after, among, limit, mayMatch } = search;
       const given = [workspaceId, after?.id ?? "", identityId ?? "", ...apiIds];
       if (!given.every(isStorable)) return { keys: [], looked: 0 };
@@ -212,7 +207,7 @@ export function createSearch(
       if (last === null || more !== "true") return { keys, looked };
       return { keys, looked, last: order === "expires" ? { id: last, expires: Number(expires) } : { id: last } };
     },
-    async countKeys({ workspaceId, apiId, after = "", among, now }) {
+    async countKeys({ workspaceId, apiId, after = "", among, now }: KeyCount): Promise<KeyCounts> {
       if (![workspaceId, apiId, after].every(isStorable)) return { total: 0, disabled: 0, expired: 0 };
       const [row] = await session.run(counting, workspaceId, apiId, after, String(among), String(now));
       const { total, disabled, expired, last } = row as Readonly<Record<string, string | null>>;
@@ -226,6 +221,8 @@ export function createSearch(
     },
   };
 }
+
+export type Search = ReturnType<typeof createSearch>;
 
 /** What each row says of the slice. */
 interface Walked {

@@ -5,26 +5,10 @@
  */
 import { clearTimeout, setTimeout } from "../../lib/timers.js";
 
-/** The slots of one kind of statement. */
-export interface Slots {
-  /**
-   * Takes a slot as soon as one is free.
-   * @param ms milliseconds to wait
-   * @throws (rejects with) NoSlot: none was free in time, or all are held by statements that do not respond
-   */
-  take(ms: number): Promise<void>;
-  /** Gives a slot back. */
-  give(): void;
-  /** Call when a statement did not respond in time: it keeps its slot. */
-  stall(): void;
-  /** Call when a stalled statement is over: gives its slot back. */
-  recover(): void;
-}
-
 /** No slot was free: nothing was sent. */
 export class NoSlot extends Error {}
 
-export function createSlots(count: number): Slots {
+export function createSlots(count: number) {
   let free = count;
   let stalled = 0;
   /** Waiting calls, first come first served; each is told whether it got a slot. */
@@ -35,7 +19,12 @@ export function createSlots(count: number): Slots {
     else next(true);
   };
   return {
-    take(ms) {
+    /**
+     * Takes a slot as soon as one is free.
+     * @param ms milliseconds to wait
+     * @throws (rejects with) NoSlot: none was free in time, or all are held by statements that do not respond
+     */
+    take(ms: number): Promise<void> {
       if (free > 0) {
         free--;
         return Promise.resolve();
@@ -52,14 +41,20 @@ export function createSlots(count: number): Slots {
         waiting.add(settle);
       });
     },
+    /** Gives a slot back. */
     give,
-    stall() {
+    /** Call when a statement did not respond in time: it keeps its slot. */
+    stall(): void {
       stalled++;
       if (stalled >= count) for (const settle of waiting) settle(false);
     },
-    recover() {
+    /** Call when a stalled statement is over: gives its slot back. */
+    recover(): void {
       stalled--;
       give();
     },
   };
 }
+
+/** The slots of one kind of statement. */
+export type Slots = ReturnType<typeof createSlots>;

@@ -27,18 +27,6 @@ export interface Recorded {
   readonly last: number;
 }
 
-export interface ChangeLog {
-  /** Writes changes to the log, inside the transaction that makes them. `undefined`: there were none. */
-  record(changes: readonly LoggedChange[]): Recorded | undefined;
-  /** Notifies the listeners of this process. Call after the commit. */
-  notify(recorded: Recorded | undefined): void;
-  /** Notifies the listeners of what other connections committed since the last poll. */
-  poll(): void;
-  /** Whether listeners were notified of all changes up to this `data_version`. */
-  isCaughtUp(version: number | undefined): boolean;
-  listen(listener: (change: LoggedChange) => void): () => void;
-}
-
 /** Entries kept. A process that has fallen further behind clears its caches. */
 const KEPT = 10_000;
 /** A transaction with more digests than this is logged as "all". */
@@ -48,7 +36,7 @@ const MAX_DIGESTS = 1_000;
  * Asks the connection for its `assertSchema` when others have committed, before their changes are read: if it throws,
  * they are read by the next poll.
  */
-export function createChangeLog({ handle, isShared, dataVersion, assertSchema }: Connection): ChangeLog {
+export function createChangeLog({ handle, isShared, dataVersion, assertSchema }: Connection) {
   const insert = handle.prepare("INSERT INTO keystile_changes (what) VALUES (?)");
   const prune = handle.prepare("DELETE FROM keystile_changes WHERE seq <= ?");
   const since = select<{ seq: number; what: string }>(
@@ -63,7 +51,8 @@ export function createChangeLog({ handle, isShared, dataVersion, assertSchema }:
   let seen = newest();
 
   return {
-    record(changes) {
+    /** Writes changes to the log, inside the transaction that makes them. `undefined`: there were none. */
+    record(changes: readonly LoggedChange[]): Recorded | undefined {
       const compacted = compact(changes);
       let first = 0;
       let last = 0;
@@ -75,13 +64,15 @@ export function createChangeLog({ handle, isShared, dataVersion, assertSchema }:
       prune.run(last - KEPT);
       return { changes: compacted, first, last };
     },
-    notify(recorded) {
+    /** Notifies the listeners of this process. Call after the commit. */
+    notify(recorded: Recorded | undefined): void {
       if (recorded === undefined) return;
       // With entries of other connections in between, `poll` reads from there and repeats ours, which is harmless.
       if (recorded.first === seen + 1) seen = recorded.last;
       listeners.notify(recorded.changes);
     },
-    poll() {
+    /** Notifies the listeners of what other connections committed since the last poll. */
+    poll(): void {
       const now = dataVersion();
       if (now === version && !isShared) return;
       assertSchema();
@@ -92,10 +83,13 @@ export function createChangeLog({ handle, isShared, dataVersion, assertSchema }:
       version = now;
       listeners.notify(isWhole ? entries.slice(1).map(({ what }) => toChange(what)) : ["all"]);
     },
-    isCaughtUp: (at) => at === version && !isShared,
+    /** Whether listeners were notified of all changes up to this `data_version`. */
+    isCaughtUp: (at: number | undefined): boolean => at === version && !isShared,
     listen: listeners.add,
   };
 }
+
+export type ChangeLog = ReturnType<typeof createChangeLog>;
 
 /** A change as the log stores it. */
 function toText(change: LoggedChange): string {
@@ -120,19 +114,6 @@ function compact(changes: readonly LoggedChange[]): readonly LoggedChange[] {
 /** In a long turn of the event loop, milliseconds after which it polls again. */
 const MAX_AGE_IN_TURN_MS = 1;
 
-interface ChangePolling {
-  /**
-   * `Store.pollChanges`: polls if the last poll is too old. If polling throws, the next call polls again.
-   * @param when within a turn the system clock, where the caller has just read it, saves reading the monotonic clock
-   *   (45 ns, a sixteenth of a hot verification). Polls in any case if it went backwards.
-   */
-  pollChanges(when?: number | "anew"): MaybePromise<void>;
-  /** Records that all changes so far are known, as if it had just polled. */
-  note(): void;
-  /** From now on no poll counts as recent: every call goes to {@link PollingOptions.run}, which refuses it. */
-  close(): void;
-}
-
 /** What polling needs of the store. */
 interface PollingOptions {
   readonly staleness: Required<SqliteStoreOptions>["staleness"];
@@ -147,7 +128,7 @@ interface PollingOptions {
  *
  * Measured on Node 20: 50 ns without a poll, 2.1 µs more with one (`PRAGMA data_version`).
  */
-export function createChangePolling({ staleness, poll, run }: PollingOptions): ChangePolling {
+export function createChangePolling({ staleness, poll, run }: PollingOptions) {
   const isByTurn = staleness === "turn";
   let maxAge = isByTurn ? MAX_AGE_IN_TURN_MS : staleness === "call" ? 0 : staleness;
   // Time of the last poll on the clock that the call used (the other is NaN): monotonic, and system. `note` sets both.
@@ -176,13 +157,19 @@ export function createChangePolling({ staleness, poll, run }: PollingOptions): C
   // A separate function, since a function that contains a closure allocates for it at every call.
   const runPoll = (when: number | "anew" | undefined): MaybePromise<void> => run(() => pollNow(when));
   return {
-    pollChanges(when) {
+    /**
+     * `Store.pollChanges`: polls if the last poll is too old. If polling throws, the next call polls again.
+     * @param when within a turn the system clock, where the caller has just read it, saves reading the monotonic clock
+     *   (45 ns, a sixteenth of a hot verification). Polls in any case if it went backwards.
+     */
+    pollChanges(when?: number | "anew"): MaybePromise<void> {
       if (!isThisTurn || when === "anew") return runPoll(when);
       const age = isByTurn && when !== undefined ? when - polledNow : performance.now() - polledAt;
       // Negative if the system's clock went backwards, and NaN if it was not polled by this clock.
       return age >= 0 && age < maxAge ? undefined : runPoll(when);
     },
-    note() {
+    /** Records that all changes so far are known, as if it had just polled. */
+    note(): void {
       polledAt = performance.now();
       polledNow = Date.now();
       if (isThisTurn) return;
@@ -190,7 +177,8 @@ export function createChangePolling({ staleness, poll, run }: PollingOptions): C
       // Node runs nextTick callbacks before the microtasks of the running callback, which still belong to this turn.
       afterCallback(endThisTurn);
     },
-    close() {
+    /** From now on no poll counts as recent: every call goes to {@link PollingOptions.run}, which refuses it. */
+    close(): void {
       maxAge = 0;
     },
   };

@@ -19,13 +19,6 @@ export interface Member {
   deadline: number;
 }
 
-export interface Grouping<M extends Member> {
-  /** Adds a call to the next group. */
-  add(member: M): void;
-  /** Resolves once everything added so far is settled; `undefined`: nothing is pending. */
-  drain(): Promise<void> | undefined;
-}
-
 export interface GroupingOptions<M extends Member> {
   /**
    * Does the work of a group and settles its calls. What it throws rejects the group, unless it is the driver's error
@@ -43,7 +36,7 @@ export interface GroupingOptions<M extends Member> {
   readonly maxSize: number;
 }
 
-export function createGrouping<M extends Member>(options: GroupingOptions<M>): Grouping<M> {
+export function createGrouping<M extends Member>(options: GroupingOptions<M>) {
   const { commit, onFailed, pause = () => 0, locked, busyTimeout, maxSize } = options;
   let queue: M[] = [];
   let isScheduled = false;
@@ -99,10 +92,13 @@ export function createGrouping<M extends Member>(options: GroupingOptions<M>): G
     else for (const resolve of onDrained.splice(0)) resolve();
   };
   return {
-    add(member) {
+    /** Adds a call to the next group. */
+    add(member: M): void {
       queue.push(member);
       if (!isScheduled) schedule();
     },
-    drain: () => (queue.length === 0 ? undefined : new Promise((resolve) => onDrained.push(resolve))),
+    /** Resolves once everything added so far is settled; `undefined`: nothing is pending. */
+    drain: (): Promise<void> | undefined =>
+      queue.length === 0 ? undefined : new Promise((resolve) => onDrained.push(resolve)),
   };
 }

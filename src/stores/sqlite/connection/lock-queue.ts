@@ -24,18 +24,6 @@ export interface LockWaiter {
   keepsWaiting(lockedTime: number, toError: () => Error): boolean;
 }
 
-export interface LockQueue {
-  /** Whether calls are waiting. If so, the next call must join: it would find the file locked, or overtake them. */
-  isWaiting(): boolean;
-  /**
-   * Total milliseconds for which calls have waited for locks. Deadlines count in this time, so that no call times out
-   * while the file is free and the calls ahead of it run.
-   */
-  lockedTime(): number;
-  /** Adds a call that found the file locked, or arrived while others waited. */
-  join(waiter: LockWaiter): void;
-}
-
 /** Milliseconds of work per turn of the event loop; the last transaction may exceed it. */
 const SLICE = 10;
 /** Milliseconds between two attempts: random, so that waiting processes do not wake at the same time. */
@@ -46,7 +34,7 @@ const MAX_PAUSE = 10;
  * @param probe runs an attempt for which the driver may wait a little
  * @param counters where waits, their time and the calls that they failed are counted
  */
-export function createLockQueue(probe: (attempt: () => void) => void, counters: Counters): LockQueue {
+export function createLockQueue(probe: (attempt: () => void) => void, counters: Counters) {
   let waiting: LockWaiter[] = [];
   let lockedBefore = 0;
   /** Since when the file has been locked; NaN: it is not known to be locked. */
@@ -93,9 +81,15 @@ export function createLockQueue(probe: (attempt: () => void) => void, counters: 
     }
   };
   return {
-    isWaiting: () => waiting.length > 0,
-    lockedTime: () => lockedTime(),
-    join(waiter) {
+    /** Whether calls are waiting. If so, the next call must join: it would find the file locked, or overtake them. */
+    isWaiting: (): boolean => waiting.length > 0,
+    /**
+     * Total milliseconds for which calls have waited for locks. Deadlines count in this time, so that no call times out
+     * while the file is free and the calls ahead of it run.
+     */
+    lockedTime: (): number => lockedTime(),
+    /** Adds a call that found the file locked, or arrived while others waited. */
+    join(waiter: LockWaiter): void {
       counters.lockWaits++;
       if (waiting.push(waiter) > 1) return;
       lockedSince = monotonic();
@@ -104,16 +98,7 @@ export function createLockQueue(probe: (attempt: () => void) => void, counters: 
   };
 }
 
-/** Reads and writes each have their own: a lock that blocks writers does not block readers. */
-export interface BusyRetry {
-  readonly queue: LockQueue;
-  /** Deadline for a call made now that consists of several pieces of work, to pass to {@link BusyRetry.run}. */
-  deadline(): number;
-  /**
-   * Runs work now, or queues it if the file is locked or others wait. @throws (or rejects with) KeystileError STORE_…
-   */
-  run<T>(work: () => T, deadline?: number): MaybePromise<Awaited<T>>;
-}
+export type LockQueue = ReturnType<typeof createLockQueue>;
 
 /**
  * @param assertOpen throws once the store is closed; called before every attempt
@@ -126,8 +111,9 @@ export function createBusyRetry(
   probe: Connection["probe"],
   busyTimeout: number,
   counters: Counters,
-): BusyRetry {
+) {
   const queue = createLockQueue(probe, counters);
+  /** Deadline for a call made now that consists of several pieces of work, to pass to `run`. */
   const deadline = () => queue.lockedTime() + busyTimeout;
   const wait = <T>(work: () => T, until = deadline()): Promise<Awaited<T>> =>
     new Promise((resolve, reject) => {
@@ -160,6 +146,9 @@ export function createBusyRetry(
     }
     return wait(work, until);
   };
+  /**
+   * Runs work now, or queues it if the file is locked or others wait. @throws (or rejects with) KeystileError STORE_…
+   */
   const run = <T>(work: () => T, until?: number): MaybePromise<Awaited<T>> => {
     assertOpen();
     if (queue.isWaiting()) return wait(work, until);
@@ -173,3 +162,6 @@ export function createBusyRetry(
   };
   return { queue, deadline, run };
 }
+
+/** Reads and writes each have their own: a lock that blocks writers does not block readers. */
+export type BusyRetry = ReturnType<typeof createBusyRetry>;

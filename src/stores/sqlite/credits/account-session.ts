@@ -17,43 +17,6 @@ import { endedAs } from "../../endings.js";
 import type { Connection } from "../connection/connection.js";
 import type { Accounts } from "./account-table.js";
 
-export interface AccountSession {
-  /**
-   * Call first in a transaction: drops cached accounts that other connections may have changed.
-   * @returns whether another connection has committed since the last transaction
-   */
-  begin(): boolean;
-  /**
-   * Changes an account. `undefined`: there is no such account.
-   * @param change is given one lease, if it is there, and those that have expired at `now`
-   * @throws KeystileError STORE_INVALID: the account in the file is damaged; nothing was changed
-   */
-  change<T>(
-    n: number,
-    lease: string,
-    now: number,
-    change: (account: Account, leases: ReadonlyMap<string, Lease>) => Applied<T>,
-  ): T | undefined;
-  /** Takes credits. `undefined`: there is no such account. @param reservation takes them for one */
-  spend(n: number, cost: number, period: number, now: number, reservation?: ReservationRequest): Spend | undefined;
-  /** Takes credits from several accounts. @param cost in place of that of the request */
-  spendWallets(wallets: readonly Wallet[], request: WalletSpend, cost: number): Spend;
-  /** Settles a reservation of several accounts. */
-  settleWallets(wallets: readonly (readonly KeyRef[])[], request: SettleRequest): Settlement;
-  /**
-   * {@link AccountSession.spend} in one autocommit statement outside a transaction, if the account is cached, nothing
-   * of it is leased, and the file still has the cached value. `undefined`: nothing was changed; spend in a transaction
-   * instead.
-   *
-   * Why: BEGIN, the poll for changes and COMMIT took 6 µs of 171 (durability "power"; with "process" 1.6 of 18).
-   */
-  compareAndSpend(n: number, cost: number, period: number): Spend | undefined;
-  /** Writes the accounts that changed. Call last in a transaction. */
-  save(): void;
-  /** Drops cached accounts. Call after a rollback, and when accounts or keys were changed by other code. */
-  forget(): void;
-}
-
 interface CachedAccount {
   readonly n: number;
   account: Account;
@@ -72,7 +35,7 @@ export function createAccountSession(
   { isShared, dataVersion }: Pick<Connection, "isShared" | "dataVersion">,
   accounts: Accounts,
   onVersion: (version: number | undefined) => void,
-): AccountSession {
+) {
   let version: number | undefined;
   let cache = new Map<number, CachedAccount>();
   let dirty: CachedAccount[] = [];
@@ -103,7 +66,11 @@ export function createAccountSession(
     return result;
   };
   return {
-    begin() {
+    /**
+     * Call first in a transaction: drops cached accounts that other connections may have changed.
+     * @returns whether another connection has committed since the last transaction
+     */
+    begin(): boolean {
       // Inside the transaction no other connection can write: an unchanged version means that the cache matches the
       // file.
       const now = dataVersion();
@@ -114,11 +81,22 @@ export function createAccountSession(
       version = now;
       return isChanged && !isFirst;
     },
-    change(n, lease, now, change) {
+    /**
+     * Changes an account. `undefined`: there is no such account.
+     * @param change is given one lease, if it is there, and those that have expired at `now`
+     * @throws KeystileError STORE_INVALID: the account in the file is damaged; nothing was changed
+     */
+    change<T>(
+      n: number,
+      lease: string,
+      now: number,
+      change: (account: Account, leases: ReadonlyMap<string, Lease>) => Applied<T>,
+    ): T | undefined {
       const from = find(n);
       return from && keep(from, change(from.account, accounts.expiredLeases(n, now, lease)));
     },
-    spend(n, cost, period, now, reservation) {
+    /** Takes credits. `undefined`: there is no such account. @param reservation takes them for one */
+    spend(n: number, cost: number, period: number, now: number, reservation?: ReservationRequest): Spend | undefined {
       const from = find(n);
       if (from === undefined) return undefined;
       const expired = () => accounts.expiredLeases(n, now);
@@ -127,16 +105,25 @@ export function createAccountSession(
       const known = () => accounts.reservations(n, reservation.id);
       return keep(from, reserve(from.account, expired, known, cost, period, now, reservation));
     },
-    spendWallets(wallets, request, cost) {
+    /** Takes credits from several accounts. @param cost in place of that of the request */
+    spendWallets(wallets: readonly Wallet[], request: WalletSpend, cost: number): Spend {
       if (request.reservation !== undefined || request.once?.record.reservation !== undefined)
         accounts.forgetEndings(request.now);
       return keepStep(spendFromWallets(walletAccounts, wallets, request, cost));
     },
-    settleWallets(wallets, request) {
+    /** Settles a reservation of several accounts. */
+    settleWallets(wallets: readonly (readonly KeyRef[])[], request: SettleRequest): Settlement {
       const ended = () => endedAs(accounts.endingOf(request.id));
       return keepStep(settleParts(walletAccounts, wallets, request, ended));
     },
-    compareAndSpend(n, cost, period) {
+    /**
+     * {@link AccountSession.spend} in one autocommit statement outside a transaction, if the account is cached, nothing
+     * of it is leased, and the file still has the cached value. `undefined`: nothing was changed; spend in a transaction
+     * instead.
+     *
+     * Why: BEGIN, the poll for changes and COMMIT took 6 µs of 171 (durability "power"; with "process" 1.6 of 18).
+     */
+    compareAndSpend(n: number, cost: number, period: number): Spend | undefined {
       const from = isShared ? undefined : cache.get(n);
       // A reserve may have expired, and belong to the balance.
       if (from === undefined || from.account.reserved > 0) return undefined;
@@ -145,16 +132,20 @@ export function createAccountSession(
       from.account = from.stored = account;
       return result;
     },
-    save() {
+    /** Writes the accounts that changed. Call last in a transaction. */
+    save(): void {
       for (const of of dirty) {
         accounts.save(of.n, of.stored, of.account);
         of.stored = of.account;
       }
       dirty = [];
     },
+    /** Drops cached accounts. Call after a rollback, and when accounts or keys were changed by other code. */
     forget,
   };
 }
+
+export type AccountSession = ReturnType<typeof createAccountSession>;
 
 /**
  * The accounts of the file as wallets see them; refs of this store are numbers.

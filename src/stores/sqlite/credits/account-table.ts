@@ -25,42 +25,6 @@ import { changed, type Handle, select, type SqliteValue } from "../connection/ha
 import type { EncodedKey } from "../../codec/encoded-keys.js";
 import { createManyRows } from "../keys/multi-row-insert.js";
 
-export interface Accounts {
-  /** @throws KeystileError STORE_INVALID: the account in the file is damaged, or was changed by something else */
-  read(n: number): Account | undefined;
-  /**
-   * Accounts and leases by id, of those keys, identities or grants that exist: read at one moment.
-   * @throws as {@link Accounts.read}
-   */
-  readMany(table: AccountTable, ids: readonly string[]): ReadonlyMap<string, AccountWithLeases>;
-  /** Leases of an account, by id. @throws KeystileError STORE_INVALID: a lease in the file is invalid */
-  leases(n: number): Map<string, Lease>;
-  /** Those that have expired by then, and one that has not. @throws as {@link Accounts.leases} */
-  expiredLeases(n: number, now: number, id?: string): Map<string, Lease>;
-  /** How many reservations an account has, and whether one of them has this id. */
-  reservations(n: number, id: string): { readonly count: number; readonly hasId: boolean };
-  /** How a reservation ended. */
-  endingOf(id: string): Ending | undefined;
-  /** Forgets some endings that are over at `now`. */
-  forgetEndings(now: number): void;
-  /** Writes an account that exists. @throws KeystileError STORE_FAILED: it does not */
-  save(n: number, before: Account, after: Account): void;
-  saveLeases(n: number, changes: LeaseChanges): void;
-  /**
-   * Writes a spend outside a transaction.
-   * @returns false if the file has another account than `before`: nothing was written
-   */
-  compareAndSpend(n: number, before: Account, after: Account): boolean;
-  /** Inserts the accounts of those new keys that have one. */
-  create(keys: readonly (readonly [n: number, key: EncodedKey])[]): void;
-  /** Writes an account, new or changed by an administrator. */
-  replace(n: number, account: Account): void;
-  /** Removes all leases of an account. */
-  dropLeases(n: number): void;
-  /** Removes an account that no key has, with its leases. */
-  removeUnused(n: number): void;
-}
-
 /** Part of the file format. */
 export const CREATE_RESERVATIONS = `
   CREATE INDEX keystile_leases_expiry ON keystile_leases (account, expires);
@@ -121,7 +85,7 @@ const AFTER_RESERVATIONS = "res`";
 
 export const NO_LEASES: ReadonlyMap<string, Lease> = new Map();
 
-export function createAccounts(handle: Handle): Accounts {
+export function createAccounts(handle: Handle) {
   const byNumber = select<AccountRaw>(handle, `SELECT ${COLUMNS.join(", ")} FROM keystile_accounts WHERE number = ?`);
   const byIds = (table: string, number: string) =>
     select<JoinedRaw>(
@@ -189,11 +153,16 @@ export function createAccounts(handle: Handle): Accounts {
   const dropAll = handle.prepare("DELETE FROM keystile_leases WHERE account = ?");
 
   return {
-    read(n) {
+    /** @throws KeystileError STORE_INVALID: the account in the file is damaged, or was changed by something else */
+    read(n: number): Account | undefined {
       const raw = readExactly(() => byNumber.get(n));
       return raw && decodeAccount(n, raw);
     },
-    readMany(table, ids) {
+    /**
+     * Accounts and leases by id, of those keys, identities or grants that exist: read at one moment.
+     * @throws as {@link Accounts.read}
+     */
+    readMany(table: AccountTable, ids: readonly string[]): ReadonlyMap<string, AccountWithLeases> {
       const found = new Map<string, AccountWithLeases>();
       for (const raw of ids.length === 0
         ? []
@@ -205,22 +174,28 @@ export function createAccounts(handle: Handle): Accounts {
       }
       return found;
     },
-    leases: (n) => toLeases(readExactly(() => readLeases.all(n))),
-    expiredLeases: (n, now, id) =>
+    /** Leases of an account, by id. @throws KeystileError STORE_INVALID: a lease in the file is invalid */
+    leases: (n: number): Map<string, Lease> => toLeases(readExactly(() => readLeases.all(n))),
+    /** Those that have expired by then, and one that has not. @throws as {@link Accounts.leases} */
+    expiredLeases: (n: number, now: number, id?: string): Map<string, Lease> =>
       toLeases(readExactly(() => (id === undefined ? readExpired.all(n, now) : readExpiredAndOne.all(n, now, n, id)))),
-    reservations: (n, id) => ({
+    /** How many reservations an account has, and whether one of them has this id. */
+    reservations: (n: number, id: string): { readonly count: number; readonly hasId: boolean } => ({
       count: Number(countReservations.get(n)!.count),
       hasId: hasLease.get(n, id) !== undefined,
     }),
-    endingOf: (id) => readEnding.get(id)?.how,
-    forgetEndings: (now) => void forget.run(now),
-    save(n, before, after) {
+    /** How a reservation ended. */
+    endingOf: (id: string): Ending | undefined => readEnding.get(id)?.how,
+    /** Forgets some endings that are over at `now`. */
+    forgetEndings: (now: number): void => void forget.run(now),
+    /** Writes an account that exists. @throws KeystileError STORE_FAILED: it does not */
+    save(n: number, before: Account, after: Account): void {
       const saved = isSpendOnly(before, after)
         ? saveSpend.run(after.remaining, after.spent, n)
         : saveAll.run(...encodeAccount(n, after), n);
       if (changed(saved) !== 1) throw new KeystileError("STORE_FAILED", "an account vanished while it was changed");
     },
-    saveLeases(n, changes) {
+    saveLeases(n: number, changes: LeaseChanges): void {
       for (const [id, lease, ending] of changes) {
         if (ending !== undefined) putEnding.run(id, ending.how, ending.until);
         if (lease === undefined) dropLease.run(n, id);
@@ -230,12 +205,17 @@ export function createAccounts(handle: Handle): Accounts {
         }
       }
     },
-    compareAndSpend: (n, before, after) =>
+    /**
+     * Writes a spend outside a transaction.
+     * @returns false if the file has another account than `before`: nothing was written
+     */
+    compareAndSpend: (n: number, before: Account, after: Account): boolean =>
       isSpendOnly(before, after) &&
       changed(
         swap.run(after.remaining, after.spent, n, before.remaining, before.spent, before.period, before.generation),
       ) === 1,
-    create(keys) {
+    /** Inserts the accounts of those new keys that have one. */
+    create(keys: readonly (readonly [n: number, key: EncodedKey])[]): void {
       const values: SqliteValue[] = [];
       for (const [n, { generation, balance }] of keys) {
         if (balance === undefined) continue;
@@ -246,11 +226,16 @@ export function createAccounts(handle: Handle): Accounts {
       }
       open(values);
     },
-    replace: (n, account) => void put.run(n, ...encodeAccount(n, account)),
-    dropLeases: (n) => void dropAll.run(n),
-    removeUnused: (n) => void remove.run(n, n, n),
+    /** Writes an account, new or changed by an administrator. */
+    replace: (n: number, account: Account): void => void put.run(n, ...encodeAccount(n, account)),
+    /** Removes all leases of an account. */
+    dropLeases: (n: number): void => void dropAll.run(n),
+    /** Removes an account that no key has, with its leases. */
+    removeUnused: (n: number): void => void remove.run(n, n, n),
   };
 }
+
+export type Accounts = ReturnType<typeof createAccounts>;
 
 /** Whether a change took credits and did nothing else: two columns differ, and the seal does not. */
 function isSpendOnly(before: Account, after: Account): boolean {

@@ -16,15 +16,6 @@ import type { AccountSession } from "./account-session.js";
 /** A piece of work inside a transaction. Listeners are notified of the `changes` that it adds after the commit. */
 export type Work<T> = (session: AccountSession, changes: LoggedChange[]) => T;
 
-export interface GroupCommit {
-  /** Runs `work` in the next transaction. @throws KeystileError STORE_CLOSED */
-  add<T>(work: Work<T>): Promise<T>;
-  /** {@link AccountSession.spend} in the next transaction, or without one if no other call shares it. */
-  spend(n: number, cost: number, period: number, now: number): Promise<Spend | undefined>;
-  /** Resolves once everything added so far is settled; `undefined`: nothing is pending. */
-  drain(): Promise<void> | undefined;
-}
-
 /** A spend is four numbers, without a closure, so that it can run without a transaction. */
 interface Task extends Member {
   /** `undefined`: a spend. */
@@ -62,7 +53,7 @@ export function createGroupCommit(
   log: ChangeLog,
   locked: LockQueue,
   { assertOpen, busyTimeout }: { readonly assertOpen: () => void; readonly busyTimeout: number },
-): GroupCommit {
+) {
   /** When another process was last found to have committed; `undefined`: not since the last pause. */
   let othersAt: number | undefined;
 
@@ -111,11 +102,17 @@ export function createGroupCommit(
     );
   };
   return {
-    add: (work) => put(work, 0, 0, 0, 0),
-    spend: (n, cost, period, now) => put(undefined, n, cost, period, now),
+    /** Runs `work` in the next transaction. @throws KeystileError STORE_CLOSED */
+    add: <T>(work: Work<T>): Promise<T> => put(work, 0, 0, 0, 0),
+    /** {@link AccountSession.spend} in the next transaction, or without one if no other call shares it. */
+    spend: (n: number, cost: number, period: number, now: number): Promise<Spend | undefined> =>
+      put(undefined, n, cost, period, now),
+    /** Resolves once everything added so far is settled; `undefined`: nothing is pending. */
     drain: grouping.drain,
   };
 }
+
+export type GroupCommit = ReturnType<typeof createGroupCommit>;
 
 /**
  * An invalid account in the file fails only the work that needed it, which has then removed expired records at most;

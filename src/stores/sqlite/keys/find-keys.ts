@@ -13,17 +13,6 @@ import type { ReferenceCache } from "../tables/reference-cache.js";
 import { LAST_USED } from "./key-uses.js";
 import { createKeyedHash } from "./keyed-hash.js";
 
-export interface KeyReader {
-  findKey(digest: string): MaybePromise<KeyRecord | undefined>;
-  findKeys(digests: readonly string[]): MaybePromise<(KeyRecord | undefined)[]>;
-  findForeignKey(migrationId: string, foreignDigest: string): MaybePromise<KeyRecord | undefined>;
-  readMany(ids: readonly string[]): (KeyRow | undefined)[];
-  list(query: ListQuery): KeyRow[];
-  findKeyIds(wanted: readonly KeyDigests[]): (string | undefined)[];
-  /** Of a row with the columns of {@link FULL}. */
-  toRow(raw: FullKeyRaw): KeyRow;
-}
-
 /** Columns of {@link KeyRaw}. */
 const KEY_COLUMNS =
   "k.number AS n, k.id, k.api, k.body, k.grants, k.account, i.id AS identityId, i.name AS externalId, i.body AS identityBody, -i.number AS identityAccount";
@@ -44,7 +33,7 @@ export function createKeyReader(
   handle: Handle,
   references: ReferenceCache,
   openGrants: (workspaceId: string, ownerId: string) => readonly Granted[],
-): KeyReader {
+) {
   const byDigest = select<KeyRaw>(handle, FIND);
   const byForeign = select<FullKeyRaw>(handle, FIND_FOREIGN);
   const byDigests = select<KeyRaw & { readonly digest: string | null }>(handle, FIND_MANY);
@@ -92,11 +81,11 @@ export function createKeyReader(
     return recordOf(raw, decodeKey(raw, api, 0, digest), api);
   };
   return {
-    findKey(digest) {
+    findKey(digest: string): MaybePromise<KeyRecord | undefined> {
       const raw = byDigest.get(hash(digest), digest);
       return raw && found(raw, digest);
     },
-    findKeys(digests) {
+    findKeys(digests: readonly string[]): MaybePromise<(KeyRecord | undefined)[]> {
       // A hash may have keys of other digests too: they are not asked for here.
       const byText = new Map(byDigests.all(JSON.stringify(digests.map(hash))).map((raw) => [raw.digest, raw]));
       return findEach((digest) => {
@@ -104,27 +93,28 @@ export function createKeyReader(
         return raw && found(raw, digest);
       })(digests);
     },
-    findForeignKey(migrationId, foreignDigest) {
+    findForeignKey(migrationId: string, foreignDigest: string): MaybePromise<KeyRecord | undefined> {
       const raw = byForeign.get(hash(foreignDigest), foreignDigest);
       if (raw === undefined) return undefined;
       const api = apiOf(raw);
       const row = decodeFullKey(raw, api);
       return row.migrationId === migrationId ? recordOf(raw, row, api) : undefined;
     },
-    readMany(ids) {
+    readMany(ids: readonly string[]): (KeyRow | undefined)[] {
       const byText = new Map(byIds.all(JSON.stringify(ids)).map((raw) => [raw.id, raw]));
       return ids.map((id) => {
         const raw = byText.get(id);
         return raw && toRow(raw);
       });
     },
+    /** Of a row with the columns of {@link FULL}. */
     toRow,
-    findKeyIds(wanted) {
+    findKeyIds(wanted: readonly KeyDigests[]): (string | undefined)[] {
       const texts = wanted.flatMap(({ digest, foreignDigest }) => [digest ?? [], foreignDigest ?? []].flat());
       const found = holders.all(JSON.stringify([...new Set(texts)].map(hash)));
       return idsByDigests(found, wanted);
     },
-    list(query) {
+    list(query: ListQuery): KeyRow[] {
       const { sql, parameters } = listOf(query);
       const statement = lists.get(sql) ?? select<FullKeyRaw>(handle, sql);
       lists.set(sql, statement);
@@ -132,6 +122,8 @@ export function createKeyReader(
     },
   };
 }
+
+export type KeyReader = ReturnType<typeof createKeyReader>;
 
 /**
  * Keys of an identity are found in the hash index and then sorted; keys of an API are indexed in id order. The unary

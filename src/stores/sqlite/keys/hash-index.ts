@@ -15,17 +15,6 @@ import { type Handle, select } from "../connection/handle.js";
 import type { KeyedHash } from "./keyed-hash.js";
 import { createManyRows } from "./multi-row-insert.js";
 
-export interface HashIndex {
-  add(hash: number, keyNumber: number): void;
-  /** Adds many entries; hash and key number alternate. Call {@link HashIndex.mergeRecent} last in the transaction. */
-  addRecent(entries: readonly number[]): void;
-  remove(hash: number, keyNumber: number): void;
-  /** Removes all entries of a hash. */
-  clear(hash: number): void;
-  /** Merges entries into the main table while there are more recent ones than its table keeps. */
-  mergeRecent(): void;
-}
-
 /** The fields by which a key is found. */
 export interface Findable {
   readonly digest?: string | null | undefined;
@@ -59,7 +48,7 @@ export function entriesOf(hash: KeyedHash, { digest, foreignDigest, identity }: 
   return entries;
 }
 
-export function createHashIndex(handle: Handle): HashIndex {
+export function createHashIndex(handle: Handle) {
   const tables = ["keystile_key_index", "keystile_key_index_recent"] as const;
   const add = handle.prepare("INSERT OR IGNORE INTO keystile_key_index (hash, key_number) VALUES (?, ?)");
   const addRecent = createManyRows(
@@ -83,15 +72,18 @@ export function createHashIndex(handle: Handle): HashIndex {
   let from: readonly [hash: number, n: number] = [START, 0];
 
   return {
-    add: (hash, keyNumber) => void add.run(hash, keyNumber),
+    add: (hash: number, keyNumber: number): void => void add.run(hash, keyNumber),
+    /** Adds many entries; hash and key number alternate. Call {@link HashIndex.mergeRecent} last in the transaction. */
     addRecent,
-    remove(hash, keyNumber) {
+    remove(hash: number, keyNumber: number): void {
       for (const statement of remove) statement.run(hash, keyNumber);
     },
-    clear(hash) {
+    /** Removes all entries of a hash. */
+    clear(hash: number): void {
       for (const statement of clear) statement.run(hash);
     },
-    mergeRecent() {
+    /** Merges entries into the main table while there are more recent ones than its table keeps. */
+    mergeRecent(): void {
       const surplus = Math.min(MAX_MERGED, Number(count.get()?.count) - RECENT_SIZE);
       if (surplus <= 0) return;
       const next = after.get(...from, surplus);
@@ -102,3 +94,5 @@ export function createHashIndex(handle: Handle): HashIndex {
     },
   };
 }
+
+export type HashIndex = ReturnType<typeof createHashIndex>;

@@ -151,12 +151,7 @@ const HINTS: {
   ],
 };
 
-export interface KeySearcher {
-  searchKeys(search: KeySearch): KeySlice;
-  countKeys(count: KeyCount): KeyCounts;
-}
-
-export function createKeySearch(handle: Handle, { toRow }: Pick<KeyReader, "toRow">): KeySearcher {
+export function createKeySearch(handle: Handle, { toRow }: Pick<KeyReader, "toRow">) {
   const apis = select<{ n: number | bigint }>(
     handle,
     `SELECT p.number AS n FROM json_each(?) j CROSS JOIN keystile_apis p ON p.id = j.value WHERE p.workspace_id = ?`,
@@ -250,7 +245,7 @@ export function createKeySearch(handle: Handle, { toRow }: Pick<KeyReader, "toRo
     return filter.all(JSON.stringify(places.map(({ n }) => Number(n))), ...values, limit).map(toRow);
   };
   return {
-    searchKeys(search) {
+    searchKeys(search: KeySearch): KeySlice {
       const { order, limit, mayMatch } = search;
       if (order === "any") {
         const [places, last] = placesOfAny(search);

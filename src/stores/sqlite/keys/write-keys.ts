@@ -13,30 +13,6 @@ import { createHashIndex, entriesOf, entryOfIdentity } from "./hash-index.js";
 import { createKeyedHash, type KeyedHash } from "./keyed-hash.js";
 import { createBulkInsert } from "./insert-keys.js";
 
-export interface KeyWriter {
-  /**
-   * One result per key. False: its id, digest or foreign digest already exists.
-   * @throws KeystileError NOT_FOUND: the API of a key is deleted, or is not there
-   */
-  insert(keys: readonly EncodedKey[]): boolean[];
-  /** Inserts (`version` 0) or updates. */
-  store(row: KeyRow, credits: CreditChange | undefined, effects: Effects): RowOutcome;
-  remove(id: string, version: number, changes: LoggedChange[]): boolean;
-  /** Sets the digest of a key without one. False: it has one, or another key has this digest. */
-  adopt(n: number, digest: string, changes: LoggedChange[]): boolean;
-  /** Adds the digests of an identity's keys to `changes`, or its id if none of its keys has a digest. */
-  addIdentityChange(identityId: string, changes: LoggedChange[]): void;
-  /** Changes the balance of a row that is stored. False: the change does not fit its account anymore. */
-  changeCreditsOf(write: Exclude<CreditWrite, { readonly table: "keys" }>, effects: Effects): boolean;
-  /** Call before a grant is removed: its account goes. */
-  forgetGrant(id: string): void;
-  /**
-   * Call before an identity is removed: its keys stay, without an identity, and its account goes.
-   * @returns false: an enabled key draws on its credits (store clause 26); nothing was changed
-   */
-  forgetIdentity(identityId: string): boolean;
-}
-
 /** A change of an identity with more keys than this is notified as "all". */
 const MAX_NOTIFIED_KEYS = 1_000;
 /**
@@ -63,7 +39,7 @@ interface Found {
   readonly account: number | bigint | null;
 }
 
-export function createKeyWriter(handle: Handle, references: ReferenceCache, accounts: Accounts): KeyWriter {
+export function createKeyWriter(handle: Handle, references: ReferenceCache, accounts: Accounts) {
   const index = createHashIndex(handle);
   const hash = createKeyedHash(handle);
   const COLUMNS = "k.number AS n, k.digest, k.foreign_digest AS foreignDigest, k.identity, k.deleted, k.account";
@@ -224,7 +200,11 @@ export function createKeyWriter(handle: Handle, references: ReferenceCache, acco
   };
   const insertMany = createBulkInsert(handle, index, hash, accounts, { insert: insertOne, apiNumber, identityNumber });
   return {
-    insert(keys) {
+    /**
+     * One result per key. False: its id, digest or foreign digest already exists.
+     * @throws KeystileError NOT_FOUND: the API of a key is deleted, or is not there
+     */
+    insert(keys: readonly EncodedKey[]): boolean[] {
       requireLivingApis(keys);
       if (keys.length < MIN_BULK_KEYS)
         return keys.map((key) => insertOne(key, identityNumber(key.identityId)) !== undefined);
@@ -232,7 +212,8 @@ export function createKeyWriter(handle: Handle, references: ReferenceCache, acco
       index.mergeRecent();
       return inserted;
     },
-    store(row, credits, effects) {
+    /** Inserts (`version` 0) or updates. */
+    store(row: KeyRow, credits: CreditChange | undefined, effects: Effects): RowOutcome {
       const old = row.version === 0 ? undefined : current.get(row.id, row.version);
       if (row.version !== 0 && old === undefined) return "conflict";
       const key = encodeKey(row);
@@ -244,7 +225,7 @@ export function createKeyWriter(handle: Handle, references: ReferenceCache, acco
       addChange(row.digest, effects.changes);
       return "written";
     },
-    remove(id, version, changes) {
+    remove(id: string, version: number, changes: LoggedChange[]): boolean {
       const old = current.get(id, version);
       if (old === undefined) return false;
       const n = Number(old.n);
@@ -254,7 +235,8 @@ export function createKeyWriter(handle: Handle, references: ReferenceCache, acco
       addChange(old.digest, changes);
       return true;
     },
-    adopt(n, digest, changes) {
+    /** Sets the digest of a key without one. False: it has one, or another key has this digest. */
+    adopt(n: number, digest: string, changes: LoggedChange[]): boolean {
       const entry = hash(digest);
       if (at.all(entry).some((found) => found.digest === digest) || changed(adoptRow.run(digest, n)) === 0)
         return false;
@@ -262,7 +244,8 @@ export function createKeyWriter(handle: Handle, references: ReferenceCache, acco
       changes.push({ digest });
       return true;
     },
-    addIdentityChange(identityId, changes) {
+    /** Adds the digests of an identity's keys to `changes`, or its id if none of its keys has a digest. */
+    addIdentityChange(identityId: string, changes: LoggedChange[]): void {
       const identity = identityNumber(identityId);
       const digests = identity === null ? [] : ofIdentity.all(entryOfIdentity(identity));
       // Caches of names must be notified too. No key has an id as its digest.
@@ -270,16 +253,22 @@ export function createKeyWriter(handle: Handle, references: ReferenceCache, acco
       if (digests.length > MAX_NOTIFIED_KEYS) changes.push("all");
       else for (const { digest } of digests) changes.push({ digest });
     },
-    changeCreditsOf(write, effects) {
+    /** Changes the balance of a row that is stored. False: the change does not fit its account anymore. */
+    changeCreditsOf(write: Exclude<CreditWrite, { readonly table: "keys" }>, effects: Effects): boolean {
       const { table, row } = write;
       const account = table === "grants" ? grantAccount(row.id) : identityAccount(row.id);
       return account !== undefined && changeCredits(account, write, effects);
     },
-    forgetGrant(id) {
+    /** Call before a grant is removed: its account goes. */
+    forgetGrant(id: string): void {
       const account = grantAccount(id);
       if (account !== undefined) accounts.removeUnused(account);
     },
-    forgetIdentity(identityId) {
+    /**
+     * Call before an identity is removed: its keys stay, without an identity, and its account goes.
+     * @returns false: an enabled key draws on its credits (store clause 26); nothing was changed
+     */
+    forgetIdentity(identityId: string): boolean {
       const identity = identityNumber(identityId);
       if (identity === null) return true;
       if (drawing.get(identity) !== undefined) return false;
@@ -289,6 +278,8 @@ export function createKeyWriter(handle: Handle, references: ReferenceCache, acco
     },
   };
 }
+
+export type KeyWriter = ReturnType<typeof createKeyWriter>;
 
 function apiNotFound(): KeystileError {
   return new KeystileError("NOT_FOUND", "the API of a key to be stored does not exist");

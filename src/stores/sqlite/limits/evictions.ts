@@ -49,15 +49,6 @@ export interface Eviction {
   readonly refuses: boolean;
 }
 
-export interface Evictions {
-  /**
-   * Chooses what gives way. Changes nothing.
-   * @param isInUse whether the current call takes from this bucket
-   * @returns undefined: not enough buckets can be evicted
-   */
-  choose(added: NewBuckets, isInUse: (bucket: StoredBucket) => boolean, now: number): readonly Eviction[] | undefined;
-}
-
 /**
  * @param bound most buckets in the file; those of ad hoc limits may be half of it
  * @param find a bucket as this transaction has left it
@@ -67,7 +58,7 @@ export function createEvictions(
   totals: Totals,
   bound: number,
   find: (id: number) => StoredBucket | undefined,
-): Evictions {
+) {
   const adHocBound = Math.ceil(bound / 2);
   const samples = new Map<string, Sample>();
 
@@ -148,7 +139,16 @@ export function createEvictions(
   };
 
   return {
-    choose({ workspaceId, kinds }, isInUse, now) {
+    /**
+     * Chooses what gives way. Changes nothing.
+     * @param isInUse whether the current call takes from this bucket
+     * @returns undefined: not enough buckets can be evicted
+     */
+    choose(
+      { workspaceId, kinds }: NewBuckets,
+      isInUse: (bucket: StoredBucket) => boolean,
+      now: number,
+    ): readonly Eviction[] | undefined {
       let space = bound - totals.all().buckets;
       let adHocSpace = adHocBound - totals.adHoc().buckets;
       const chosen: Eviction[] = [];

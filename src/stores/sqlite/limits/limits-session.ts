@@ -27,22 +27,6 @@ export interface BucketCheck extends LimitCheck {
   readonly id: number;
 }
 
-export interface LimitsSession {
-  /** Call first in a transaction: drops what other connections may have changed. @throws KeystileError STORE_… */
-  begin(): void;
-  /** One verdict per check, by limiter clauses 1–9. */
-  take(checks: readonly BucketCheck[], now: number): LimitVerdict[];
-  /** Writes what has changed. Call last in a transaction. */
-  save(): void;
-  /** Call after the commit: what was counted holds. */
-  committed(): void;
-  /** Drops what was read, and what was counted since the last commit. Call after a rollback. */
-  forget(): void;
-  /** Buckets in the file, as of the last transaction. */
-  size(): number;
-  counters(): LimiterCounters;
-}
-
 /** A bucket of the current call. */
 interface PendingBucket {
   readonly bucket: Bucket;
@@ -77,7 +61,7 @@ const STEPS_PER_BUCKET = 2;
 export function createLimitsSession(
   { handle, dataVersion }: Pick<Connection, "handle" | "dataVersion">,
   bound: number,
-): LimitsSession {
+) {
   const rateOf = rateMemo();
   const rows = createBucketRows(handle, rateOf);
   const totals = createTotals(handle);
@@ -186,7 +170,8 @@ export function createLimitsSession(
   };
 
   return {
-    begin() {
+    /** Call first in a transaction: drops what other connections may have changed. @throws KeystileError STORE_… */
+    begin(): void {
       // Inside the transaction no other connection can write: an unchanged version means that all is as it was read.
       const found = dataVersion();
       if (found !== version || cache.size > MAX_CACHED_BUCKETS) forget();
@@ -194,7 +179,8 @@ export function createLimitsSession(
       if (!isLoaded) totals.load();
       isLoaded = true;
     },
-    take(checks, time) {
+    /** One verdict per check, by limiter clauses 1–9. */
+    take(checks: readonly BucketCheck[], time: number): LimitVerdict[] {
       const now = totals.moveClock(Math.floor(time));
       const call = new Map<number, PendingBucket>();
       const reservations = checks.map((check) => reserve(check, call, now));
@@ -210,18 +196,22 @@ export function createLimitsSession(
       if (displaced !== undefined && displaced > 0) verdicts[0] = { ...(verdicts[0] as LimitVerdict), displaced };
       return verdicts;
     },
-    save() {
+    /** Writes what has changed. Call last in a transaction. */
+    save(): void {
       for (const bucket of dirty) rows.write(bucket);
       dirty = new Set();
       sweep(totals.clock());
       totals.save();
     },
-    committed() {
+    /** Call after the commit: what was counted holds. */
+    committed(): void {
       committed = { ...counted };
     },
+    /** Drops what was read, and what was counted since the last commit. Call after a rollback. */
     forget,
-    size: () => totals.all().buckets,
-    counters: () => committed,
+    /** Buckets in the file, as of the last transaction. */
+    size: (): number => totals.all().buckets,
+    counters: (): LimiterCounters => committed,
   };
 }
 

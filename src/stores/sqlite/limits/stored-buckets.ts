@@ -14,18 +14,6 @@ export interface StoredBucket extends Bucket {
 /** Bucket ids are below this: 52 bits of a keyed hash. */
 export const ID_BOUND = 2 ** 52;
 
-export interface BucketRows {
-  find(id: number): StoredBucket | undefined;
-  /** Buckets from this id on, in the order of their ids. */
-  list(from: number, count: number): StoredBucket[];
-  /** The same of one holder and one kind. */
-  listOf(holder: number, isAdHoc: boolean, from: number, count: number): StoredBucket[];
-  add(bucket: StoredBucket): void;
-  /** Writes the time and the levels. */
-  write(bucket: StoredBucket): void;
-  remove(id: number): void;
-}
-
 interface Row {
   readonly id: number;
   readonly holder: number;
@@ -40,7 +28,7 @@ interface Row {
 const COLUMNS = "id, holder, is_ad_hoc, at, amount, duration, used, levels";
 
 /** @param rateOf the rate of a limit and a duration */
-export function createBucketRows(handle: Handle, rateOf: (limit: number, duration: number) => Rate): BucketRows {
+export function createBucketRows(handle: Handle, rateOf: (limit: number, duration: number) => Rate) {
   const find = select<Row>(handle, `SELECT ${COLUMNS} FROM keystile_buckets WHERE id = ?`);
   const list = select<Row>(handle, `SELECT ${COLUMNS} FROM keystile_buckets WHERE id >= ? ORDER BY id LIMIT ?`);
   const listOf = select<Row>(
@@ -70,21 +58,27 @@ export function createBucketRows(handle: Handle, rateOf: (limit: number, duratio
     return { id, holder, isAdHoc: is_ad_hoc === 1, at, rate: first.rate, used: first.used, next: first.next };
   };
   return {
-    find(id) {
+    find(id: number): StoredBucket | undefined {
       const row = find.get(id);
       return row && toBucket(row);
     },
-    list: (from, count) => list.all(from, count).map(toBucket),
-    listOf: (holder, isAdHoc, from, count) => listOf.all(holder, Number(isAdHoc), from, count).map(toBucket),
-    add({ id, holder, isAdHoc, at, rate, used, next }) {
+    /** Buckets from this id on, in the order of their ids. */
+    list: (from: number, count: number): StoredBucket[] => list.all(from, count).map(toBucket),
+    /** The same of one holder and one kind. */
+    listOf: (holder: number, isAdHoc: boolean, from: number, count: number): StoredBucket[] =>
+      listOf.all(holder, Number(isAdHoc), from, count).map(toBucket),
+    add({ id, holder, isAdHoc, at, rate, used, next }: StoredBucket): void {
       add.run(id, holder, Number(isAdHoc), at, rate.limit, rate.duration, used, toText(next));
     },
-    write({ id, at, rate, used, next }) {
+    /** Writes the time and the levels. */
+    write({ id, at, rate, used, next }: StoredBucket): void {
       write.run(at, rate.limit, rate.duration, used, toText(next), id);
     },
-    remove: (id) => void remove.run(id),
+    remove: (id: number): void => void remove.run(id),
   };
 }
+
+export type BucketRows = ReturnType<typeof createBucketRows>;
 
 function toText(first: Level | undefined): string | null {
   if (first === undefined) return null;

@@ -60,12 +60,6 @@ const BATCH = 100;
 /** Most rows that one change removes, after the bound was lowered. */
 const MAX_REMOVED = 1_000;
 
-export interface AuditTable {
-  /** Adds entries, inside the caller's transaction. */
-  add(entries: readonly AuditEntry[]): void;
-  read(query: AuditQuery): AuditSlice;
-}
-
 /** The newest entries of a workspace before a number, at most so many. */
 const slice = (columns: string): string => `(SELECT ${columns} FROM keystile_audit
   WHERE workspace_id = ? AND number < ? ORDER BY number DESC LIMIT ?)`;
@@ -94,7 +88,7 @@ interface AuditRaw {
 }
 
 /** @param rows most that are kept; the oldest of workspaces above their share go first. 0: none is added */
-export function createAuditTable(handle: Handle, rows: number): AuditTable {
+export function createAuditTable(handle: Handle, rows: number) {
   const insert = handle.prepare(
     `INSERT INTO keystile_audit
        (time, workspace_id, actor_kind, actor, operation, ids, fields, count, reason, added, remaining, grant_id)
@@ -130,7 +124,8 @@ export function createAuditTable(handle: Handle, rows: number): AuditTable {
     `SELECT count(*) AS n, min(number) AS last FROM ${slice("number")}`,
   );
   return {
-    add(entries) {
+    /** Adds entries, inside the caller's transaction. */
+    add(entries: readonly AuditEntry[]): void {
       if (rows === 0) return;
       for (const { time, workspaceId, actorKind, actor, operation, ids, fields, count, reason, credits } of entries) {
         const lists = [JSON.stringify(ids), JSON.stringify(fields)] as const;
@@ -140,7 +135,17 @@ export function createAuditTable(handle: Handle, rows: number): AuditTable {
         prune();
       }
     },
-    read({ workspaceId, ids, actor, operation, from, to, before = Number.MAX_SAFE_INTEGER, among, limit }) {
+    read({
+      workspaceId,
+      ids,
+      actor,
+      operation,
+      from,
+      to,
+      before = Number.MAX_SAFE_INTEGER,
+      among,
+      limit,
+    }: AuditQuery): AuditSlice {
       const of = [workspaceId, before, among] as const;
       const wanted = [actor ?? null, operation ?? null, timeText(from), timeText(to)] as const;
       const named = [JSON.stringify(ids ?? []), ids === undefined ? 0 : 1] as const;
@@ -151,6 +156,8 @@ export function createAuditTable(handle: Handle, rows: number): AuditTable {
     },
   };
 }
+
+export type AuditTable = ReturnType<typeof createAuditTable>;
 
 function timeText(time: number | undefined): string | null {
   return time === undefined ? null : new Date(time).toISOString();

@@ -59,17 +59,6 @@ export const CAPPED_DAYS = {
   refuses: {},
 };
 
-/** Works on the table; what writes is to be called inside a transaction. */
-export interface CreditDays {
-  /** Keeps the totals of accounts, and of those besides them, as they are. */
-  keep(accounts: Iterable<number>, at: number): void;
-  /** Makes changes, and keeps the totals of what they concern before and after, if anything was ever counted. */
-  around<T>(writes: readonly Write[], at: number, change: () => T): T;
-  read(query: CreditDaysQuery): CreditDay[];
-  /** Removes totals that ended before a day, and subjects of accounts that did. @returns the most of one kind */
-  prune(day: number, most: number): number;
-}
-
 const IS_CAP = "coalesce(json_extract(i.body, '$.hasCredits') AND json_extract(k.body, '$.creditsFrom') IS NULL, 0)";
 /** Whose an account is: its identity's, or that of the newest key that has it; and whether it is a cap. */
 const OWNER = `
@@ -106,7 +95,7 @@ type State = Readonly<
   >
 > & { readonly ws: string | null; readonly name: string | null; readonly lastName: string | null };
 
-export function createCreditDays(handle: Handle): CreditDays {
+export function createCreditDays(handle: Handle) {
   const state = select<State>(
     handle,
     `${given("account", "main")}, owner AS (${OWNER}),
@@ -246,10 +235,12 @@ export function createCreditDays(handle: Handle): CreditDays {
     for (const one of all.values()) keepOne(one, Math.floor(at / DAY));
   };
   return {
-    keep(accounts, at) {
+    /** Keeps the totals of accounts, and of those besides them, as they are. */
+    keep(accounts: Iterable<number>, at: number): void {
       keepAll(besides(accounts), at);
     },
-    around(writes, at, change) {
+    /** Makes changes, and keeps the totals of what they concern before and after, if anything was ever counted. */
+    around<T>(writes: readonly Write[], at: number, change: () => T): T {
       if (anything.get() === undefined) return change();
       const { accounts, grantIds } = concerned(writes);
       const before = besides(accounts, grantIds);
@@ -258,11 +249,16 @@ export function createCreditDays(handle: Handle): CreditDays {
       keepAll(besides([...before.keys(), ...concerned(writes).accounts], grantIds), at);
       return result;
     },
-    read: ({ workspaceId, keyId = null, externalId = null, from, to }) =>
-      read.all(workspaceId, keyId, externalId, from / DAY, to / DAY).map(toCreditDay),
-    prune: (day, most) => Math.max(...removals.map((statement) => changed(statement.run(day, most)))),
+    read: ({ workspaceId, keyId, externalId, from, to }: CreditDaysQuery): CreditDay[] =>
+      read.all(workspaceId, keyId ?? null, externalId ?? null, from / DAY, to / DAY).map(toCreditDay),
+    /** Removes totals that ended before a day, and subjects of accounts that did. @returns the most of one kind */
+    prune: (day: number, most: number): number =>
+      Math.max(...removals.map((statement) => changed(statement.run(day, most)))),
   };
 }
+
+/** Works on the table; what writes is to be called inside a transaction. */
+export type CreditDays = ReturnType<typeof createCreditDays>;
 
 /**
  * The balance as it is, in the order of {@link SUMS}; if its account is gone, as it was last.

@@ -15,26 +15,11 @@ import { grantedNames, type NamedPart, type NamedRole, partsOf, READ_COST } from
 import { type GrantedNames, sortUnique } from "../../key-record.js";
 import { type Handle, select } from "../connection/handle.js";
 
-export interface ReferenceCache {
-  api(n: number): ApiRow | undefined;
-  /** The row number of an API. */
-  apiNumber(id: string): number | undefined;
-  /** A workspace without a row is enabled. */
-  workspaceEnabled(id: string): boolean;
-  /**
-   * Names of a key's grants, from the encoded text in its row; one object for all keys with the same text. Many are
-   * read in slices: what changes meanwhile may be in the answer, which is then not kept.
-   */
-  grants(text: string): MaybePromise<GrantedNames>;
-  /** Drops everything. */
-  clear(): void;
-}
-
 /** Estimated bytes of a row besides its lists, on the high side. */
 const ROW = 256;
 const NOTHING: GrantedNames = deepFreeze({ permissions: [], roles: [] });
 
-export function createReferenceCache(handle: Handle): ReferenceCache {
+export function createReferenceCache(handle: Handle) {
   const from = (table: string, column: string) =>
     select<EntityRaw>(
       handle,
@@ -110,15 +95,24 @@ export function createReferenceCache(handle: Handle): ReferenceCache {
   };
   return {
     api: apis.get,
+    /** The row number of an API. */
     apiNumber: apiNumbers.get,
-    workspaceEnabled: (id) => workspaces.get(id) === true,
+    /** A workspace without a row is enabled. */
+    workspaceEnabled: (id: string): boolean => workspaces.get(id) === true,
+    /**
+     * Names of a key's grants, from the encoded text in its row; one object for all keys with the same text. Many are
+     * read in slices: what changes meanwhile may be in the answer, which is then not kept.
+     */
     grants,
-    clear() {
+    /** Drops everything. */
+    clear(): void {
       reading.clear();
       for (const known of [apis, apiNumbers, workspaces, roles, shared]) known.clear();
     },
   };
 }
+
+export type ReferenceCache = ReturnType<typeof createReferenceCache>;
 
 function memoized<K, V>(
   read: (key: K) => V | undefined,

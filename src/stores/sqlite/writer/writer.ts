@@ -51,15 +51,6 @@ const BATCH = 1_000;
 const MIN_RESTART_MS = 100;
 const MAX_RESTART_MS = 5_000;
 
-/** The thread as the store sees it. */
-interface Writer {
-  spend(ref: number, cost: number, period: number, now: number): Promise<Spend | undefined>;
-  call<M extends WriterMethod>(method: M, ...given: WriterArguments<M>): Promise<Answer<M>>;
-  /** Inserts keys in one transaction. */
-  insert(keys: readonly NewKey[], entry: AuditEntry | undefined): Promise<boolean[]>;
-  /** Resolves when all calls are settled and the thread has ended. */
-  close(): Promise<void>;
-}
 type Answer<M extends WriterMethod> = Awaited<ReturnType<Required<Store>[M]>>;
 
 /**
@@ -165,7 +156,7 @@ export function withWriter<S extends Store>(
   return { ...reader, ...methods };
 }
 
-function startWriter(program: URL | string, data: WriterData, counters: CounterSet): Writer {
+function startWriter(program: URL | string, data: WriterData, counters: CounterSet) {
   let worker: Worker;
   let ended: Promise<void>;
   /** By request id: one call, or the spends of a turn. */
@@ -259,26 +250,28 @@ function startWriter(program: URL | string, data: WriterData, counters: CounterS
   };
   start();
   return {
-    spend(ref, cost, period, now) {
+    spend(ref: number, cost: number, period: number, now: number): Promise<Spend | undefined> {
       return new Promise((resolve, reject) => {
         if (failure !== undefined) throw failure;
         numbers.push(ref, cost, period, now);
         if (spends.push({ resolve, reject }) === 1) afterTurn(send);
       });
     },
-    call(method, ...given) {
+    call<M extends WriterMethod>(method: M, ...given: WriterArguments<M>): Promise<Answer<M>> {
       return new Promise((resolve, reject) => {
         if (failure !== undefined) throw failure;
         post({ id: ++lastId, method, given }, { resolve, reject });
       });
     },
-    insert(keys, entry) {
+    /** Inserts keys in one transaction. */
+    insert(keys: readonly NewKey[], entry: AuditEntry | undefined): Promise<boolean[]> {
       return new Promise((resolve, reject) => {
         if (failure !== undefined) throw failure;
         post({ id: ++lastId, keys: packKeys(encodeKeys(keys)), entry }, { resolve, reject });
       });
     },
-    close() {
+    /** Resolves when all calls are settled and the thread has ended. */
+    close(): Promise<void> {
       isClosing = true;
       if (failure === undefined) {
         worker.ref();
@@ -289,6 +282,9 @@ function startWriter(program: URL | string, data: WriterData, counters: CounterS
     },
   };
 }
+
+/** The thread as the store sees it. */
+type Writer = ReturnType<typeof startWriter>;
 
 const ENDED = "the writer thread ended; what was in flight may have been written or not; it is started again";
 
