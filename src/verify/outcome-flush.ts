@@ -14,6 +14,7 @@ import {
   type OutcomeLevel,
   OUTCOMES,
   type Refusal,
+  type RefusalsQuery,
 } from "../contracts/outcomes.js";
 import { isKeystileError } from "../contracts/errors.js";
 import type { Store } from "../contracts/store.js";
@@ -120,32 +121,6 @@ interface Counters {
   readonly creditsSpent: number;
 }
 
-/** Counts verifications. */
-export interface OutcomeCounter {
-  /** Counts a verification whose key was found. @param key its text, which is removed from the tags */
-  count(of: Counted, code: VerificationCode, spent: number, now: number, tags: readonly string[], key: string): void;
-  /**
-   * Counts what is no verification of a key's text.
-   * @param code `undefined`: credits that a settled reservation kept, whose call was counted before, with these tags
-   */
-  countSpent(
-    of: SettledOf,
-    code: VerificationCode | undefined,
-    spent: number,
-    now: number,
-    tags: readonly string[],
-  ): void;
-  /** Keeps a refusal that was counted, with what decided; undefined: none is kept. */
-  readonly noteRefusal: RefusalLog["note"] | undefined;
-  /** Counts a verification whose key was not found. */
-  countUnknown(workspaceId: string, now: number, tags: readonly string[], key: string): void;
-  counters(): Counters;
-  /** Writes what was counted so far, and sends a piece again at once that waits for it. Never rejects. */
-  flush(): Promise<void>;
-  /** Writes the remaining counts. Never rejects. */
-  close(): Promise<void>;
-}
-
 /** Whose reservation or spend it was. */
 export type SettledOf = Omit<Counted, "cell">;
 
@@ -164,7 +139,7 @@ const counters = new WeakMap<Store, { open: number }>();
  * @param options validated by the caller
  * @param of the program's own store object, if `store` is a guard around it
  */
-export function createOutcomeCounter(store: Store, options: AnalyticsOptions, of: Store = store): OutcomeCounter {
+export function createOutcomeCounter(store: Store, options: AnalyticsOptions, of: Store = store) {
   const { interval = 5_000, memory = DEFAULT_MEMORY, tags: keepsTags = true, tagSets = 10_000 } = options;
   const { keep, onFlush, refusals: keepsRefusals = true } = options;
   /** Workspaces whose new sets the store refused: the sets that it has, and how many more to try. */
@@ -299,8 +274,14 @@ export function createOutcomeCounter(store: Store, options: AnalyticsOptions, of
       void flushNow();
     }, interval);
   };
-  const count: OutcomeCounter["count"] = (of, code, spent, now, tags, key) =>
-    add(of, code, spent, now, keepsTags && tags.length > 0 ? redact(tags, key) : NO_TAGS);
+  const count = (
+    of: Counted,
+    code: VerificationCode,
+    spent: number,
+    now: number,
+    tags: readonly string[],
+    key: string,
+  ): void => add(of, code, spent, now, keepsTags && tags.length > 0 ? redact(tags, key) : NO_TAGS);
   const add: OutcomeMeter["count"] = (of, code, spent, now, tags) => {
     latest[0] = now;
     meter.count(of, code, spent, now, tags);
@@ -308,35 +289,50 @@ export function createOutcomeCounter(store: Store, options: AnalyticsOptions, of
     if (meter.bytes >= bounds.bytes * 0.75 && flushing === undefined) void flushNow();
   };
   return {
+    /** Counts a verification whose key was found. @param key its text, which is removed from the tags */
     count,
+    /** Keeps a refusal that was counted, with what decided; undefined: none is kept. */
     noteRefusal:
       keepsRefusals && store.powers.refusals === true
-        ? (of, refusal) => refusals.note(of, keepsTags ? refusal : withoutTags(refusal))
+        ? (of: RefusalsQuery, refusal: Refusal): void => refusals.note(of, keepsTags ? refusal : withoutTags(refusal))
         : undefined,
-    countUnknown(workspaceId, now, tags, key) {
+    /** Counts a verification whose key was not found. */
+    countUnknown(workspaceId: string, now: number, tags: readonly string[], key: string): void {
       const whose = unknown.has(workspaceId) || unknown.size < MAX_UNKNOWN ? workspaceId : OTHER;
       const of = unknown.get(whose) ?? { cell: -1, workspaceId: whose, apiId: "", keyId: "" };
       unknown.set(whose, of);
       count(of, "NOT_FOUND", 0, now, tags, key);
     },
-    countSpent(of, code, spent, now, tags) {
+    /**
+     * Counts what is no verification of a key's text.
+     * @param code `undefined`: credits that a settled reservation kept, whose call was counted before, with these tags
+     */
+    countSpent(
+      of: SettledOf,
+      code: VerificationCode | undefined,
+      spent: number,
+      now: number,
+      tags: readonly string[],
+    ): void {
       const { workspaceId, apiId, keyId, identity, account, ownerAccount } = of;
       const id = JSON.stringify([workspaceId, keyId, identity?.externalId, account]);
       const known = settled.get(id) ?? { workspaceId, apiId, keyId, identity, account, ownerAccount, cell: -1 };
       if (settled.size < MAX_SETTLED) settled.set(id, known);
       add(known, code, spent, now, keepsTags ? tags : NO_TAGS);
     },
-    counters: () => ({
+    counters: (): Counters => ({
       outcomesFolded: aggregated + meter.aggregated,
       outcomesUncounted: lost,
       ...named(meter.sums().map((sum, i) => sum + (totals[i] as number))),
     }),
-    async flush() {
+    /** Writes what was counted so far, and sends a piece again at once that waits for it. Never rejects. */
+    async flush(): Promise<void> {
       wake?.();
       await flushing;
       if (meter.size > 0) await flushNow();
     },
-    async close() {
+    /** Writes the remaining counts. Never rejects. */
+    async close(): Promise<void> {
       closesAt = performance.now() + CLOSE_TIMEOUT;
       wake?.();
       await flushing;
@@ -345,6 +341,9 @@ export function createOutcomeCounter(store: Store, options: AnalyticsOptions, of
     },
   };
 }
+
+/** Counts verifications. */
+export type OutcomeCounter = ReturnType<typeof createOutcomeCounter>;
 
 function withoutTags({ tags: _, ...refusal }: Refusal): Refusal {
   return refusal;

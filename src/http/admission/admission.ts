@@ -95,24 +95,8 @@ export interface Hold {
   release(): void;
 }
 
-/** The admission control of a process. */
-export interface Admission {
-  /**
-   * Call when the head of a request has arrived.
-   * @param authorization the header: its workspace is known if it was authenticated before
-   * @param end ends the connection of the request, when too many are under way; absent: the host bounds them
-   */
-  arrive(authorization: string | undefined, end?: () => void): Hold;
-  /** Ends the oldest request of the workspace that has the most of them. */
-  makeSpace(): void;
-  /** Call when other work waits for this tick to end: the tick then continues no requests. */
-  hurry(): void;
-  /** Bytes held. */
-  held(): number;
-}
-
 /** Creates an {@link Admission}. */
-export function createAdmission(bounds: AdmissionBounds): Admission {
+export function createAdmission(bounds: AdmissionBounds) {
   const { budget, wait, isFair, places, turnMs } = bounds;
   const bytes = new FairPool(budget, { isFair, reserve: budget * PART_OF_RESERVE });
   const parsing = new FairPool(places, { isFair });
@@ -121,7 +105,7 @@ export function createAdmission(bounds: AdmissionBounds): Admission {
   const turns = createFairTurns(turnMs);
   const recognized = createRecognized();
 
-  const arrive: Admission["arrive"] = (authorization, end) => {
+  const arrive = (authorization: string | undefined, end?: () => void): Hold => {
     let account = authorization === undefined ? STRANGERS : recognized.find(authorization);
     let held = 0;
     let isAnswered = false;
@@ -253,12 +237,23 @@ export function createAdmission(bounds: AdmissionBounds): Admission {
     };
   };
   return {
+    /**
+     * Call when the head of a request has arrived.
+     * @param authorization the header: its workspace is known if it was authenticated before
+     * @param end ends the connection of the request, when too many are under way; absent: the host bounds them
+     */
     arrive,
-    makeSpace: () => requests.endOldest(),
+    /** Ends the oldest request of the workspace that has the most of them. */
+    makeSpace: (): void => requests.endOldest(),
+    /** Call when other work waits for this tick to end: the tick then continues no requests. */
     hurry: turns.hurry,
-    held: () => bytes.held + requests.size * REQUEST_BYTES,
+    /** Bytes held. */
+    held: (): number => bytes.held + requests.size * REQUEST_BYTES,
   };
 }
+
+/** The admission control of a process. */
+export type Admission = ReturnType<typeof createAdmission>;
 
 /** Remembers keyed fingerprints of 53 bits, not credentials; nobody can construct a collision. */
 function createRecognized() {

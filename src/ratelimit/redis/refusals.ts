@@ -25,19 +25,6 @@ export interface Refusal {
   asking: Promise<unknown> | undefined;
 }
 
-export interface Refusals {
-  /** What is remembered of the buckets of a call. */
-  find(call: ShardCall): Refusal | undefined;
-  /**
-   * The refusal of a call by what is remembered.
-   * @param time by the clock that buckets refill by
-   * @returns undefined: Redis must be asked
-   */
-  refuse(call: ShardCall, time: number): readonly LimitVerdict[] | undefined;
-  /** Remembers a reply if the same call would not fit now; otherwise forgets what was remembered. */
-  learn(call: ShardCall, reply: ShardReply, time: () => number): void;
-}
-
 /**
  * Milliseconds for which a refusal holds without asking, at most. After a flush of Redis, when a call across shards
  * returned what it had taken, or when a faster rate was configured, a bucket has tokens sooner than was told.
@@ -49,7 +36,7 @@ const MAX_UNITS = 4_000_000;
 
 const { performance: clock } = globalThis;
 
-export function createRefusals(): Refusals {
+export function createRefusals() {
   const remembered = new GrowingLru<Refusal>({
     max: MAX_REMEMBERED,
     maxSize: MAX_UNITS,
@@ -60,8 +47,14 @@ export function createRefusals(): Refusals {
     return known?.rates === rates ? known : undefined;
   };
   return {
+    /** What is remembered of the buckets of a call. */
     find,
-    refuse(call, time) {
+    /**
+     * The refusal of a call by what is remembered.
+     * @param time by the clock that buckets refill by
+     * @returns undefined: Redis must be asked
+     */
+    refuse(call: ShardCall, time: number): readonly LimitVerdict[] | undefined {
       const known = find(call);
       const { checks } = call;
       if (known === undefined || clock.now() - known.heardAt > MAX_AGE) return undefined;
@@ -71,7 +64,8 @@ export function createRefusals(): Refusals {
       if (!exceeded.includes(true)) return undefined;
       return checks.map(({ rate }, i) => toVerdict(used[i] as number, rate, exceeded[i] as boolean));
     },
-    learn({ buckets, rates, checks, isDistinct }, { used }, time) {
+    /** Remembers a reply if the same call would not fit now; otherwise forgets what was remembered. */
+    learn({ buckets, rates, checks, isDistinct }: ShardCall, { used }: ShardReply, time: () => number): void {
       // Two checks of one bucket must fit together, which is left to Redis.
       if (isDistinct && checks.some(({ rate, cost }, i) => !fits(rate, cost, used[i] as number)))
         remembered.set(buckets, { rates, used, at: time(), heardAt: clock.now(), asking: undefined });
@@ -79,6 +73,8 @@ export function createRefusals(): Refusals {
     },
   };
 }
+
+export type Refusals = ReturnType<typeof createRefusals>;
 
 function fits(rate: Rate, cost: number, used: number): boolean {
   return cost === 0 || fitsIn(used, rate.limit, rate.unitsPerToken, cost);

@@ -37,20 +37,6 @@ import { createWriting, applyWrites } from "./tables/run-write.js";
 /** What a store in tables is told. */
 export type TableSettings = Pick<SqliteSettings, "audit" | "staleness" | "busyTimeout" | "readonly">;
 
-/** A store, and what its owner adds to it. */
-export interface WiredTables {
-  readonly store: Store;
-  /** Wraps what uses the connection by itself: the store must be open, and no transaction of reads is. */
-  examining<A extends unknown[], T>(act: (...given: A) => T): (...given: A) => T;
-  /**
-   * {@link Store.insertKeys}, in one transaction.
-   * @param deadline when to stop waiting for a lock, from {@link WiredTables.deadline}
-   */
-  insertEncoded(keys: readonly EncodedKey[], deadline: number, entry?: AuditEntry): Promise<boolean[]>;
-  /** The deadline of a call made now. */
-  deadline(): number;
-}
-
 /** Keys per transaction of `insertKeys`; the event loop runs between two. */
 const BATCH = 1_000;
 /** Up to so many keys the log stays as short as after single commits. */
@@ -59,7 +45,7 @@ const SMALL_BATCH = 250;
 const MAX_NOTIFIED_DIGESTS = 16;
 
 /** @param counters where what fails is counted */
-export function wireTables(connection: Connection, settings: TableSettings, counters: CounterSet): WiredTables {
+export function wireTables(connection: Connection, settings: TableSettings, counters: CounterSet) {
   const { handle, file } = connection;
   const references = createReferenceCache(handle);
   const log = createChangeLog(connection);
@@ -130,7 +116,11 @@ export function wireTables(connection: Connection, settings: TableSettings, coun
       });
   const reading = <A extends unknown[], T>(work: (...given: A) => T) => readingAfter(shared.end, work);
   const write = createWriting(writes, log, references, session);
-  const insertEncoded: WiredTables["insertEncoded"] = async (keys, deadline, entry): Promise<boolean[]> => {
+  const insertEncoded = async (
+    keys: readonly EncodedKey[],
+    deadline: number,
+    entry?: AuditEntry,
+  ): Promise<boolean[]> => {
     let inserted: boolean[] = [];
     const insert = () => {
       inserted = writer.insert(keys);
@@ -233,8 +223,19 @@ export function wireTables(connection: Connection, settings: TableSettings, coun
       shared.end();
       return act(...given);
     };
-  return { store, examining, insertEncoded, deadline: writes.deadline };
+  return {
+    store /** Wraps what uses the connection by itself: the store must be open, and no transaction of reads is. */,
+    examining /**
+     * {@link Store.insertKeys}, in one transaction.
+     * @param deadline when to stop waiting for a lock, from {@link WiredTables.deadline}
+     */,
+    insertEncoded /** The deadline of a call made now. */,
+    deadline: writes.deadline,
+  };
 }
+
+/** A store, and what its owner adds to it. */
+export type WiredTables = ReturnType<typeof wireTables>;
 
 /** The changes of new keys that a find could see. Keys without a digest can be found by their foreign digest. */
 function changesOf(keys: readonly EncodedKey[]): LoggedChange[] {

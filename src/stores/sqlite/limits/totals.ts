@@ -16,26 +16,6 @@ export interface Held {
   readonly holders: number;
 }
 
-export interface Totals {
-  /** Reads what other connections may have changed. @throws KeystileError STORE_SCHEMA_NEWER, STORE_INVALID */
-  load(): void;
-  /** Writes what has changed. */
-  save(): void;
-  /** The latest time of any take of any process, Unix milliseconds. */
-  clock(): number;
-  /** Moves the clock; it never goes back. @returns the time that now counts */
-  moveClock(now: number): number;
-  all(): Held;
-  adHoc(): Held;
-  find(workspaceId: string): Holder | undefined;
-  /** One of the workspaces that hold most; `undefined`: there are no buckets. */
-  largest(isAdHoc: boolean): Holder | undefined;
-  /** Counts a bucket. @returns the number of its holder */
-  add(workspaceId: string, isAdHoc: boolean): number;
-  /** Counts a bucket less. */
-  remove(holder: number, isAdHoc: boolean): void;
-}
-
 interface Row {
   readonly version: number;
   readonly clock: number;
@@ -55,7 +35,7 @@ const NOTHING: Row = {
   ad_hoc_holders: 0,
 };
 
-export function createTotals(handle: Handle): Totals {
+export function createTotals(handle: Handle) {
   const read = select<Row>(handle, "SELECT * FROM keystile_limits");
   const write = handle.prepare(
     "UPDATE keystile_limits SET clock = ?, buckets = ?, ad_hoc = ?, holders = ?, ad_hoc_holders = ?",
@@ -84,7 +64,8 @@ export function createTotals(handle: Handle): Totals {
     };
   };
   return {
-    load() {
+    /** Reads what other connections may have changed. @throws KeystileError STORE_SCHEMA_NEWER, STORE_INVALID */
+    load(): void {
       const row = read.get();
       if (row === undefined) throw new KeystileError("STORE_INVALID", "the file of the rate limits lost its tables");
       if (row.version > LIMITS_VERSION)
@@ -99,21 +80,26 @@ export function createTotals(handle: Handle): Totals {
         );
       stored = now = row;
     },
-    save() {
+    /** Writes what has changed. */
+    save(): void {
       if (now === stored) return;
       write.run(now.clock, now.buckets, now.ad_hoc, now.holders, now.ad_hoc_holders);
       stored = now;
     },
-    clock: () => now.clock,
-    moveClock(time) {
+    /** The latest time of any take of any process, Unix milliseconds. */
+    clock: (): number => now.clock,
+    /** Moves the clock; it never goes back. @returns the time that now counts */
+    moveClock(time: number): number {
       if (time > now.clock) now = { ...now, clock: time };
       return now.clock;
     },
-    all: () => ({ buckets: now.buckets, holders: now.holders }),
-    adHoc: () => ({ buckets: now.ad_hoc, holders: now.ad_hoc_holders }),
-    find: (workspaceId) => find.get(workspaceId),
-    largest: (isAdHoc) => (isAdHoc ? mostAdHoc : most).get(),
-    add(workspaceId, isAdHoc) {
+    all: (): Held => ({ buckets: now.buckets, holders: now.holders }),
+    adHoc: (): Held => ({ buckets: now.ad_hoc, holders: now.ad_hoc_holders }),
+    find: (workspaceId: string): Holder | undefined => find.get(workspaceId),
+    /** One of the workspaces that hold most; `undefined`: there are no buckets. */
+    largest: (isAdHoc: boolean): Holder | undefined => (isAdHoc ? mostAdHoc : most).get(),
+    /** Counts a bucket. @returns the number of its holder */
+    add(workspaceId: string, isAdHoc: boolean): number {
       const adHoc = Number(isAdHoc);
       const holder = find.get(workspaceId);
       count(1, adHoc, holder === undefined ? 1 : 0, isAdHoc && !holder?.adHoc ? 1 : 0);
@@ -121,7 +107,8 @@ export function createTotals(handle: Handle): Totals {
       change.run(1, adHoc, holder.number);
       return holder.number;
     },
-    remove(number, isAdHoc) {
+    /** Counts a bucket less. */
+    remove(number: number, isAdHoc: boolean): void {
       const adHoc = Number(isAdHoc);
       const holder = findNumber.get(number);
       if (holder === undefined || holder.adHoc < adHoc)
@@ -132,3 +119,5 @@ export function createTotals(handle: Handle): Totals {
     },
   };
 }
+
+export type Totals = ReturnType<typeof createTotals>;

@@ -29,21 +29,6 @@ export const TABLES: Readonly<Record<EntityTable, string>> = {
   grants: "keystile_grants",
 };
 
-export interface EntityTables {
-  readMany<T extends EntityTable>(table: T, ids: readonly string[]): (Rows[T] | undefined)[];
-  readNames<T extends NamedTable>(table: T, workspaceId: string, names: readonly string[]): Rows[T][];
-  findRootKey(digest: string): RootKeyRow | undefined;
-  list<T extends EntityTable>(table: T, query: ListQuery): Rows[T][];
-  /** The open grants of an owner, with the numbers of their accounts. */
-  openGrants(workspaceId: string, ownerId: string): readonly Granted[];
-  /** The wallet of an identity, if that has credits. */
-  findWallet(identityId: string): OwnedWallet | undefined;
-  /** Inserts (`version` 0) or updates. */
-  store<T extends EntityTable>(table: T, row: Rows[T]): RowOutcome;
-  /** False: the row has another version. */
-  remove(table: EntityTable, id: string, version: number): boolean;
-}
-
 /** More names than this are looked up in one statement. */
 const MAX_SINGLE_LOOKUPS = 8;
 const COLUMNS = "r.number AS n, r.id, workspace_id, name, version, body";
@@ -100,7 +85,7 @@ const statements = (handle: Handle, table: EntityTable) => {
   };
 };
 
-export function createEntityTables(handle: Handle): EntityTables {
+export function createEntityTables(handle: Handle) {
   const tables = Object.fromEntries(ENTITY_TABLES.map((table) => [table, statements(handle, table)])) as Record<
     EntityTable,
     ReturnType<typeof statements>
@@ -118,14 +103,16 @@ export function createEntityTables(handle: Handle): EntityTables {
     handle,
     `SELECT ${COLUMNS} FROM keystile_grants r WHERE workspace_id = ? AND ${OWNER_OF_GRANT} = ? AND ${IS_OPEN}`,
   );
-  const grantsTo: EntityTables["openGrants"] = (workspaceId, ownerId) =>
+  const grantsTo = (workspaceId: string, ownerId: string): readonly Granted[] =>
     openGrants.all(workspaceId, ownerId).map((raw) => ({
       ref: accountOfGrant(raw.n),
       row: decodeEntity("grants", raw),
     }));
   return {
+    /** The open grants of an owner, with the numbers of their accounts. */
     openGrants: grantsTo,
-    findWallet(id) {
+    /** The wallet of an identity, if that has credits. */
+    findWallet(id: string): OwnedWallet | undefined {
       // By the exact text, as below.
       const raw = tables.identities.byIds.all(JSON.stringify([id])).find((one) => one.id === id);
       if (raw === undefined) return undefined;
@@ -133,7 +120,7 @@ export function createEntityTables(handle: Handle): EntityTables {
       // The number of an identity's account is that of the identity, below 0.
       return identityWallet(row, -Number(raw.n), (owner) => grantsTo(row.workspaceId, owner));
     },
-    readMany(table, ids) {
+    readMany<T extends EntityTable>(table: T, ids: readonly string[]): (Rows[T] | undefined)[] {
       // Found again by the exact text: JSON changes what is not well formed.
       const found = new Map(tables[table].byIds.all(JSON.stringify(ids)).map((raw) => [raw.id, raw]));
       return ids.map((id) => {
@@ -141,7 +128,7 @@ export function createEntityTables(handle: Handle): EntityTables {
         return raw && decodeEntity(table, raw);
       });
     },
-    readNames(table, workspaceId, names) {
+    readNames<T extends NamedTable>(table: T, workspaceId: string, names: readonly string[]): Rows[T][] {
       const { byName, byNames } = tables[table];
       if (names.length > MAX_SINGLE_LOOKUPS) {
         const found = byNames.all(JSON.stringify([...new Set(names)]), workspaceId);
@@ -154,11 +141,14 @@ export function createEntityTables(handle: Handle): EntityTables {
         return raw === undefined ? [] : [decodeEntity(table, raw)];
       });
     },
-    findRootKey(digest) {
+    findRootKey(digest: string): RootKeyRow | undefined {
       const raw = rootKeyByDigest.get(digest);
       return raw && decodeEntity("rootKeys", raw);
     },
-    list(table, { workspaceId, namespaceId, ownerId, after = "", limit, mayHold }) {
+    list<T extends EntityTable>(
+      table: T,
+      { workspaceId, namespaceId, ownerId, after = "", limit, mayHold }: ListQuery,
+    ): Rows[T][] {
       if (mayHold !== undefined && namespaceId === undefined) {
         const last = tables[table].lastOf.get(workspaceId, after, mayHold.among)?.id ?? "";
         const part = plainPartOf(mayHold.text);
@@ -173,7 +163,8 @@ export function createEntityTables(handle: Handle): EntityTables {
             : tables[table].list.all(workspaceId, after, limit);
       return found.map((raw) => decodeEntity(table, raw));
     },
-    store(table, row) {
+    /** Inserts (`version` 0) or updates. */
+    store<T extends EntityTable>(table: T, row: Rows[T]): RowOutcome {
       const { insert, update, version } = tables[table];
       const { workspaceId, name, body } = encodeEntity(table, row);
       const next = row.version + 1;
@@ -182,6 +173,10 @@ export function createEntityTables(handle: Handle): EntityTables {
       if (changed(update.run(workspaceId, name, next, body, row.id, row.version)) === 1) return "written";
       return Number(version.get(row.id)?.version) === row.version ? "taken" : "conflict";
     },
-    remove: (table, id, version) => changed(tables[table].remove.run(id, version)) === 1,
+    /** False: the row has another version. */
+    remove: (table: EntityTable, id: string, version: number): boolean =>
+      changed(tables[table].remove.run(id, version)) === 1,
   };
 }
+
+export type EntityTables = ReturnType<typeof createEntityTables>;

@@ -164,15 +164,7 @@ const DIALECT: Dialect = {
   none: "0",
 };
 
-/** Works on the tables; what writes is to be called inside a transaction. */
-export interface OutcomeTables {
-  count(flush: OutcomeFlush): FlushResult;
-  read(query: OutcomeQuery): OutcomeRow[];
-  readRefusals(query: RefusalsQuery): readonly Refusal[];
-  prune(level: OutcomeLevel, before: number, most: number): number;
-}
-
-export function createOutcomeTables(handle: Handle, creditDays: CreditDays): OutcomeTables {
+export function createOutcomeTables(handle: Handle, creditDays: CreditDays) {
   const advance = handle.prepare(
     `${given("source", "seq", "at")} INSERT INTO keystile_flushes (source, seq, at)
        SELECT g.source, g.seq, g.at FROM given g
@@ -254,7 +246,7 @@ export function createOutcomeTables(handle: Handle, creditDays: CreditDays): Out
     "SELECT key_id AS keyId, workspace_id AS workspaceId, refusals FROM keystile_refusals WHERE oldest < ? LIMIT ?",
   );
   const removeRefusals = handle.prepare("DELETE FROM keystile_refusals WHERE key_id = ? AND workspace_id = ?");
-  const readRefusals: OutcomeTables["readRefusals"] = ({ keyId, workspaceId }) =>
+  const readRefusals = ({ keyId, workspaceId }: RefusalsQuery): readonly Refusal[] =>
     JSON.parse(findRefusals.get(keyId, workspaceId)?.refusals ?? "[]") as Refusal[];
   const put = (keyId: string, workspaceId: string, refusals: readonly Refusal[]): void =>
     void putRefusals.run(keyId, workspaceId, refusals[0]!.time, JSON.stringify(refusals));
@@ -317,20 +309,20 @@ export function createOutcomeTables(handle: Handle, creditDays: CreditDays): Out
     return folded;
   };
   return {
-    count(flush) {
+    count(flush: OutcomeFlush): FlushResult {
       const { source, seq, at } = flush;
       const began = performance.now();
       if (changed(advance.run(source, seq, at)) === 0)
         return { outcome: Number(lastSeq.get(source)?.seq ?? 0) >= seq ? "repeated" : "gap", folded: [] };
       return { outcome: "counted", folded: add(flush), busy: Math.round(performance.now() - began) };
     },
-    read(query) {
+    read(query: OutcomeQuery): OutcomeRow[] {
       const { text, values } = selectOutcomes(query, DIALECT);
       const names = given(...values.map((_, i) => `v${i + 1}`));
       return toOutcomeRows(select<Record<string, unknown>>(handle, `${names} ${text}`).all(...values), query);
     },
     readRefusals,
-    prune(level, before, most) {
+    prune(level: OutcomeLevel, before: number, most: number): number {
       const bucket = Math.floor(before / LEVELS[level]);
       const removed = changed((removals[level] as (typeof upserts)[0][1]).run(bucket, most));
       if (level === "hour") return Math.max(removed, pruneRefusals(before, most));
