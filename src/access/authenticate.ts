@@ -3,17 +3,8 @@ import type { Caller } from "../contracts/caller.js";
 import { KeystileError } from "../contracts/errors.js";
 import type { RootKeyRow, Store } from "../contracts/store.js";
 import type { MaybePromise } from "../contracts/types.js";
-import {
-  callable,
-  type Check,
-  checkOptions,
-  checkStore,
-  guardClock,
-  integer,
-  ownOnly,
-  word,
-} from "../lib/check-options.js";
-import { guardStore, STORE_GUARD_OPTIONS, type StoreGuardOptions } from "../lib/guards/guard-store.js";
+import { callable, type Check, checkOptions, guardClock, integer, ownOnly, word } from "../lib/check-options.js";
+import { checkStore, guardStore, STORE_GUARD_OPTIONS, type StoreGuardOptions } from "../lib/guards/guard-store.js";
 import { MAX_KEY_LENGTH } from "../lib/copy-json.js";
 import { digestKey } from "../lib/hash.js";
 import { createCallerGrants, DEFAULT_SCHEME } from "./grants.js";

@@ -12,7 +12,6 @@ import {
   callable,
   type Check,
   checkOptions,
-  checkStore,
   DEFAULT_WORKSPACE,
   guardClock,
   integer,
@@ -21,7 +20,7 @@ import {
   oneOf,
   workspace,
 } from "../lib/check-options.js";
-import { guardStore, STORE_GUARD_OPTIONS, type StoreGuardOptions } from "../lib/guards/guard-store.js";
+import { checkStore, guardStore, STORE_GUARD_OPTIONS, type StoreGuardOptions } from "../lib/guards/guard-store.js";
 import { requirePower } from "../lib/guards/powers.js";
 import { newId } from "../lib/hash.js";
 import { createTurns } from "../keyring/context.js";

@@ -5,7 +5,6 @@ import {
   callable,
   type Check,
   checkOptions,
-  checkStore,
   DEFAULT_WORKSPACE,
   guardClock,
   integer,
@@ -13,7 +12,7 @@ import {
   workspace,
 } from "../lib/check-options.js";
 import { explainLate } from "../lib/seconds.js";
-import { guardStore, STORE_GUARD_OPTIONS, type StoreGuardOptions } from "../lib/guards/guard-store.js";
+import { checkStore, guardStore, STORE_GUARD_OPTIONS, type StoreGuardOptions } from "../lib/guards/guard-store.js";
 import { requirePower } from "../lib/guards/powers.js";
 import { toField } from "./csv.js";
 import { type AnalyticsQuery, type Plan, planQuery } from "./query.js";

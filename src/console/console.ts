@@ -7,7 +7,8 @@ import { type Handler, type HandlerOptions, handlerOf, WEB_OPTIONS } from "../ht
 import { createReadiness } from "../http/readiness.js";
 import { type Service, wireServices } from "../http/service.js";
 import { fireAndForget } from "../lib/callbacks.js";
-import { checkStore, DEFAULT_WORKSPACE, guardClock } from "../lib/check-options.js";
+import { DEFAULT_WORKSPACE, guardClock } from "../lib/check-options.js";
+import { checkStore } from "../lib/guards/guard-store.js";
 import { newSecret } from "../lib/hash.js";
 import { memoryLimiter } from "../ratelimit/memory/limiter.js";
 import { answer, type ConsoleContext } from "./answer.js";

@@ -1,9 +1,6 @@
 /** Validates configuration: mistakes are TypeErrors and RangeErrors that name the option. */
-import type { Store } from "../contracts/store.js";
 import { drop } from "./callbacks.js";
 import { PLAIN_NAME } from "./problems.js";
-import { assertRuntime } from "./runtime.js";
-import { isThenable } from "./thenable.js";
 
 /** Validates one option; `path` is its name in the error message. */
 export type Check = (value: unknown, path: string) => void;
@@ -172,48 +169,4 @@ export function guardClock(clock: () => number): () => number {
     }
     return Math.floor(now);
   };
-}
-
-/** Those that every store has. */
-type StoreMethod = { [K in keyof Store]-?: undefined extends Store[K] ? never : K }[Exclude<keyof Store, "powers">];
-
-/** The methods of a store. */
-export const STORE_METHODS = Object.keys({
-  findKey: true,
-  findKeys: true,
-  findForeignKey: true,
-  findRootKey: true,
-  adoptDigest: true,
-  spendCredits: true,
-  spendOnce: true,
-  findOnce: true,
-  readSecret: true,
-  recordUses: true,
-  countOutcomes: true,
-  readOutcomes: true,
-  readCreditDays: true,
-  pruneOutcomes: true,
-  readAudit: true,
-  drawCredits: true,
-  returnCredits: true,
-  reserveCredits: true,
-  settleCredits: true,
-  readBalances: true,
-  readMany: true,
-  readNames: true,
-  list: true,
-  insertKeys: true,
-  write: true,
-  subscribe: true,
-  pollChanges: true,
-  close: true,
-} satisfies Record<StoreMethod, true>) as readonly StoreMethod[];
-
-/** @throws TypeError if the value cannot be a store, which says what makes one, or names the missing method */
-export function checkStore(store: unknown): void {
-  assertRuntime();
-  if (typeof store !== "object" || store === null)
-    throw new TypeError("store must be a store: sqliteStore(path), postgresStore(options) and memoryStore() make one");
-  if (isThenable(store)) throw new TypeError("store is a promise: await it first");
-  methods(...STORE_METHODS)(store, "store");
 }

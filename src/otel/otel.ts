@@ -6,7 +6,7 @@
 import type { BatchObservableCallback, Meter, Span, SpanKind, SpanStatusCode, Tracer } from "@opentelemetry/api";
 import { isKeystileError } from "../contracts/errors.js";
 import type { Store } from "../contracts/store.js";
-import { checkStore, STORE_METHODS } from "../lib/check-options.js";
+import { checkStore, STORE_METHODS } from "../lib/guards/guard-store.js";
 import { isTrusted, trust } from "../lib/guards/trusted.js";
 import { isThenable } from "../lib/thenable.js";
 import type { Verifier } from "../verify/verifier.js";

@@ -12,9 +12,9 @@ import type {
 import { exactSpender } from "../credits/exact-spender.js";
 import { leasedSpender, type LeaseOptions } from "../credits/leased-spender.js";
 import type { Spender } from "../credits/spender.js";
-import { checkOptions, checkStore, guardClock, ownOnly } from "../lib/check-options.js";
+import { checkOptions, guardClock, ownOnly } from "../lib/check-options.js";
 import { createEventQueue } from "../lib/event-queue.js";
-import { guardStore } from "../lib/guards/guard-store.js";
+import { checkStore, guardStore } from "../lib/guards/guard-store.js";
 import { requirePower } from "../lib/guards/powers.js";
 import { createAlgorithms } from "../lib/migration-hashes.js";
 import { clearTimeout, setTimeout } from "../lib/timers.js";

@@ -7,13 +7,12 @@ import {
   callable,
   type Check,
   checkOptions,
-  checkStore,
   contextError,
   isPlainObject,
   narrowing,
   workspace,
 } from "../../lib/check-options.js";
-import { STORE_GUARD_OPTIONS, type StoreGuardOptions } from "../../lib/guards/guard-store.js";
+import { checkStore, STORE_GUARD_OPTIONS, type StoreGuardOptions } from "../../lib/guards/guard-store.js";
 import { LIMITER_OPTIONS, withFallback } from "../../ratelimit/fallback.js";
 import { memoryLimiter } from "../../ratelimit/memory/limiter.js";
 import { limiterOfStore } from "../../ratelimit/memory/limiter-of-store.js";

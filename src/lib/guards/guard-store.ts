@@ -5,14 +5,12 @@
  * call would miss one. Stores of this package validate what they read and bound their own waiting, so they are returned
  * as they are, at no cost.
  */
-import type { AlertChange, AlertQuery, AlertTake } from "../../contracts/alerts.js";
-import type { AuditQuery } from "../../contracts/audit.js";
 import { KeystileError } from "../../contracts/errors.js";
-import { MAX_REFUSALS, type OutcomeFlush, type OutcomeQuery } from "../../contracts/outcomes.js";
-import { isCreditWrite } from "../../contracts/row-changes.js";
-import type { Change, KeySearch, ListQuery, Store, Table, Versioned, Write } from "../../contracts/store.js";
-import { integer as integerOption, type OptionChecks } from "../check-options.js";
-import { isFoundWithKeys } from "../../contracts/row-changes.js";
+import { MAX_REFUSALS } from "../../contracts/outcomes.js";
+import type { Change, Store, Versioned } from "../../contracts/store.js";
+import { integer as integerOption, methods, type OptionChecks } from "../check-options.js";
+import { assertRuntime } from "../runtime.js";
+import { isCreditWrite, isFoundWithKeys } from "../../contracts/row-changes.js";
 import { isThenable } from "../thenable.js";
 import { createDeadline, type Deadline } from "./deadline.js";
 import {
@@ -26,25 +24,7 @@ import {
   withoutUsage,
 } from "./powers.js";
 import { flag, integer, list, Malformed, oneOf, optional, type Reader, text } from "./readers.js";
-import {
-  alertRow,
-  auditSlice,
-  balance,
-  creditDay,
-  draw,
-  flushResult,
-  keyCounts,
-  keyRecord,
-  keySlice,
-  onceSpend,
-  outcomeRow,
-  ownedWallet,
-  refusal,
-  rows,
-  settlement,
-  spend,
-  writtenBalance,
-} from "./rows.js";
+import * as results from "./rows.js";
 import { isTrusted, trust } from "./trusted.js";
 
 /** Options of everything that takes a store. */
@@ -65,75 +45,96 @@ const DEFAULT_TIMEOUT = 5_000;
 type Method = Exclude<keyof Store, "powers" | "subscribe" | "close">;
 
 /** How one method is guarded. */
-interface Guard {
+interface Guard<Given extends readonly unknown[] = never[]> {
   /** The reader of its result, which may depend on the arguments. */
-  readonly reader: (given: readonly unknown[]) => Reader<unknown>;
+  readonly reader: (...given: Given) => Reader<unknown>;
   /** Whether it changes the store: after a timeout it is unknown whether the change was made. */
   readonly writes?: true;
 }
 
+/** Whether a store may lack a method. */
+type Presence<M extends Method> = undefined extends Store[M]
+  ? { readonly optional: true }
+  : { readonly optional?: never };
+
 const always =
-  <T>(reader: Reader<T>): Guard["reader"] =>
+  <T>(reader: Reader<T>) =>
   () =>
     reader;
 /** No result is expected; any is dropped. */
 const nothing = always(() => undefined);
 /** Readers of results: `undefined` is allowed where a row may be missing. */
-const record = always(optional(keyRecord));
-const rootKey = always(optional(rows.rootKeys));
-const spendResult = always(optional(spend));
-const drawResult = always(optional(draw));
+const record = always(optional(results.keyRecord));
+const rootKey = always(optional(results.rows.rootKeys));
+const spendResult = always(optional(results.spend));
+const drawResult = always(optional(results.draw));
 /** Of a write: what it left of each balance that it changed, or why it was not made. */
-const outcome: Guard["reader"] = ([writes, , once]) => {
-  const changed = (writes as readonly Write[]).filter(isCreditWrite);
+const outcome = (...[writes, , once]: Parameters<Store["write"]>): Reader<unknown> => {
+  const changed = writes.filter(isCreditWrite);
   const refusals = ["conflict", "taken", ...(once === undefined ? [] : ["repeated", "mismatch", "full"])];
   if (changed.length === 0) return oneOf("written", ...refusals);
-  const [refusal, balances] = [oneOf(...refusals), eachOf(changed, writtenBalance)];
+  const [refusal, balances] = [oneOf(...refusals), eachOf(changed, results.writtenBalance)];
   return (value) => (typeof value === "string" ? refusal(value) : balances(value));
 };
 
 /** 32 bytes in hexadecimal. */
 const MIN_SECRET = 64;
 
-const METHODS = {
+const METHODS: { readonly [M in Method]: Guard<Parameters<Required<Store>[M]>> & Presence<M> } = {
   findKey: { reader: record },
-  findKeys: { reader: ([digests]) => eachOf(digests, optional(keyRecord)) },
+  findKeys: { reader: (digests) => eachOf(digests, optional(results.keyRecord)) },
   findForeignKey: { reader: record },
   findRootKey: { reader: rootKey },
   adoptDigest: { reader: always(flag), writes: true },
   spendCredits: { reader: spendResult, writes: true },
-  spendOnce: { reader: always(onceSpend), writes: true },
+  spendOnce: { reader: always(results.onceSpend), writes: true },
   findOnce: { reader: always(optional(text(1))) },
   readSecret: { reader: always(text(MIN_SECRET)) },
   recordUses: { reader: nothing, writes: true },
-  countOutcomes: { reader: ([flush]) => flushResult((flush as OutcomeFlush).cells.length), writes: true },
-  readOutcomes: { reader: ([query]) => list(outcomeRow, (query as OutcomeQuery).maxRows) },
-  readCreditDays: { reader: always(list(creditDay)) },
-  readRefusals: { reader: always(list(refusal, MAX_REFUSALS)) },
-  pruneOutcomes: { reader: ([, , most]) => integer(0, most as number), writes: true },
-  readAudit: { reader: ([query]) => auditSlice((query as AuditQuery).limit) },
+  countOutcomes: { reader: (flush) => results.flushResult(flush.cells.length), writes: true },
+  readOutcomes: { reader: (query) => list(results.outcomeRow, query.maxRows) },
+  readCreditDays: { reader: always(list(results.creditDay)) },
+  readRefusals: { reader: always(list(results.refusal, MAX_REFUSALS)), optional: true },
+  pruneOutcomes: { reader: (_level, _before, most) => integer(0, most), writes: true },
+  readAudit: { reader: (query) => results.auditSlice(query.limit) },
   drawCredits: { reader: drawResult, writes: true },
   returnCredits: { reader: nothing, writes: true },
   reserveCredits: { reader: spendResult, writes: true },
-  settleCredits: { reader: always(settlement), writes: true },
-  readBalances: { reader: ([queries]) => eachOf(queries, optional(balance)) },
-  readMany: { reader: ([table, ids]) => ofIds(ids as readonly string[], rows[table as Table]) },
-  readNames: { reader: ([table, , names]) => list<unknown>(rows[table as Table], (names as readonly string[]).length) },
-  list: { reader: ([table, query]) => list<unknown>(rows[table as Table], (query as ListQuery).limit) },
-  insertKeys: { reader: ([keys]) => eachOf(keys, flag), writes: true },
+  settleCredits: { reader: always(results.settlement), writes: true },
+  readBalances: { reader: (queries) => eachOf(queries, optional(results.balance)) },
+  readMany: { reader: (table, ids) => ofIds(ids, results.rows[table]) },
+  readNames: { reader: (table, _workspaceId, names) => list<unknown>(results.rows[table], names.length) },
+  list: { reader: (table, query) => list<unknown>(results.rows[table], query.limit) },
+  insertKeys: { reader: (keys) => eachOf(keys, flag), writes: true },
   write: { reader: outcome, writes: true },
   pollChanges: { reader: nothing },
-  searchKeys: { reader: ([search]) => keySlice((search as KeySearch).limit) },
-  countKeys: { reader: always(keyCounts) },
-  findKeyIds: { reader: ([wanted]) => eachOf(wanted, optional(text(1))) },
-  changeAlerts: { reader: ([changes]) => eachOf(changes as readonly AlertChange[], flag), writes: true },
-  listAlerts: { reader: ([query]) => list(alertRow, (query as AlertQuery).limit) },
-  takeAlerts: { reader: ([take]) => list(alertRow, (take as AlertTake).limit), writes: true },
-  settleAlert: { reader: nothing, writes: true },
-  findWallet: { reader: always(optional(ownedWallet)) },
-  spendWallets: { reader: always(onceSpend), writes: true },
-  settleWallets: { reader: always(settlement), writes: true },
-} as const satisfies Record<Method, Guard>;
+  searchKeys: { reader: (search) => results.keySlice(search.limit), optional: true },
+  countKeys: { reader: always(results.keyCounts), optional: true },
+  findKeyIds: { reader: (wanted) => eachOf(wanted, optional(text(1))), optional: true },
+  changeAlerts: { reader: (changes) => eachOf(changes, flag), writes: true, optional: true },
+  listAlerts: { reader: (query) => list(results.alertRow, query.limit), optional: true },
+  takeAlerts: { reader: (take) => list(results.alertRow, take.limit), writes: true, optional: true },
+  settleAlert: { reader: nothing, writes: true, optional: true },
+  findWallet: { reader: always(optional(results.ownedWallet)), optional: true },
+  spendWallets: { reader: always(results.onceSpend), writes: true, optional: true },
+  settleWallets: { reader: always(results.settlement), writes: true, optional: true },
+};
+
+/** The methods that every store has. */
+export const STORE_METHODS: readonly (keyof Store)[] = [
+  ...(Object.keys(METHODS) as Method[]).filter((name) => METHODS[name].optional !== true),
+  "subscribe",
+  "close",
+];
+
+/** @throws TypeError if the value cannot be a store, which says what makes one, or names the missing method */
+export function checkStore(store: unknown): void {
+  assertRuntime();
+  if (typeof store !== "object" || store === null)
+    throw new TypeError("store must be a store: sqliteStore(path), postgresStore(options) and memoryStore() make one");
+  if (isThenable(store)) throw new TypeError("store is a promise: await it first");
+  methods(...STORE_METHODS)(store, "store");
+}
 
 /**
  * Guards a store; returns a store of this package, or one that is guarded already, as it is.
@@ -191,7 +192,7 @@ function guarded(
   };
   const validate = (result: unknown, given: readonly unknown[]): unknown => {
     try {
-      return reader(given)(result);
+      return reader(...(given as never[]))(result);
     } catch (cause) {
       throw malformed(name, cause);
     }
@@ -235,8 +236,7 @@ function toChange(change: unknown): Change {
 }
 
 /** One item for each of `given`. */
-function eachOf<T>(given: unknown, read: Reader<T>): Reader<T[]> {
-  const { length } = given as readonly unknown[];
+function eachOf<T>({ length }: readonly unknown[], read: Reader<T>): Reader<T[]> {
   const items = list(read, length);
   return (value) => {
     const copy = items(value);

@@ -6,38 +6,7 @@ import type { AuditCredits, AuditSlice } from "../../contracts/audit.js";
 import type { AlertRow } from "../../contracts/alerts.js";
 import { type FieldsThat, fieldsThat, KEY_FIELDS, type KeyField, type Shape } from "../../contracts/key-fields.js";
 import { type CreditDay, type FlushResult, OUTCOMES, type OutcomeRow, type Refusal } from "../../contracts/outcomes.js";
-import type {
-  ApiRow,
-  CountedBalance,
-  CreditTotals,
-  DrawnAccount,
-  Draw,
-  GrantRow,
-  IdentityRow,
-  KeyCounts,
-  KeyPosition,
-  KeyRecord,
-  KeyRef,
-  KeyRow,
-  KeySlice,
-  MigrationRow,
-  NamespaceRow,
-  NumberedRefill,
-  OnceSpend,
-  OwnedWallet,
-  OverrideRow,
-  PermissionRow,
-  RoleRow,
-  RootKeyRow,
-  Rows,
-  Settlement,
-  SharedAccount,
-  Spend,
-  Table,
-  WildcardRef,
-  WorkspaceRow,
-  WrittenBalance,
-} from "../../contracts/store.js";
+import type * as Port from "../../contracts/store.js";
 import type { Identity, RatelimitResponse, Refill } from "../../contracts/types.js";
 import { MAX_DATE_MS } from "../check-options.js";
 import {
@@ -68,7 +37,7 @@ const trueOnly = (value: unknown): true => {
   return value;
 };
 
-const ref: Reader<KeyRef> = (value) =>
+const ref: Reader<Port.KeyRef> = (value) =>
   typeof value === "number" ? integer(Number.MIN_SAFE_INTEGER)(value) : name(value);
 
 const limits = list(
@@ -78,7 +47,7 @@ const limits = list(
     limit: count,
     duration: count,
     autoApply: flag,
-  } satisfies Fields<RatelimitResponse>),
+  }),
 );
 
 const refillFields = {
@@ -101,14 +70,14 @@ const refillOf =
     return parts;
   };
 const refill = refillOf<Refill>(object(refillFields));
-const numberedRefill = refillOf<NumberedRefill>(object({ ...refillFields, calendar: optional(count) }));
+const numberedRefill = refillOf<Port.NumberedRefill>(object({ ...refillFields, calendar: optional(count) }));
 
 const identity = object<Identity>({
   id: name,
   externalId: name,
   meta: optional(json),
   ratelimits: optional(limits),
-} satisfies Fields<Identity>);
+});
 
 /** The reader of each named shape. */
 const SHAPES: { readonly [S in Extract<Shape, string>]: Reader<unknown> } = {
@@ -136,24 +105,24 @@ const SHAPED = Object.fromEntries(
     if (row === undefined) return [];
     return [[field, absent === true ? optional(readerOf(row)) : readerOf(row)]];
   }),
-) as Fields<KeyRow>;
+) as Fields<Port.KeyRow>;
 const { workspaceId: _, ...ofRow } = SHAPED;
 
 /** A result of `findWallet`. */
-export const ownedWallet = object<OwnedWallet>({
+export const ownedWallet = object<Port.OwnedWallet>({
   owner: oneOf("key", "identity"),
   accounts: list(
-    object<DrawnAccount>({
+    object<Port.DrawnAccount>({
       ...{ ref, generation: count, grantId: optional(name), priority: integer(0, 255), createdAt: time },
       ...{ expires: optional(time), refill: optional(numberedRefill) },
-    } satisfies Fields<DrawnAccount>),
+    }),
   ),
-} satisfies Fields<OwnedWallet>);
+});
 
 /** Result of a find. */
-export const keyRecord = object<KeyRecord>({
+export const keyRecord = object<Port.KeyRecord>({
   ...(Object.fromEntries(fieldsThat({ from: "row" }).map((field) => [field, SHAPED[field]])) as Pick<
-    Fields<KeyRow>,
+    Fields<Port.KeyRow>,
     FieldsThat<{ from: "row" }>
   >),
   ref,
@@ -175,12 +144,12 @@ export const keyRecord = object<KeyRecord>({
   unadopted: flag,
   startUnknown: optional(trueOnly),
   ipAllowlists: list(names),
-  account: optional(object<SharedAccount>({ ref, id: name } satisfies Fields<SharedAccount>)),
+  account: optional(object<Port.SharedAccount>({ ref, id: name })),
   wallets: optional(list(ownedWallet)),
-} satisfies Fields<KeyRecord>);
+});
 
 /** Result of a spend. */
-export const spend = object<Spend>({
+export const spend = object<Port.Spend>({
   ok: flag,
   remaining: orNull(count),
   least: optional(integer(0, 1)),
@@ -188,35 +157,35 @@ export const spend = object<Spend>({
   stale: optional(trueOnly),
   refused: optional(oneOf("full", "open")),
   balances: optional(list(list(orNull(count)))),
-} satisfies Fields<Spend>);
+});
 
 const settlementParts = object<{ settled: boolean; reason?: string | undefined }>({
   settled: flag,
   reason: optional(oneOf("settled", "expired", "voided", "unknown", "exceeds")),
 });
 /** Result of `settleCredits`. */
-export const settlement: Reader<Settlement> = (value) => {
+export const settlement: Reader<Port.Settlement> = (value) => {
   const parts = settlementParts(value);
   if (parts.settled === (parts.reason !== undefined))
     throw new Malformed("must be there where it is not settled, and only there", "reason");
-  return parts as Settlement;
+  return parts as Port.Settlement;
 };
 
 /** Result of `spendOnce`. */
-export const onceSpend = object<OnceSpend>({
+export const onceSpend = object<Port.OnceSpend>({
   outcome: oneOf("done", "repeated", "mismatch", "full"),
   spend: optional(spend),
-} satisfies Fields<OnceSpend>);
+});
 
 /** Result of a draw. */
-export const draw = object<Draw>({
+export const draw = object<Port.Draw>({
   drawn: count,
   generation: count,
   remaining: orNull(count),
   forfeited: optional(count),
   stale: optional(trueOnly),
   ended: optional(trueOnly),
-} satisfies Fields<Draw>);
+});
 
 const totals = {
   credited: count,
@@ -225,15 +194,15 @@ const totals = {
   spent: count,
   forfeited: count,
   expired: optional(count),
-} satisfies Fields<CreditTotals>;
+};
 
 /** A result of `readBalances`. */
-export const balance = object<CountedBalance>({
+export const balance = object<Port.CountedBalance>({
   remaining: orNull(count),
   period: count,
   reserved: count,
-  totals: optional(object<CreditTotals>(totals)),
-} satisfies Fields<CountedBalance>);
+  totals: optional(object<Port.CreditTotals>(totals)),
+});
 
 /** Result of `countOutcomes`. @param cells of the flush */
 export const flushResult = (cells: number): Reader<FlushResult> =>
@@ -241,14 +210,14 @@ export const flushResult = (cells: number): Reader<FlushResult> =>
     outcome: oneOf("counted", "repeated", "gap"),
     folded: list(integer(0, cells - 1), cells),
     busy: optional(count),
-  } satisfies Fields<FlushResult>);
+  });
 
 /** A part of the result of `write`. */
-export const writtenBalance = object<WrittenBalance>({
+export const writtenBalance = object<Port.WrittenBalance>({
   remaining: orNull(count),
   reserved: count,
   added: signedCount,
-} satisfies Fields<WrittenBalance>);
+});
 
 /** A result of `readOutcomes`. */
 export const outcomeRow = object<OutcomeRow>({
@@ -260,14 +229,14 @@ export const outcomeRow = object<OutcomeRow>({
   counts: list(count, OUTCOMES.length),
   spent: count,
   rows: count,
-} satisfies Fields<OutcomeRow>);
+});
 
 /** A result of `readCreditDays`. */
 export const creditDay = object<CreditDay>({
   ...totals,
   ...{ account: name, externalId: optional(anyText), isCap: optional(flag), day: time, balance: count },
   ...{ keyId: optional(name), identityId: optional(name), grantId: optional(name), expires: optional(time) },
-} satisfies Fields<CreditDay>);
+});
 
 const refusedCode = oneOf(...OUTCOMES.filter((code) => code !== "VALID" && code !== "NOT_FOUND"));
 /** A part of the result of `readRefusals`. */
@@ -280,28 +249,28 @@ export const refusal = object<Refusal>({
     }),
   ),
   tags: optional(list(anyText)),
-} satisfies Fields<Refusal>);
+});
 
 /** A result of `listAlerts` and `takeAlerts`. */
 export const alertRow = object<AlertRow>({
   ...{ number: count, kind: name, subject: name, body: name, tries: count, due: optional(time) },
-} satisfies Fields<AlertRow>);
+});
 
 const versioned = { id: name, version: count };
 const owned = { ...versioned, workspaceId: name };
 
-/** Readers of rows, by table. */
-export const rows: { readonly [T in Table]: Reader<Rows[T]> } = {
-  workspaces: object<WorkspaceRow>({ ...versioned, enabled: flag } satisfies Fields<WorkspaceRow>),
-  apis: object<ApiRow>({
+/** Readers of the fields of rows, by table. */
+const ROWS: { readonly [T in Port.Table]: Fields<Port.Rows[T]> } = {
+  workspaces: { ...versioned, enabled: flag },
+  apis: {
     ...owned,
     name: anyText,
     enabled: flag,
     ipAllowlist: names,
     deleted: flag,
     createdAt: time,
-  } satisfies Fields<ApiRow>),
-  identities: object<IdentityRow>({
+  },
+  identities: {
     ...owned,
     externalId: name,
     meta: optional(json),
@@ -314,21 +283,21 @@ export const rows: { readonly [T in Table]: Reader<Rows[T]> } = {
     refillCalendar: optional(count),
     generation: optional(SHAPED.generation),
     hasGrants: optional(trueOnly),
-  } satisfies Fields<IdentityRow>),
-  roles: object<RoleRow>({
+  },
+  roles: {
     ...owned,
     name,
     description: optional(anyText),
     permissions: names,
-  } satisfies Fields<RoleRow>),
-  permissions: object<PermissionRow>({
+  },
+  permissions: {
     ...owned,
     name: anyText,
     slug: name,
     description: optional(anyText),
-  } satisfies Fields<PermissionRow>),
-  migrations: object<MigrationRow>({ ...owned, algorithm: name } satisfies Fields<MigrationRow>),
-  rootKeys: object<RootKeyRow>({
+  },
+  migrations: { ...owned, algorithm: name },
+  rootKeys: {
     ...owned,
     digest: name,
     start: anyText,
@@ -338,21 +307,21 @@ export const rows: { readonly [T in Table]: Reader<Rows[T]> } = {
     enabled: flag,
     deleted: optional(trueOnly),
     createdAt: time,
-  } satisfies Fields<RootKeyRow>),
-  namespaces: object<NamespaceRow>({
+  },
+  namespaces: {
     ...owned,
     name,
-    wildcards: optional(list(object<WildcardRef>({ id: name, identifier: anyText } satisfies Fields<WildcardRef>))),
+    wildcards: optional(list(object<Port.WildcardRef>({ id: name, identifier: anyText }))),
     createdAt: time,
-  } satisfies Fields<NamespaceRow>),
-  overrides: object<OverrideRow>({
+  },
+  overrides: {
     ...owned,
     namespaceId: name,
     identifier: anyText,
     limit: count,
     duration: count,
-  } satisfies Fields<OverrideRow>),
-  grants: object<GrantRow>({
+  },
+  grants: {
     ...owned,
     identityId: optional(name),
     accountId: optional(name),
@@ -368,8 +337,8 @@ export const rows: { readonly [T in Table]: Reader<Rows[T]> } = {
     refillCursor: optional(integer(Number.MIN_SAFE_INTEGER)),
     refillCalendar: optional(count),
     generation: SHAPED.generation,
-  } satisfies Fields<GrantRow>),
-  keys: object<KeyRow>({
+  },
+  keys: {
     ...ofRow,
     ...owned,
     apiId: name,
@@ -383,24 +352,29 @@ export const rows: { readonly [T in Table]: Reader<Rows[T]> } = {
     ratelimits: limits,
     ipAllowlist: names,
     createdAt: time,
-  } satisfies Fields<KeyRow>),
+  },
 };
 
+/** Readers of rows, by table. */
+export const rows = Object.fromEntries(
+  Object.entries(ROWS).map(([table, fields]) => [table, object(fields as Fields<object>)]),
+) as unknown as { readonly [T in Port.Table]: Reader<Port.Rows[T]> };
+
 /** A result of `searchKeys`. */
-export const keySlice = (limit: number): Reader<KeySlice> =>
-  object<KeySlice>({
+export const keySlice = (limit: number): Reader<Port.KeySlice> =>
+  object<Port.KeySlice>({
     keys: list(rows.keys, limit),
     looked: count,
-    last: optional(object<KeyPosition>({ id: name, expires: optional(time) } satisfies Fields<KeyPosition>)),
-  } satisfies Fields<KeySlice>);
+    last: optional(object<Port.KeyPosition>({ id: name, expires: optional(time) })),
+  });
 
 /** A result of `countKeys`. */
-export const keyCounts = object<KeyCounts>({
+export const keyCounts = object<Port.KeyCounts>({
   total: count,
   disabled: count,
   expired: count,
   last: optional(name),
-} satisfies Fields<KeyCounts>);
+});
 
 /** A result of `readAudit`. */
 export const auditSlice = (limit: number): Reader<AuditSlice> =>
@@ -421,11 +395,11 @@ export const auditSlice = (limit: number): Reader<AuditSlice> =>
             added: signedCount,
             remaining: orNull(count),
             grantId: optional(anyText),
-          } satisfies Fields<AuditCredits>),
+          }),
         ),
         count,
-      } satisfies Fields<AuditSlice["entries"][number]>),
+      }),
       limit,
     ),
     next: optional(count),
-  } satisfies Fields<AuditSlice>);
+  });
