@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { type CacheOptions, createKeyCache, createRecordCache, type RecordCache } from "../../src/cache/key-cache.js";
+import { type CacheOptions, createKeyCache, createRecordCache } from "../../src/cache/key-cache.js";
 import type { Change, KeyRecord, RowChange, Store } from "../../src/contracts/store.js";
 import { digestKey } from "../../src/lib/hash.js";
 import { memoryStore } from "../../src/stores/memory.js";
@@ -89,6 +89,8 @@ interface Found {
   readonly name: string | undefined;
   readonly names: readonly string[];
 }
+
+type RecordCache<T extends object> = ReturnType<typeof createRecordCache<T>>;
 
 /** The verifier's cache, read as the other caches are. */
 function ofKeys(store: Store, options: CacheOptions): RecordCache<Found> {

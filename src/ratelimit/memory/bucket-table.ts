@@ -3,6 +3,7 @@ import type { LimitCheck } from "../../contracts/limiter.js";
 import { ClockHand } from "../../lib/clock-hand.js";
 import type { Bucket } from "./bucket.js";
 import { BucketRows, type KeptCheck, PLACE } from "./bucket-rows.js";
+import { type Eviction, type EvictionSearch, isBelowShare, type KeptBuckets } from "./taking.js";
 import { type Ring, Workspaces } from "./workspaces.js";
 
 /*
@@ -38,17 +39,12 @@ const PROBES_BEFORE_REFUSING = 128;
 const MAX_NAME_LENGTH = 2_048;
 
 /** No row. */
-export const NONE = -1;
+const NONE = -1;
 
-/** A bucket to be added. */
-export interface NewBucket {
-  readonly name: string;
-  readonly workspaceId: string;
-  readonly isAdHoc: boolean;
-}
-
-export class BucketTable {
-  readonly #bound: number;
+export class BucketTable implements KeptBuckets<LimitCheck> {
+  readonly bound: number;
+  /** Since the table was made. */
+  readonly counters = { newcomersRefused: 0, bucketsDisplaced: 0 };
   /** The rows of this table; places in any others are outdated. */
   rows = new BucketRows();
   /** The row of each bucket, by its name. */
@@ -56,39 +52,31 @@ export class BucketTable {
   #workspaces = new Workspaces(this.rows);
   /** Goes round the rows to drop idle ones. */
   readonly #hand = new ClockHand();
-  #bucketsDisplaced = 0;
-  #newcomersRefused = 0;
 
   /** @param bound the most buckets held, ≥ 1 */
   constructor(bound: number) {
-    this.#bound = bound;
+    this.bound = bound;
   }
 
-  /** Buckets held. */
-  get count(): number {
-    return this.#names.size;
-  }
-
-  /** Refusing buckets evicted for another workspace's, since the table was made. */
-  get bucketsDisplaced(): number {
-    return this.#bucketsDisplaced;
-  }
-
-  /** New buckets that found no space, since the table was made. */
-  get newcomersRefused(): number {
-    return this.#newcomersRefused;
+  held(isAdHoc: boolean): number {
+    return isAdHoc ? this.#workspaces.adHoc.total : this.#names.size;
   }
 
   /**
-   * The row of a check's bucket, or {@link NONE}: looks at the place where it was last found, then by name.
+   * The row of a check's bucket, if it has one: looks at the place where it was last found, then by name.
    * @throws RangeError if the name is too long
    */
-  find({ bucket: name, [PLACE]: place }: LimitCheck & Partial<KeptCheck>): number {
+  find({ bucket: name, [PLACE]: place }: LimitCheck & Partial<KeptCheck>): number | undefined {
     if (place?.rows === this.rows && this.rows.isAt(place, name)) return place.row;
-    assertName(name);
-    const row = this.#names.get(name) ?? NONE;
-    if (place !== undefined && row !== NONE) this.rows.locate(place, row);
+    if (typeof name !== "string" || name.length > MAX_NAME_LENGTH)
+      throw new RangeError(`bucket must be a text of at most ${MAX_NAME_LENGTH} UTF-16 units`);
+    const row = this.#names.get(name);
+    if (place !== undefined && row !== undefined) this.rows.locate(place, row);
     return row;
+  }
+
+  idOf({ bucket }: LimitCheck): string {
+    return bucket;
   }
 
   /** The bucket in a row. To change it, change the returned object and {@link BucketTable.write} it. */
@@ -105,41 +93,8 @@ export class BucketTable {
     this.#visit(STEPS_PER_MOMENT, now);
   }
 
-  /**
-   * Makes space for new buckets. Ad hoc limits may use half of the table. At the bound each new bucket evicts one: a
-   * full bucket, or else the least used of a few. See above for whose, and whether it may refuse.
-   * @param isPending whether the call is about to take from the bucket in a row: such a bucket is never evicted
-   * @returns false: not enough buckets can be evicted, and none was
-   */
-  makeSpace(added: readonly NewBucket[], isPending: (row: number) => boolean, now: number): boolean {
-    let space = this.#bound - this.count;
-    let adHocSpace = this.#adHocBound - this.#workspaces.adHoc.total;
-    const chosen = new Map<number, boolean>();
-    const isTaken = (row: number): boolean => isPending(row) || chosen.has(row);
-    for (const [i, bucket] of added.entries()) {
-      const mustBeAdHoc = bucket.isAdHoc && adHocSpace <= 0;
-      if (mustBeAdHoc || space <= 0) {
-        const choice = this.#choose(bucket, i, mustBeAdHoc, isTaken, now);
-        if (choice === undefined) {
-          this.#newcomersRefused += added.length;
-          return false;
-        }
-        chosen.set(choice.row, choice.refuses);
-        space++;
-        if (this.#workspaces.isAdHoc(choice.row)) adHocSpace++;
-      }
-      space--;
-      if (bucket.isAdHoc) adHocSpace--;
-    }
-    for (const [row, refuses] of chosen) {
-      this.#drop(row);
-      if (refuses) this.#bucketsDisplaced++;
-    }
-    return true;
-  }
-
-  /** Adds a bucket with a new name. Only after {@link BucketTable.makeSpace}. */
-  add({ name, workspaceId, isAdHoc }: NewBucket, bucket: Bucket, now: number): void {
+  /** Adds a bucket with a new name, once there is space. */
+  add({ bucket: name, workspaceId = "", isAdHoc = false }: LimitCheck, bucket: Bucket, now: number): void {
     this.#visit(STEPS_PER_BUCKET, now);
     const row = this.rows.add(name, bucket);
     this.#names.set(name, row);
@@ -153,11 +108,7 @@ export class BucketTable {
     this.#workspaces = new Workspaces(this.rows);
   }
 
-  get #adHocBound(): number {
-    return Math.ceil(this.#bound / 2);
-  }
-
-  #drop(row: number): void {
+  drop(row: number): void {
     this.#names.delete(this.rows.nameOf(row) as string);
     this.#workspaces.remove(row);
     this.rows.remove(row);
@@ -166,35 +117,25 @@ export class BucketTable {
   #visit(steps: number, now: number): void {
     for (let step = Math.min(steps, this.rows.high); step > 0; step--) {
       const row = this.#hand.next(this.rows.high);
-      if (this.rows.isIdle(row, IDLE, now)) this.#drop(row);
+      if (this.rows.isIdle(row, IDLE, now)) this.drop(row);
     }
   }
 
-  /**
-   * The row that a new bucket evicts, and whether its bucket refuses.
-   * @param earlier number of new buckets of this call before this one; all are of one workspace
-   */
-  #choose(
-    { workspaceId }: NewBucket,
-    earlier: number,
-    mustBeAdHoc: boolean,
-    isTaken: (row: number) => boolean,
-    now: number,
-  ): { readonly row: number; readonly refuses: boolean } | undefined {
+  /** See above for whose bucket goes, and whether it may refuse. */
+  choose(search: EvictionSearch): Eviction | undefined {
+    const { workspaceId, mustBeAdHoc, isTaken, now } = search;
     const { all, adHoc } = this.#workspaces;
     const ranking = mustBeAdHoc ? adHoc : all;
     const workspace = this.#workspaces.find(workspaceId);
-    const held = (workspace === undefined ? 0 : ranking.countOf(workspace)) + earlier;
-    const bound = mustBeAdHoc ? this.#adHocBound : this.#bound;
-    const share = Math.floor(bound / (ranking.holders + (held === earlier ? 1 : 0)));
-    const isBelowShare = held < Math.max(share, 1);
-    const giver = isBelowShare ? ranking.largest() : workspace;
+    const held = workspace === undefined ? 0 : ranking.countOf(workspace);
+    const isBelow = isBelowShare(held, ranking.holders, search);
+    const giver = isBelow ? ranking.largest() : workspace;
     if (giver === undefined) return undefined;
     const rings = mustBeAdHoc ? [giver.adHoc] : [giver.lasting, giver.adHoc];
-    const probes = isBelowShare ? PROBES_BEFORE_REFUSING : PROBES;
+    const probes = isBelow ? PROBES_BEFORE_REFUSING : PROBES;
     const { best, refusing } = this.#leastUsed(rings, probes, isTaken, now);
-    if (best !== NONE) return { row: best, refuses: false };
-    return isBelowShare && refusing !== NONE ? { row: refusing, refuses: true } : undefined;
+    const place = best !== NONE || !isBelow ? best : refusing;
+    return place === NONE ? undefined : { place, isAdHoc: this.#workspaces.isAdHoc(place), refuses: best === NONE };
   }
 
   /** Of a few buckets, the least used that does not refuse, and one that refuses. Stops at a full one. */
@@ -218,9 +159,4 @@ export class BucketTable {
     }
     return { best, refusing };
   }
-}
-
-function assertName(name: unknown): void {
-  if (typeof name !== "string" || name.length > MAX_NAME_LENGTH)
-    throw new RangeError(`bucket must be a text of at most ${MAX_NAME_LENGTH} UTF-16 units`);
 }

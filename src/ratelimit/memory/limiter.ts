@@ -2,20 +2,10 @@
 import { KeystileError } from "../../contracts/errors.js";
 import type { LimitCheck, Limiter, LimiterCounters, LimitSize, LimitVerdict } from "../../contracts/limiter.js";
 import { type Check, checkOptions, integer } from "../../lib/check-options.js";
-import {
-  assertCheck,
-  adopt,
-  type Bucket,
-  charge,
-  firstOf,
-  fits,
-  type Rate,
-  rateIn,
-  rateMemo,
-  verdictOf,
-} from "./bucket.js";
-import { BucketTable, type NewBucket, NONE } from "./bucket-table.js";
+import { assertCheck, rateMemo } from "./bucket.js";
+import { BucketTable } from "./bucket-table.js";
 import type { Place } from "./bucket-rows.js";
+import { createTaking } from "./taking.js";
 
 const DEFAULT_SIZE = 1_000_000;
 /** A Map holds at most 2^24 entries. */
@@ -59,24 +49,6 @@ export interface PlacedLimiter extends MemoryLimiter {
   takeAt(place: Place, size: LimitSize, now: number): LimitVerdict | undefined;
 }
 
-/** A bucket of the current call. */
-interface CalledBucket extends NewBucket, Bucket {
-  /** {@link NONE}: the bucket is full, and not in the table. */
-  readonly row: number;
-  /** Tokens that the call's checks are about to take. */
-  pending: number;
-}
-
-/** The tokens that one check of a call takes, and whether its limit is exceeded. */
-interface Reservation {
-  readonly bucket: CalledBucket;
-  readonly rate: Rate;
-  /** The limit's configured rate; equal to `rate` without an override. */
-  readonly configured: Rate | undefined;
-  readonly cost: number;
-  readonly exceeded: boolean;
-}
-
 /**
  * Token buckets in memory, exact within the process and lost with it: n processes grant n times a limit, and a restart
  * starts with full buckets (`sqliteLimiter` of `keystile/sqlite` shares them).
@@ -104,10 +76,7 @@ export function placedLimiter(options: MemoryLimiterOptions = {}): PlacedLimiter
   checkOptions(options, OPTIONS);
   const { size = DEFAULT_SIZE } = options;
   const table = new BucketTable(size);
-  const rateOf = rateMemo();
-  /** The buckets of the current call, by row, or by name if they have no row. */
-  const called = new Map<number | string, CalledBucket>();
-  const isPending = (row: number): boolean => (called.get(row)?.pending ?? 0) > 0;
+  const takeAll = createTaking(table, rateMemo());
   let latest = -Infinity;
   let closed = false;
 
@@ -117,60 +86,6 @@ export function placedLimiter(options: MemoryLimiterOptions = {}): PlacedLimiter
     if (now >= latest + 1) table.sweep((latest = Math.floor(now)));
   };
 
-  const bucketOf = (check: LimitCheck): CalledBucket => {
-    const { bucket: name, limit, duration, workspaceId = "", isAdHoc = false } = check;
-    const row = table.find(check);
-    const id = row === NONE ? name : row;
-    const known = called.get(id);
-    if (known !== undefined) return known;
-    const { at, rate, used, next } =
-      row === NONE ? { at: latest, rate: rateOf(limit, duration), used: 0, next: undefined } : table.read(row);
-    const bucket: CalledBucket = { at, rate, used, next, row, pending: 0, name, workspaceId, isAdHoc };
-    called.set(id, bucket);
-    return bucket;
-  };
-
-  /** The rate of a limit: most buckets already have it. */
-  const rateFor = (bucket: Bucket, { limit, duration }: LimitSize): Rate =>
-    rateIn(bucket, limit, duration) ?? rateOf(limit, duration);
-
-  /** First phase: decides whether a check fits. Its tokens become pending, but are not taken yet. */
-  const reserve = (check: LimitCheck): Reservation => {
-    const { cost } = check;
-    const bucket = bucketOf(check);
-    const rate = rateFor(bucket, check);
-    const configured = check.configured && rateFor(bucket, check.configured);
-    if (adopt(bucket, rate, configured, latest) && bucket.row !== NONE) table.write(bucket.row, bucket);
-    const exceeded = !fits(bucket, rate, cost, bucket.pending, latest);
-    if (cost > 0 && !exceeded) {
-      // With a duration of 0 nothing stays used: only another rate of the call makes this a bucket to keep.
-      const isOpen = bucket.row === NONE && (bucket.pending === 0 || bucket.rate.unitsPerToken === 0);
-      if (isOpen) bucket.rate = firstOf(rate, configured);
-      bucket.pending += cost;
-    }
-    return { bucket, rate, configured, cost, exceeded };
-  };
-
-  /** Second phase: takes the pending tokens, if there is space for the new buckets. */
-  const commit = (reservations: readonly Reservation[]): boolean => {
-    const added: CalledBucket[] = [];
-    for (const bucket of called.values()) if (isNew(bucket)) added.push(bucket);
-    if (added.length > 0 && !table.makeSpace(added, isPending, latest)) return false;
-    for (const { bucket, rate, configured, cost } of reservations)
-      if (cost > 0) charge(bucket, rate, cost, latest, configured);
-    // Written before new buckets are added: adding drops full buckets, and these are no longer full.
-    for (const bucket of called.values())
-      if (bucket.row !== NONE && bucket.pending > 0) table.write(bucket.row, bucket);
-    for (const bucket of added) table.add(bucket, bucket, latest);
-    return true;
-  };
-
-  /** The verdict of a check. If there is no space for new buckets, their checks fail closed. */
-  const toVerdict = ({ bucket, rate, cost, exceeded }: Reservation, hasSpace: boolean): LimitVerdict =>
-    !hasSpace && cost > 0 && isNew(bucket)
-      ? { exceeded: true, remaining: 0, reset: rate.duration }
-      : verdictOf(bucket, rate, exceeded, latest);
-
   return {
     takeAt(place, limit, now) {
       begin(now);
@@ -179,34 +94,13 @@ export function placedLimiter(options: MemoryLimiterOptions = {}): PlacedLimiter
     take(checks, now) {
       for (const check of checks) assertCheck(check);
       begin(now);
-      // Created with their length: an array that grows from empty allocates 17 elements.
-      const reservations = new Array<Reservation>(checks.length);
-      const verdicts = new Array<LimitVerdict>(checks.length);
-      const before = table.bucketsDisplaced;
-      try {
-        let fit = true;
-        for (let i = 0; i < checks.length; i++) {
-          const reservation = reserve(checks[i] as LimitCheck);
-          reservations[i] = reservation;
-          if (reservation.exceeded) fit = false;
-        }
-        const hasSpace = !fit || commit(reservations);
-        for (let i = 0; i < verdicts.length; i++) verdicts[i] = toVerdict(reservations[i] as Reservation, hasSpace);
-      } finally {
-        called.clear();
-      }
-      const displaced = table.bucketsDisplaced - before;
-      if (displaced > 0) verdicts[0] = { ...(verdicts[0] as LimitVerdict), displaced };
-      return verdicts;
+      return takeAll(checks, latest);
     },
     close() {
       closed = true;
       table.clear();
     },
-    size: () => table.count,
-    counters: () => ({ newcomersRefused: table.newcomersRefused, bucketsDisplaced: table.bucketsDisplaced }),
+    size: () => table.held(false),
+    counters: () => ({ ...table.counters }),
   };
 }
-
-/** Whether a bucket must be added. A bucket used only with a duration of 0 is always full, and need not be. */
-const isNew = ({ row, pending, rate }: CalledBucket): boolean => row === NONE && pending > 0 && rate.unitsPerToken > 0;

@@ -1,8 +1,10 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { BucketTable, type NewBucket, NONE } from "../../../src/ratelimit/memory/bucket-table.js";
+import type { LimitCheck } from "../../../src/contracts/limiter.js";
+import { BucketTable } from "../../../src/ratelimit/memory/bucket-table.js";
 import { type Bucket, charge, type Rate, toRate } from "../../../src/ratelimit/memory/bucket.js";
 import { type KeptCheck, newPlace, PLACE } from "../../../src/ratelimit/memory/bucket-rows.js";
+import { makeSpace as makeSpaceIn } from "../../../src/ratelimit/memory/taking.js";
 import { runs } from "../../runs.js";
 
 const START = 1_700_000_000_000;
@@ -10,19 +12,23 @@ const HOUR = 3_600_000;
 const TEN = toRate(10, HOUR);
 
 const newBucket = (rate: Rate): Bucket => ({ at: START, rate, used: 0, next: undefined });
-const newcomer = (name: string, isAdHoc = false, workspaceId = ""): NewBucket => ({ name, workspaceId, isAdHoc });
+const checkOf = (bucket: string) => ({ bucket, limit: 10, duration: HOUR, cost: 1 });
+const newcomer = (name: string, isAdHoc = false, workspaceId = ""): LimitCheck => ({
+  ...checkOf(name),
+  workspaceId,
+  isAdHoc,
+});
 
 /** So many buckets to come, the first `adHoc` of them of ad hoc limits. */
-const newcomers = (count: number, adHoc = 0, workspaceId = ""): NewBucket[] =>
+const newcomers = (count: number, adHoc = 0, workspaceId = ""): LimitCheck[] =>
   Array.from({ length: count }, (_, i) => newcomer(`new ${i}`, i < adHoc, workspaceId));
 
 /** Makes space for a call that takes of none of the buckets that are there. */
-const makeSpace = (table: BucketTable, coming: readonly NewBucket[], now = START): boolean =>
-  table.makeSpace(coming, () => false, now);
+const makeSpace = (table: BucketTable, coming: readonly LimitCheck[], now = START): boolean =>
+  makeSpaceIn(table, coming, () => false, now) !== undefined;
 
-const checkOf = (bucket: string) => ({ bucket, limit: 10, duration: HOUR, cost: 1 });
-const find = (table: BucketTable, name: string): number => table.find(checkOf(name));
-const has = (table: BucketTable, name: string): boolean => find(table, name) !== NONE;
+const find = (table: BucketTable, name: string): number | undefined => table.find(checkOf(name));
+const has = (table: BucketTable, name: string): boolean => find(table, name) !== undefined;
 
 /** Puts in a bucket with so many of its tokens used. @returns its row */
 function put(
@@ -37,7 +43,7 @@ function put(
   if (used > 0) charge(bucket, rate, used, START);
   expect(has(table, name)).toBe(false);
   table.add(newcomer(name, isAdHoc, workspaceId), bucket, START);
-  return find(table, name);
+  return find(table, name)!;
 }
 
 describe("bucketTable: at the bound", () => {
@@ -45,7 +51,7 @@ describe("bucketTable: at the bound", () => {
     const table = new BucketTable(3);
     put(table, "full", 0);
     expect(makeSpace(table, newcomers(2))).toBe(true);
-    expect(table.count).toBe(1);
+    expect(table.held(false)).toBe(1);
   });
 
   it("ruling C6: a full bucket gives way first, then the least used; one that refuses never does", () => {
@@ -68,7 +74,7 @@ describe("bucketTable: at the bound", () => {
     for (const [name, used] of Object.entries({ a: 1, b: 2, c: 10, d: 10 })) put(table, name, used);
     expect(makeSpace(table, newcomers(3))).toBe(false);
     expect(makeSpace(table, newcomers(9))).toBe(false);
-    expect(table.count).toBe(4);
+    expect(table.held(false)).toBe(4);
     expect(makeSpace(table, newcomers(2))).toBe(true);
     expect([has(table, "a"), has(table, "b")]).toEqual([false, false]);
   });
@@ -78,11 +84,11 @@ describe("bucketTable: at the bound", () => {
     put(table, "used", 5);
     const pending = put(table, "pending", 1);
     const isPending = (row: number) => row === pending;
-    expect(table.makeSpace(newcomers(1), isPending, START)).toBe(true);
+    expect(makeSpaceIn(table, newcomers(1), isPending, START)).toBe(0);
     expect([has(table, "pending"), has(table, "used")]).toEqual([true, false]);
     // One that is only looked at may give way.
     put(table, "refusing", 10);
-    expect(table.makeSpace(newcomers(1), isPending, START)).toBe(false);
+    expect(makeSpaceIn(table, newcomers(1), isPending, START)).toBeUndefined();
     expect(makeSpace(table, newcomers(1))).toBe(true);
     expect([has(table, "pending"), has(table, "refusing")]).toEqual([false, true]);
   });
@@ -101,7 +107,7 @@ describe("bucketTable: at the bound", () => {
     expect(makeSpace(table, newcomers(1, 1))).toBe(false);
     // Space for the others is left.
     expect(makeSpace(table, newcomers(3))).toBe(true);
-    expect(table.count).toBe(5);
+    expect(table.held(false)).toBe(5);
     // Those that went are not counted on.
     table.clear();
     put(table, "f", 10, TEN, true);
@@ -120,11 +126,11 @@ describe("bucketTable: at the bound", () => {
     // The half of ad hoc limits is full, the table is not: one of theirs goes for the first, and none for the others.
     const halfFull = filled(8, [], [1, 1, 1, 1]);
     expect(makeSpace(halfFull, [AD_HOC, OWN, OWN, OWN, OWN])).toBe(true);
-    expect(halfFull.count).toBe(3);
+    expect(halfFull.held(false)).toBe(3);
     // The first evicts another limit, which makes no space among the ad hoc ones for the second.
     const oneLeft = filled(4, [1, 1, 1], [10]);
     expect(makeSpace(oneLeft, [AD_HOC, AD_HOC])).toBe(false);
-    expect(oneLeft.count).toBe(4);
+    expect(oneLeft.held(false)).toBe(4);
     // The first evicts an ad hoc limit, whose space the second gets: any other gives way to it.
     const loose = filled(4, [5, 5], [1, 10]);
     expect(makeSpace(loose, [OWN, AD_HOC])).toBe(true);
@@ -168,9 +174,9 @@ describe("bucketTable: workspaces", () => {
     const table = new BucketTable(12);
     fill(table, "greedy", 12, 10);
     expect(makeSpace(table, newcomers(1, 0, "greedy"))).toBe(false);
-    expect([table.bucketsDisplaced, table.newcomersRefused]).toEqual([0, 1]);
+    expect([table.counters.bucketsDisplaced, table.counters.newcomersRefused]).toEqual([0, 1]);
     fill(table, "other", 6, 10);
-    expect([held(table, "greedy"), held(table, "other"), table.bucketsDisplaced]).toEqual([6, 6, 6]);
+    expect([held(table, "greedy"), held(table, "other"), table.counters.bucketsDisplaced]).toEqual([6, 6, 6]);
     // At its share, it evicts of its own, which all refuse.
     expect(makeSpace(table, newcomers(1, 0, "other"))).toBe(false);
     fill(table, "third", 4, 10);
@@ -181,9 +187,9 @@ describe("bucketTable: workspaces", () => {
     const table = new BucketTable(12);
     fill(table, "greedy", 12, 10);
     expect(makeSpace(table, newcomers(7, 0, "other"))).toBe(false);
-    expect([held(table, "greedy"), table.bucketsDisplaced]).toEqual([12, 0]);
+    expect([held(table, "greedy"), table.counters.bucketsDisplaced]).toEqual([12, 0]);
     expect(makeSpace(table, newcomers(6, 0, "other"))).toBe(true);
-    expect([held(table, "greedy"), table.bucketsDisplaced]).toEqual([6, 6]);
+    expect([held(table, "greedy"), table.counters.bucketsDisplaced]).toEqual([6, 6]);
   });
 
   it("ruling C9: the fullest bucket of the largest holder goes first, and nothing of the others", () => {
@@ -199,7 +205,7 @@ describe("bucketTable: workspaces", () => {
       false,
       false,
     ]);
-    expect(table.bucketsDisplaced).toBe(0);
+    expect(table.counters.bucketsDisplaced).toBe(0);
   });
 
   it("ruling C9: the half of ad hoc limits is shared likewise, and holds no other limits up", () => {
@@ -209,13 +215,13 @@ describe("bucketTable: workspaces", () => {
     expect([held(table, "greedy", true), held(table, "other", true)]).toEqual([4, 4]);
     expect(makeSpace(table, newcomers(1, 1, "other"))).toBe(false);
     fill(table, "other", 8, 10);
-    expect(table.count).toBe(16);
+    expect(table.held(false)).toBe(16);
   });
 
   it("more workspaces than buckets: each is let in, and one gives way", () => {
     const table = new BucketTable(4);
     for (let i = 0; i < 100; i++) fill(table, `ws${i}`, 1, 10);
-    expect([table.count, table.bucketsDisplaced, table.newcomersRefused]).toEqual([4, 96, 0]);
+    expect([table.held(false), table.counters.bucketsDisplaced, table.counters.newcomersRefused]).toEqual([4, 96, 0]);
   });
 
   it("holds what a plain count of every workspace holds, whatever comes and goes", () => {
@@ -234,7 +240,7 @@ describe("bucketTable: workspaces", () => {
           const before = new Map(["a", "b", "c"].map((one) => [one, count(one)]));
           const own = before.get(workspaceId)!;
           const holders = [...before.values()].filter((had) => had > 0).length + (own === 0 ? 1 : 0);
-          const isFull = table.count === 10;
+          const isFull = table.held(false) === 10;
           const isLetIn = makeSpace(table, newcomers(1, isAdHoc ? 1 : 0, workspaceId));
           const loser = [...before].find(([one, had]) => count(one) < had)?.[0];
           if (isFull && !isAdHoc) {
@@ -249,7 +255,7 @@ describe("bucketTable: workspaces", () => {
           put(table, `${i}`, used, TEN, isAdHoc, workspaceId);
           made.push({ name: `${i}`, workspaceId });
         });
-        expect(table.count).toBeLessThanOrEqual(10);
+        expect(table.held(false)).toBeLessThanOrEqual(10);
       }),
       { numRuns: runs(200) },
     );
@@ -260,7 +266,7 @@ describe("bucketTable: sweeping", () => {
   it("ruling C6: drops full buckets a few at a time, and keeps the others", () => {
     const table = new BucketTable(1_000);
     for (let i = 0; i < 300; i++) put(table, `${i}`, 1 + (i % 2));
-    const sizes = Array.from({ length: 12 }, () => (table.sweep(START + HOUR / 10), table.count));
+    const sizes = Array.from({ length: 12 }, () => (table.sweep(START + HOUR / 10), table.held(false)));
     expect(sizes[0]).toBeGreaterThan(250);
     expect(sizes.at(-1)).toBe(150);
     for (let i = 0; i < 300; i++) expect(has(table, `${i}`)).toBe(i % 2 === 1);
@@ -298,7 +304,7 @@ describe("bucketTable: sweeping", () => {
           const rows = new Set<number>();
           for (const [name, used] of reference) {
             const row = find(table, name);
-            if (row === NONE) {
+            if (row === undefined) {
               reference.delete(name);
               continue;
             }
@@ -306,11 +312,11 @@ describe("bucketTable: sweeping", () => {
             expect(table.read(row).used).toBe(used);
           }
           expect(rows.size).toBe(reference.size);
-          expect(reference.size).toBe(table.count);
-          expect(table.count).toBeLessThanOrEqual(12);
+          expect(reference.size).toBe(table.held(false));
+          expect(table.held(false)).toBeLessThanOrEqual(12);
         });
         table.clear();
-        expect(table.count).toBe(0);
+        expect(table.held(false)).toBe(0);
         expect([...reference.keys()].some((name) => has(table, name))).toBe(false);
       }),
       { numRuns: runs(300) },
@@ -322,7 +328,7 @@ describe("bucketTable: sweeping", () => {
     for (let round = 0; round < 3; round++) {
       for (let i = 0; i < 10; i++) put(table, `${round} ${i}`, 0);
       table.sweep(START + HOUR);
-      expect(table.count).toBe(0);
+      expect(table.held(false)).toBe(0);
       table.sweep(START + HOUR);
     }
   });
@@ -335,7 +341,7 @@ describe("bucketTable: places", () => {
   it("a check that is kept knows its bucket from then on, and tokens are taken there", () => {
     const table = new BucketTable(10);
     const check = keep("a");
-    expect(table.find(check)).toBe(NONE);
+    expect(table.find(check)).toBe(undefined);
     expect(check[PLACE]).toEqual(newPlace());
     put(table, "other", 1);
     const row = put(table, "a", 1);
@@ -343,7 +349,7 @@ describe("bucketTable: places", () => {
     expect(table.find(check)).toBe(row);
     expect(table.rows.takeOne(check[PLACE], SIZE, START)).toMatchObject({ exceeded: false, remaining: 8 });
     expect(table.find({ ...check })).toBe(row);
-    expect(table.find({ ...check, bucket: "b" })).toBe(NONE);
+    expect(table.find({ ...check, bucket: "b" })).toBe(undefined);
     expect(table.find({ ...check, bucket: "other" })).toBe(find(table, "other"));
   });
 
@@ -354,10 +360,10 @@ describe("bucketTable: places", () => {
     table.find(check);
     const old = { ...check[PLACE] };
     makeSpace(table, newcomers(1));
-    expect(table.find(check)).toBe(NONE);
+    expect(table.find(check)).toBe(undefined);
     expect(table.rows.takeOne(old, SIZE, START)).toBeUndefined();
     expect(put(table, "b", 1)).toBe(row);
-    expect(table.find(check)).toBe(NONE);
+    expect(table.find(check)).toBe(undefined);
     expect(table.rows.takeOne(old, SIZE, START)).toBeUndefined();
     makeSpace(table, newcomers(1));
     expect(put(table, "a", 3)).toBe(row);
@@ -372,11 +378,11 @@ describe("bucketTable: places", () => {
     put(tables[1], "b", 1);
     const check = keep("b");
     tables[1].find(check);
-    expect(tables[0].find(check)).toBe(NONE);
+    expect(tables[0].find(check)).toBe(undefined);
     expect(tables[0].rows.takeOne(check[PLACE], SIZE, START)).toBeUndefined();
     expect(tables[1].rows.takeOne(check[PLACE], SIZE, START)).toMatchObject({ remaining: 8 });
     tables[1].clear();
-    expect(tables[1].find(check)).toBe(NONE);
+    expect(tables[1].find(check)).toBe(undefined);
     expect(tables[1].rows.takeOne(check[PLACE], SIZE, START)).toBeUndefined();
   });
 

@@ -7,6 +7,7 @@
  * anything else.
  */
 import { utilization } from "../../../ratelimit/memory/bucket.js";
+import { type Eviction, type EvictionSearch, isBelowShare } from "../../../ratelimit/memory/taking.js";
 import { type BucketRows, ID_BOUND, type StoredBucket } from "./stored-buckets.js";
 import type { Totals } from "./totals.js";
 
@@ -36,30 +37,11 @@ interface Candidate {
   readonly used: number;
 }
 
-/** New buckets of one call, which are all of one workspace. */
-export interface NewBuckets {
-  readonly workspaceId: string;
-  /** For each, whether its limit is ad hoc. */
-  readonly kinds: readonly boolean[];
-}
-
-/** A bucket that gives way. */
-export interface Eviction {
-  readonly bucket: StoredBucket;
-  readonly refuses: boolean;
-}
-
 /**
- * @param bound most buckets in the file; those of ad hoc limits may be half of it
  * @param find a bucket as this transaction has left it
+ * @returns chooses a bucket to evict: see `KeptBuckets.choose`
  */
-export function createEvictions(
-  rows: BucketRows,
-  totals: Totals,
-  bound: number,
-  find: (id: number) => StoredBucket | undefined,
-) {
-  const adHocBound = Math.ceil(bound / 2);
+export function createEvictions(rows: BucketRows, totals: Totals, find: (id: number) => StoredBucket | undefined) {
   const samples = new Map<string, Sample>();
 
   /** Draws a sample: from a random bucket on, so that nobody can tell which are next. */
@@ -100,23 +82,22 @@ export function createEvictions(
     return undefined;
   };
 
-  const chooseOne = (
-    workspaceId: string,
-    earlier: number,
-    mustBeAdHoc: boolean,
-    isFree: (bucket: StoredBucket) => boolean,
-    now: number,
-  ): Eviction | undefined => {
+  return (search: EvictionSearch): Eviction | undefined => {
+    const { workspaceId, mustBeAdHoc, isTaken, now } = search;
     const own = totals.find(workspaceId);
     const { holders } = mustBeAdHoc ? totals.adHoc() : totals.all();
-    const before = (mustBeAdHoc ? own?.adHoc : own?.buckets) ?? 0;
-    const share = Math.floor((mustBeAdHoc ? adHocBound : bound) / (holders + (before === 0 ? 1 : 0)));
-    const isBelowShare = before + earlier < Math.max(share, 1);
-    const giver = isBelowShare ? totals.largest(mustBeAdHoc) : own;
+    const held = (mustBeAdHoc ? own?.adHoc : own?.buckets) ?? 0;
+    const isBelow = isBelowShare(held, holders, search);
+    const giver = isBelow ? totals.largest(mustBeAdHoc) : own;
     if (giver === undefined) return undefined;
-    const probes = isBelowShare ? PROBES_BEFORE_REFUSING : PROBES;
-    const isOfGiver = (kind: boolean, bucket: StoredBucket) =>
-      bucket.holder === giver.number && bucket.isAdHoc === kind && isFree(bucket);
+    const probes = isBelow ? PROBES_BEFORE_REFUSING : PROBES;
+    const isOfGiver = (kind: boolean, { id, holder, isAdHoc }: StoredBucket) =>
+      holder === giver.number && isAdHoc === kind && !isTaken(id);
+    const evicting = ({ bucket: { id, isAdHoc }, used }: Candidate): Eviction => ({
+      place: id,
+      isAdHoc,
+      refuses: used === Infinity,
+    });
     const attempt = (isFresh: boolean): Eviction | "again" | undefined => {
       const kinds = mustBeAdHoc ? [true] : [false, true];
       const drawn = kinds.map((kind) => ({ kind, sample: sampleOf(giver.number, kind, probes, now, isFresh) }));
@@ -125,10 +106,10 @@ export function createEvictions(
         return firstOf(sample, sample.yielding, mayGo, now) ?? [];
       });
       const [best] = yielding.sort((one, other) => one.used - other.used);
-      if (best !== undefined) return { bucket: best.bucket, refuses: false };
-      for (const { kind, sample } of isBelowShare ? drawn : []) {
+      if (best !== undefined) return evicting(best);
+      for (const { kind, sample } of isBelow ? drawn : []) {
         const one = firstOf(sample, sample.refusing, ({ bucket }) => isOfGiver(kind, bucket), now);
-        if (one !== undefined) return { bucket: one.bucket, refuses: one.used === Infinity };
+        if (one !== undefined) return evicting(one);
       }
       return drawn.some(({ sample }) => sample.isUsed) ? "again" : undefined;
     };
@@ -136,37 +117,5 @@ export function createEvictions(
     if (first !== "again") return first;
     const second = attempt(true);
     return second === "again" ? undefined : second;
-  };
-
-  return {
-    /**
-     * Chooses what gives way. Changes nothing.
-     * @param isInUse whether the current call takes from this bucket
-     * @returns undefined: not enough buckets can be evicted
-     */
-    choose(
-      { workspaceId, kinds }: NewBuckets,
-      isInUse: (bucket: StoredBucket) => boolean,
-      now: number,
-    ): readonly Eviction[] | undefined {
-      let space = bound - totals.all().buckets;
-      let adHocSpace = adHocBound - totals.adHoc().buckets;
-      const chosen: Eviction[] = [];
-      for (const [i, isAdHoc] of kinds.entries()) {
-        const mustBeAdHoc = isAdHoc && adHocSpace <= 0;
-        if (mustBeAdHoc || space <= 0) {
-          const isFree = (bucket: StoredBucket) =>
-            !isInUse(bucket) && !chosen.some((earlier) => earlier.bucket.id === bucket.id);
-          const one = chooseOne(workspaceId, i, mustBeAdHoc, isFree, now);
-          if (one === undefined) return undefined;
-          chosen.push(one);
-          space++;
-          if (one.bucket.isAdHoc) adHocSpace++;
-        }
-        space--;
-        if (isAdHoc) adHocSpace--;
-      }
-      return chosen;
-    },
   };
 }

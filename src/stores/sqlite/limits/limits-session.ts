@@ -6,17 +6,8 @@
  * back, grant nothing twice, not even where a full bucket was dropped in between.
  */
 import type { LimitCheck, LimiterCounters, LimitVerdict } from "../../../contracts/limiter.js";
-import {
-  adopt,
-  type Bucket,
-  charge,
-  firstOf,
-  fits,
-  type Rate,
-  rateMemo,
-  utilization,
-  verdictOf,
-} from "../../../ratelimit/memory/bucket.js";
+import { type Bucket, rateMemo, utilization } from "../../../ratelimit/memory/bucket.js";
+import { createTaking, type KeptBuckets } from "../../../ratelimit/memory/taking.js";
 import type { Connection } from "../connection/connection.js";
 import { createBucketRows, ID_BOUND, type StoredBucket } from "./stored-buckets.js";
 import { createEvictions } from "./evictions.js";
@@ -25,27 +16,6 @@ import { createTotals } from "./totals.js";
 /** A check with the id of its bucket. */
 export interface BucketCheck extends LimitCheck {
   readonly id: number;
-}
-
-/** A bucket of the current call. */
-interface PendingBucket {
-  readonly bucket: Bucket;
-  /** `undefined`: it is new. */
-  readonly stored: StoredBucket | undefined;
-  readonly id: number;
-  readonly workspaceId: string;
-  readonly isAdHoc: boolean;
-  /** Tokens that checks of this call are about to take. */
-  tokens: number;
-}
-
-/** What one check of a call takes, and whether it is exceeded. */
-interface Reservation {
-  readonly pending: PendingBucket;
-  readonly rate: Rate;
-  readonly configured: Rate | undefined;
-  readonly cost: number;
-  readonly exceeded: boolean;
 }
 
 /** With more cached buckets than this, the next transaction starts with an empty cache. */
@@ -68,7 +38,7 @@ export function createLimitsSession(
   let version: number | undefined;
   let isLoaded = false;
   let cache = new Map<number, StoredBucket>();
-  let dirty = new Set<StoredBucket>();
+  let dirty = new Set<number>();
   let committed: LimiterCounters = { newcomersRefused: 0, bucketsDisplaced: 0 };
   let counted = { ...committed };
   const current = (bucket: StoredBucket) => cache.get(bucket.id) ?? bucket;
@@ -90,10 +60,8 @@ export function createLimitsSession(
     if (found !== undefined) cache.set(id, found);
     return found;
   };
-  const evictions = createEvictions(rows, totals, bound, find);
   const drop = ({ id, holder, isAdHoc }: StoredBucket) => {
-    const cached = cache.get(id);
-    if (cached !== undefined) dirty.delete(cached);
+    dirty.delete(id);
     cache.delete(id);
     rows.remove(id);
     totals.remove(holder, isAdHoc);
@@ -109,65 +77,29 @@ export function createLimitsSession(
       if (now - bucket.at >= IDLE && utilization(bucket, now) === 0) drop(bucket);
   };
 
-  /** First phase: decides whether a check fits. Its tokens become pending, but nothing is taken. */
-  const reserve = (check: BucketCheck, call: Map<number, PendingBucket>, now: number): Reservation => {
-    const { id, limit, duration, cost, configured: size, workspaceId = "", isAdHoc = false } = check;
-    const rate = rateOf(limit, duration);
-    const configured = size && rateOf(size.limit, size.duration);
-    let pending = call.get(id);
-    if (pending === undefined) {
-      const stored = find(id);
-      const bucket = stored ?? { at: now, rate: firstOf(rate, configured), used: 0, next: undefined };
-      call.set(id, (pending = { bucket, stored, id, workspaceId, isAdHoc, tokens: 0 }));
-    }
-    const { bucket, stored } = pending;
-    if (adopt(bucket, rate, configured, now) && stored !== undefined) dirty.add(stored);
-    const exceeded = !fits(bucket, rate, cost, pending.tokens, now);
-    if (!exceeded && cost > 0) {
-      // A duration of 0 keeps nothing used: the first other rate of the call makes it a bucket.
-      if (bucket.rate.unitsPerToken === 0) bucket.rate = firstOf(rate, configured);
-      pending.tokens += cost;
-    }
-    return { pending, rate, configured, cost, exceeded };
+  const buckets: KeptBuckets<BucketCheck> = {
+    bound,
+    get counters() {
+      return counted;
+    },
+    find: ({ id }) => find(id)?.id,
+    idOf: ({ id }) => id,
+    read: (id) => find(id)!,
+    write(id, { at, rate, used, next }) {
+      Object.assign(find(id)!, { at, rate, used, next } satisfies Bucket);
+      dirty.add(id);
+    },
+    held: (isAdHoc) => (isAdHoc ? totals.adHoc() : totals.all()).buckets,
+    choose: createEvictions(rows, totals, find),
+    drop: (id) => drop(find(id)!),
+    add({ id, workspaceId = "", isAdHoc = false }, { at, rate, used, next }) {
+      const stored = { id, holder: totals.add(workspaceId, isAdHoc), isAdHoc, at, rate, used, next };
+      rows.add(stored);
+      cache.set(id, stored);
+      due += STEPS_PER_BUCKET;
+    },
   };
-
-  /** Makes space for new buckets, all or none. @returns how many of another workspace's refused and went */
-  const makeSpace = (added: readonly PendingBucket[], call: ReadonlyMap<number, PendingBucket>, now: number) => {
-    const [first] = added;
-    if (first === undefined) return 0;
-    const isInUse = ({ id }: StoredBucket) => (call.get(id)?.tokens ?? 0) > 0;
-    const kinds = added.map(({ isAdHoc }) => isAdHoc);
-    const chosen = evictions.choose({ workspaceId: first.workspaceId, kinds }, isInUse, now);
-    if (chosen === undefined) {
-      counted.newcomersRefused += added.length;
-      return undefined;
-    }
-    let displaced = 0;
-    for (const { bucket, refuses } of chosen) {
-      drop(bucket);
-      if (refuses) displaced++;
-    }
-    counted.bucketsDisplaced += displaced;
-    return displaced;
-  };
-
-  const add = ({ id, bucket, workspaceId, isAdHoc }: PendingBucket) => {
-    const { at, rate, used, next } = bucket;
-    const stored = { id, holder: totals.add(workspaceId, isAdHoc), isAdHoc, at, rate, used, next };
-    rows.add(stored);
-    cache.set(id, stored);
-    due += STEPS_PER_BUCKET;
-  };
-
-  /** Second phase: takes what is pending. */
-  const commit = (reservations: readonly Reservation[], call: ReadonlyMap<number, PendingBucket>, now: number) => {
-    for (const { pending, rate, configured, cost } of reservations)
-      if (cost > 0) charge(pending.bucket, rate, cost, now, configured);
-    for (const pending of call.values()) {
-      if (pending.stored !== undefined && pending.tokens > 0) dirty.add(pending.stored);
-      if (isNew(pending)) add(pending);
-    }
-  };
+  const takeAll = createTaking(buckets, rateOf);
 
   return {
     /** Call first in a transaction: drops what other connections may have changed. @throws KeystileError STORE_… */
@@ -181,24 +113,11 @@ export function createLimitsSession(
     },
     /** One verdict per check, by limiter clauses 1–9. */
     take(checks: readonly BucketCheck[], time: number): LimitVerdict[] {
-      const now = totals.moveClock(Math.floor(time));
-      const call = new Map<number, PendingBucket>();
-      const reservations = checks.map((check) => reserve(check, call, now));
-      const fit = !reservations.some(({ exceeded }) => exceeded);
-      const displaced = fit ? makeSpace([...call.values()].filter(isNew), call, now) : 0;
-      if (fit && displaced !== undefined) commit(reservations, call, now);
-      const verdicts = reservations.map(({ pending, rate, cost, exceeded }): LimitVerdict => {
-        // Without space for its bucket a check fails closed.
-        if (displaced === undefined && cost > 0 && isNew(pending))
-          return { exceeded: true, remaining: 0, reset: rate.duration };
-        return verdictOf(pending.bucket, rate, exceeded, now);
-      });
-      if (displaced !== undefined && displaced > 0) verdicts[0] = { ...(verdicts[0] as LimitVerdict), displaced };
-      return verdicts;
+      return takeAll(checks, totals.moveClock(Math.floor(time)));
     },
     /** Writes what has changed. Call last in a transaction. */
     save(): void {
-      for (const bucket of dirty) rows.write(bucket);
+      for (const id of dirty) rows.write(find(id)!);
       dirty = new Set();
       sweep(totals.clock());
       totals.save();
@@ -213,9 +132,4 @@ export function createLimitsSession(
     size: (): number => totals.all().buckets,
     counters: (): LimiterCounters => committed,
   };
-}
-
-/** A bucket used only with a duration of 0 is always full and needs no row. */
-function isNew({ stored, bucket, tokens }: PendingBucket): boolean {
-  return stored === undefined && tokens > 0 && bucket.rate.unitsPerToken > 0;
 }
