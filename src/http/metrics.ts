@@ -34,8 +34,8 @@ export function createMetrics() {
     },
     /**
      * The text of `/metrics`.
-     * @param counters of the verifier, and entries of the audit trail that its listener did not get; `undefined`: it has
-     *   none
+     * @param counters of the verifier, and entries of the audit trail that its listener did not get; `undefined`: it
+     *   has none
      * @param namespaces counters of the limiter of namespaces; `undefined`: it is not the service's own
      * @param health of the store; `undefined`: it tells none
      * @param heldBytes what requests hold of the memory budget

@@ -65,7 +65,9 @@ export function createEventQueue<E>(
     },
     /** Events dropped because too many waited, or the listener threw or rejected. */
     dropped: (): number => dropped,
-    /** Delivers the waiting events now, and waits for what the listener has returned, for as long as the options say. */
+    /**
+     * Delivers the waiting events now, and waits for what the listener has returned, for as long as the options say.
+     */
     async flush(): Promise<void> {
       deliver();
       if (pending.size === 0) return;

@@ -243,8 +243,8 @@ function readBody(request: NodeRequest, response: NodeResponse, maxBytes: number
     /** The body, if all of it has arrived. */
     ifBuffered: (): Uint8Array | undefined => (end === "whole" ? body.bytes() : undefined),
     /**
-     * @throws (rejects) KeystileError PAYLOAD_TOO_LARGE · BAD_REQUEST: it ended early, or came in too many small chunks ·
-     *   OVERLOADED · TypeError: it was read before · the error it was aborted with
+     * @throws (rejects) KeystileError PAYLOAD_TOO_LARGE · BAD_REQUEST: it ended early, or came in too many small chunks
+     *   · OVERLOADED · TypeError: it was read before · the error it was aborted with
      */
     whole: (): Promise<Uint8Array> =>
       new Promise((resolve, reject) => {

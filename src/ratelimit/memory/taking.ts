@@ -1,6 +1,6 @@
 /**
- * The two phases of a call of a limiter, wherever its buckets are kept: whether all checks fit, and then what they take.
- * Limiter clauses 1, 3 and 8.
+ * The two phases of a call of a limiter, wherever its buckets are kept: whether all checks fit, and then what they
+ * take. Limiter clauses 1, 3 and 8.
  */
 import type { LimitCheck, LimiterCounters, LimitSize, LimitVerdict } from "../../contracts/limiter.js";
 import type { Mutable } from "../../lib/mutable.js";
@@ -48,7 +48,10 @@ export interface Eviction {
   readonly refuses: boolean;
 }
 
-/** Whether a workspace with so many buckets of a kind is below its equal share. @param holders workspaces that hold some */
+/**
+ * Whether a workspace with so many buckets of a kind is below its equal share.
+ * @param holders workspaces that hold some
+ */
 export function isBelowShare(held: number, holders: number, { earlier, bound }: EvictionSearch): boolean {
   const share = Math.floor(bound / (holders + (held === 0 ? 1 : 0)));
   return held + earlier < Math.max(share, 1);

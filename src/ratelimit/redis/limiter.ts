@@ -291,7 +291,8 @@ export function createLargeCalls(deadline: number) {
     /**
      * Makes a call when it is its turn, in the order in which they came.
      * @param limits of the call
-     * @returns its result; rejects once its deadline has passed. With less time left than other calls have it is not made
+     * @returns its result; rejects once its deadline has passed. With less time left than other calls have it is not
+     *   made
      */
     inTurn<T>(limits: number, make: () => Promise<T>): Promise<T> {
       let start = (): void => undefined;

@@ -16,8 +16,8 @@ export function createBoundedMap<K, V>() {
   return {
     get: (key: K): V | undefined => known.get(key),
     /**
-     * Adds a key, unless it is there. @param size approximate bytes of key and value; an entry above the bound is kept as
-     * the only one
+     * Adds a key, unless it is there. @param size approximate bytes of key and value; an entry above the bound is kept
+     * as the only one
      */
     set(key: K, value: V, size: number): void {
       // Two loads of one row that were in flight at once both add it.

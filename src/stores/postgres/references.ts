@@ -116,8 +116,8 @@ export function createReferences(session: Session, schema: string) {
   };
   return {
     /**
-     * Loads what these keys refer to and is not at hand: no statement, or one; of a key with very many permissions of its
-     * own one for each 1,000. What changes meanwhile may be in the answer, which is then not kept.
+     * Loads what these keys refer to and is not at hand: no statement, or one; of a key with very many permissions of
+     * its own one for each 1,000. What changes meanwhile may be in the answer, which is then not kept.
      */
     async load(keys: readonly KeyReferences[]): Promise<Loaded> {
       const began = generation;

@@ -32,7 +32,8 @@ import { createCreditDays } from "./tables/credit-days.js";
 import { createEntityTables } from "./tables/entity-tables.js";
 import { createOutcomeTables } from "./tables/outcome-tables.js";
 import { createReferenceCache } from "./tables/reference-cache.js";
-import { createWriting, applyWrites } from "./tables/run-write.js";
+import { createWriting } from "./tables/run-write.js";
+import { applyWrites } from "./tables/write-rows.js";
 
 /** What a store in tables is told. */
 export type TableSettings = Pick<SqliteSettings, "audit" | "staleness" | "busyTimeout" | "readonly">;
