@@ -179,7 +179,7 @@ export function createPreparer(): (record: KeyRecord) => CachedKey {
 
 /** Shared by keys for which each of these fields is absent or the default. */
 const NOTHING_RARE = Object.freeze({
-  ...(Object.fromEntries(FIELDS.rare.map((field) => [field, usualOf(field)])) as ValuesOf<
+  ...(Object.fromEntries(FIELDS.rare.map((field) => [field, (KEY_FIELDS[field] as KeyField).usual])) as ValuesOf<
     FieldsThat<{ record: "rare" }>
   >),
   shared: undefined,
@@ -187,7 +187,9 @@ const NOTHING_RARE = Object.freeze({
 }) satisfies RareFields;
 
 function rareOf(record: KeyRecord): RareFields {
-  if (FIELDS.rare.every((field) => isUsual(ownProperty(record, field), usualOf(field)))) return NOTHING_RARE;
+  let isRare = false;
+  for (const field of FIELDS.rare) isRare ||= !isUsual(ownProperty(record, field), NOTHING_RARE[field]);
+  if (!isRare) return NOTHING_RARE;
   const fields = copyFields({}, record, FIELDS.rare);
   const { meta, identity, ipAllowlists } = fields;
   return {
@@ -198,11 +200,6 @@ function rareOf(record: KeyRecord): RareFields {
     shared: sharedLimits(record),
     allows: ipAllowlists.length === 0 ? undefined : lazyAllowlist(ipAllowlists),
   };
-}
-
-/** The default of a field. @returns undefined for a field that may be absent */
-function usualOf(field: keyof KeyRecord): unknown {
-  return (KEY_FIELDS[field] as KeyField).usual;
 }
 
 /** Whether a value is absent or the default, such as an empty list. */

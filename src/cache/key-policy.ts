@@ -183,12 +183,7 @@ function hasSameRest(fields: readonly PolicyField[], policy: KeyPolicy, record: 
   const [{ limits }, { ratelimits }] = [policy, record];
   if (limits.length !== ratelimits.length) return false;
   for (let i = 0; i < limits.length; i++)
-    if (!isOfKind(limits[i] as LimitKind, ratelimits[i] as LimitKind)) return false;
-  return true;
-}
-
-function isOfKind(a: LimitKind, b: LimitKind): boolean {
-  for (const field of LIMIT_FIELDS) if (a[field] !== b[field]) return false;
+    for (const field of LIMIT_FIELDS) if (limits[i]![field] !== ratelimits[i]![field]) return false;
   return true;
 }
 

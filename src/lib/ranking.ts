@@ -8,12 +8,8 @@ export class Ranking<T> {
   readonly #counts = new Map<T, number>();
   /** Holders by count. The last set is never empty. */
   readonly #ranks: (Set<T> | undefined)[] = [];
-  #total = 0;
-
   /** Sum of all counts. */
-  get total(): number {
-    return this.#total;
-  }
+  total = 0;
 
   /** Number of holders with a count above 0. */
   get holders(): number {
@@ -42,21 +38,17 @@ export class Ranking<T> {
   #move(holder: T, by: 1 | -1): void {
     const before = this.countOf(holder);
     const count = before + by;
-    this.#total += by;
+    this.total += by;
     if (count === 0) this.#counts.delete(holder);
     else {
       this.#counts.set(holder, count);
       (this.#ranks[count] ??= new Set()).add(holder);
     }
-    this.#leave(holder, before);
-  }
-
-  #leave(holder: T, count: number): void {
-    const rank = this.#ranks[count];
+    const rank = this.#ranks[before];
     if (rank === undefined) return;
     rank.delete(holder);
     if (rank.size > 0) return;
-    this.#ranks[count] = undefined;
+    this.#ranks[before] = undefined;
     // Counts change by one, so the set below is not empty, unless there are no holders.
     while (this.#ranks.length > 0 && this.#ranks.at(-1) === undefined) this.#ranks.pop();
   }

@@ -95,7 +95,11 @@ export function toApplied(
  */
 export function applyLimits(key: KeyLimits, requested: readonly RatelimitCheck[]): readonly AppliedLimit[] {
   const { limits } = key;
-  if (requested.length === 0) return automatic(limits);
+  if (requested.length === 0) {
+    // The list itself, if all are automatic.
+    for (const { autoApply } of limits) if (!autoApply) return limits.filter((limit) => limit.autoApply);
+    return limits;
+  }
   const named = new Map<string, AppliedLimit | undefined>();
   for (const { name } of requested) named.set(name, undefined);
   const applied: AppliedLimit[] = [];
@@ -112,12 +116,6 @@ export function applyLimits(key: KeyLimits, requested: readonly RatelimitCheck[]
   });
   if (problems.length > 0) throw badRequest(problems);
   return applied;
-}
-
-/** The list itself, if all are. */
-function automatic(limits: readonly AppliedLimit[]): readonly AppliedLimit[] {
-  for (const { autoApply } of limits) if (!autoApply) return limits.filter((limit) => limit.autoApply);
-  return limits;
 }
 
 function unknownName(i: number): ValidationProblem {

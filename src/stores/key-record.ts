@@ -116,7 +116,7 @@ export function toRecordWith(
     generation: ownProperty(credits, "generation") ?? 0,
     parentDisabled: !api.enabled || !workspaceEnabled,
     unadopted: !Object.hasOwn(row, "digest") || row.digest === undefined,
-    ipAllowlists: allowlists(row.ipAllowlist, api.ipAllowlist),
+    ipAllowlists: [row.ipAllowlist, api.ipAllowlist].filter(({ length }) => length > 0),
   };
   const optional: OptionalValues = {
     // Of keys that were made here it is known.
@@ -212,9 +212,4 @@ export function sortUnique(names: string[]): string[] {
   }
   names.length = kept;
   return names;
-}
-
-function allowlists(ofKey: readonly string[], ofApi: readonly string[]): readonly (readonly string[])[] {
-  if (ofKey.length === 0) return ofApi.length === 0 ? [] : [ofApi];
-  return ofApi.length === 0 ? [ofKey] : [ofKey, ofApi];
 }

@@ -207,7 +207,7 @@ export function utilization(bucket: Bucket, now: number): number {
   for (let level: Level | undefined = bucket; level !== undefined; level = level.next)
     utilization = Math.max(
       utilization,
-      utilizationOf(drained(level, elapsed), level.rate.limit, level.rate.unitsPerToken),
+      utilizationOf(drain(level.used, level.rate.drainPerMs, elapsed), level.rate.limit, level.rate.unitsPerToken),
     );
   return utilization;
 }
@@ -224,16 +224,12 @@ export function elapsedSince(at: number, now: number): number {
   return now > at ? now - at : 0;
 }
 
-function drained(level: Level, elapsed: number): number {
-  return drain(level.used, level.rate.drainPerMs, elapsed);
-}
-
 /** Units used at this rate: those of its level, or those with which a new level would start. */
 function unitsUsed(bucket: Bucket, rate: Rate, now: number): number {
   const elapsed = elapsedSince(bucket.at, now);
   let most = 0;
   for (let level: Level | undefined = bucket; level !== undefined; level = level.next) {
-    const used = drained(level, elapsed);
+    const used = drain(level.used, level.rate.drainPerMs, elapsed);
     if (isRate(level.rate, rate.limit, rate.duration)) return used;
     if (used > 0) most = Math.max(most, converted(used, level.rate, rate));
   }
@@ -253,7 +249,7 @@ function bringUpToDate(bucket: Bucket, now: number): boolean {
   bucket.at += elapsed;
   let empty = true;
   for (let level: Level | undefined = bucket; level !== undefined; level = level.next) {
-    level.used = drained(level, elapsed);
+    level.used = drain(level.used, level.rate.drainPerMs, elapsed);
     if (level.used > 0) empty = false;
   }
   return empty;
