@@ -43,7 +43,7 @@ async function change(context: Context, request: ChangePlanRequestBody): Promise
           const balances = await writeRows(context, [identityWrite(row, credits)]);
           return balances && { row, balance: balances[0] };
         });
-  return changed.balance === undefined ? read(context, request) : toChangedCredits(changed, null);
+  return changed.balance === undefined ? read(context, request) : toChangedCredits(changed);
 }
 
 /** Credits that are added at once: a smaller plan takes nothing away. An owner without a refill had a plan of 0. */

@@ -33,7 +33,7 @@ export const updateIdentityCredits = adjustment(
       const balances = await writeRows(context, [identityWrite(row, change)]);
       return balances && { row, balance: balances[0] };
     });
-    return toChangedCredits(changed, value);
+    return toChangedCredits(changed);
   },
   async (context, { identity }) =>
     creditsNow(context, "identities", await requireNamed(context, "identities", identity)),

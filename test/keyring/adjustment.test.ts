@@ -85,7 +85,7 @@ describe.each(Object.entries(STORES))("changes of credits on %s", (_, open) => {
     expect(await left()).toBe(15);
   });
 
-  it("what changes nothing is known too: set to what it is, then set otherwise, is not set again", async () => {
+  it("set to what it is, then set otherwise, it is not set again", async () => {
     const { changes } = await credited(open());
     const { make } = changes.updateCredits;
     const set = { operation: "set", value: 10 };
@@ -171,7 +171,7 @@ describe.each(Object.entries(STORES))("the audit entry of a change of credits on
 
   it("has the reason of what changes nothing as little as any entry of it", async () => {
     const { changes, entries } = await credited(open());
-    await changes.updateCredits.make(undefined, { operation: "set", value: 10, reason: "again" });
+    await changes.updateCredits.make(undefined, { operation: "increment", value: 0, reason: "again" });
     expect(await entries()).toEqual([]);
     await expect(changes.updateCredits.make(undefined, { reason: "" })).rejects.toMatchObject({
       errors: [{ location: "body.reason" }],

@@ -26,8 +26,6 @@ interface Account {
   readonly keyId: string;
   /** All that was ever there since the balance was last set. */
   there: number;
-  /** What was there before it was set to what it was, which changes nothing: a node may remember it until it draws. */
-  remembered: number;
   /** All that was answered VALID since then. */
   granted: number;
   /** The most that nodes that crashed, or slept for a day, can have kept since then. */
@@ -63,7 +61,7 @@ export async function playLeased(seeds: readonly number[], bed: Bed): Promise<{ 
     const there = [40, 1_000, 7, 60][i]!;
     const owner = i === 3 ? { externalId: OWNER } : {};
     const made = await keyring.createKey({ apiId, ...owner, credits: { remaining: there, ...(refill && { refill }) } });
-    accounts.push({ ...made, there, remembered: 0, granted: 0, forfeited: 0, refill, counted: clock.now });
+    accounts.push({ ...made, there, granted: 0, forfeited: 0, refill, counted: clock.now });
   }
   const totals = { granted: 0, refused: 0 };
   const settle = (account: Account): void => {
@@ -82,9 +80,8 @@ export async function playLeased(seeds: readonly number[], bed: Bed): Promise<{ 
       throw new Error(`the engine answered ${answer.code}`);
     totals[answer.valid ? "granted" : "refused"]++;
     if (account.granted > account.there) throw new Error(`${account.granted} granted of ${account.there}`);
-    const most = Math.max(account.there, account.remembered);
-    if (!Number.isSafeInteger(answer.credits) || answer.credits! < 0 || answer.credits! > most) {
-      throw new Error(`a balance of ${String(answer.credits)} shown where ${most} ever were`);
+    if (!Number.isSafeInteger(answer.credits) || answer.credits! < 0 || answer.credits! > account.there) {
+      throw new Error(`a balance of ${String(answer.credits)} shown where ${account.there} ever were`);
     }
   };
   const nodes: Node[] = Array.from({ length: NODES }, (_, i) => startNode(stores[i % 2]!, now, dice(i)));
@@ -117,11 +114,9 @@ export async function playLeased(seeds: readonly number[], bed: Bed): Promise<{ 
       // knows those.
       if (clock.now < latest) return;
       const value = rolled.pick([0, 3, 50, 5_000]);
-      const { credits } = await keyring.getKey({ keyId: account.keyId });
-      const remembered = credits?.remaining === value ? Math.max(account.there, account.remembered) : 0;
       await keyring.updateCredits({ keyId: account.keyId, operation: "set", value });
       account.counted = clock.now;
-      return void Object.assign(account, { there: value, remembered, granted: 0, forfeited: 0 });
+      return void Object.assign(account, { there: value, granted: 0, forfeited: 0 });
     }
     if (kind < 91) {
       settle(account);

@@ -295,12 +295,9 @@ export interface ChangedRow<R> {
   readonly balance: WrittenBalance | undefined;
 }
 
-/** @param remaining of a balance that was left as it was: it had just this much, and nothing reserved */
-export function toChangedCredits(
-  { row, balance }: ChangedRow<Partial<CreditRow>>,
-  remaining: number | null,
-): KeyCredits {
-  return toCredits(balance === undefined ? remaining : balance.remaining, row.refill, balance?.reserved);
+/** @param changed without a balance: its credits are unlimited, and were before */
+export function toChangedCredits({ row, balance }: ChangedRow<Partial<CreditRow>>): KeyCredits {
+  return toCredits(balance?.remaining ?? null, row.refill, balance?.reserved);
 }
 
 function toCredits(remaining: number | null, refill: Refill | undefined, reserved = 0): KeyCredits {

@@ -23,7 +23,7 @@ export const updateCredits = adjustment(
       if (!row.hasCredits) throw badRequest([UNLIMITED]);
       return { period: periodOf(refillOf(row), now), now, add: operation === "increment" ? value : -value };
     });
-    return toChangedCredits(changed, value);
+    return toChangedCredits(changed);
   },
   async (context, { keyId }) => creditsNow(context, "keys", await requireKey(context, keyId)),
 );

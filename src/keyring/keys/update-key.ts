@@ -4,7 +4,7 @@
  */
 import { badRequest } from "../../contracts/errors.js";
 import { fieldsThat, KEY_FIELDS } from "../../contracts/key-fields.js";
-import type { CountedBalance, CreditChange, KeyRow, Write } from "../../contracts/store.js";
+import type { CreditChange, KeyRow, Write } from "../../contracts/store.js";
 import type { MaybePromise } from "../../contracts/types.js";
 import { ABANDONED } from "../../credits/account.js";
 import { periodOf } from "../../credits/refill-calendar.js";
@@ -181,18 +181,11 @@ export async function changeBalanceOf(
   const [balance] = await readBalances(context.store, [{ ...owner, period }], now);
   const unknown = { remaining: null, period, reserved: 0 };
   const counted = balance === "invalid" ? unknown : (balance ?? unknown);
-  const { remaining, refill = remaining === null ? null : undefined } = patch;
-  const isSame = remaining === counted.remaining && row.hasCredits === (remaining !== null);
-  const onlyRefill: CreditPatch = refill === undefined ? {} : { refill };
-  return changeCredits(row, isSame && !mayBeLeased(context, counted) ? onlyRefill : patch, now, counted);
-}
-
-/**
- * Whether setting the balance to what it is voids leases. A store without reserves does not know what is leased; and
- * what counts as forfeited comes back with the next report of a node that was only late.
- */
-function mayBeLeased({ store: { powers } }: Context, { reserved, totals }: CountedBalance): boolean {
-  return reserved > 0 || (totals?.forfeited ?? 0) > 0 || (powers.leases && !powers.reserves);
+  const { remaining, refill = null } = patch;
+  // Unlimited stays as it is. A balance is set also to what it seems to be: a call may take from it meanwhile, a refill
+  // that is not counted yet may be part of it, and nodes may have leased from it.
+  const isUnlimited = remaining === null && counted.remaining === null && !row.hasCredits;
+  return changeCredits(row, isUnlimited ? { refill } : patch, now, counted);
 }
 
 /** What is done to the row of a key. Returns the change of the balance, if any; may run again on a fresh row. */

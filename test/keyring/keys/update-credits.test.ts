@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { periodOf } from "../../../src/credits/refill-calendar.js";
 import type { UpdateKeyCreditsData, V2KeysUpdateCreditsRequestBody } from "../../../src/keyring/schemas/requests.js";
+import { createKeyring, createVerifier, type Store } from "../../../src/index.js";
 import { memoryStore } from "../../../src/stores/memory.js";
 import { changed, DAY, failure, fault, refOf, world } from "../support.js";
 
@@ -70,6 +71,40 @@ describe("updateCredits: set, increment, decrement", () => {
     expect(await change("set", 2)).toEqual({ remaining: 2, refill: DAILY });
     time.now += DAY;
     expect(await credit()).toEqual({ remaining: 7, refill: DAILY });
+  });
+
+  it("found: set to what an uncounted refill makes it, it stays so when the clock steps back", async () => {
+    const { change, credit, time } = await limited({ remaining: 1, refill: DAILY });
+    time.now += DAY;
+    expect(await change("set", 6)).toEqual({ remaining: 6, refill: DAILY });
+    time.now -= DAY;
+    expect(await credit()).toEqual({ remaining: 6, refill: DAILY });
+    time.now += DAY;
+    expect(await credit()).toEqual({ remaining: 6, refill: DAILY });
+  });
+
+  it("set to what it is, while a call takes from it, it is what was set", async () => {
+    const inner = memoryStore();
+    let spends = async (): Promise<unknown> => undefined;
+    const store: Store = {
+      ...inner,
+      async readBalances(...given) {
+        const read = await inner.readBalances(...given);
+        await spends();
+        return read;
+      },
+    };
+    const keyring = createKeyring(store);
+    const { apiId } = await keyring.createApi({ name: "docs" });
+    const { key, keyId } = await keyring.createKey({ apiId, credits: { remaining: 10 } });
+    const verifier = createVerifier(inner);
+    spends = async () => {
+      spends = async () => undefined;
+      expect((await verifier.verify({ key, credits: { cost: 4 } })).credits).toBe(6);
+    };
+    expect(await keyring.updateCredits({ keyId, operation: "set", value: 10 })).toEqual({ remaining: 10 });
+    expect((await keyring.getKey({ keyId })).credits).toEqual({ remaining: 10 });
+    await verifier.close();
   });
 
   it("a balance that is set is a new generation, in the row and in the store; an addition is not", async () => {
