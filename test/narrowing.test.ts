@@ -150,7 +150,7 @@ const NEW_KEY: Narrows<R.CreateKeyRequestBody> = {
 };
 const CHANGED_KEY: Narrows<R.V2KeysUpdateKeyRequestBody> = {
   ...{ name, meta, creditsFrom: false, externalId: true, credits: true, ratelimits: true, roles: true },
-  ...{ permissions: true, expires: true, enabled: true, ipAllowlist: true },
+  ...{ permissions: true, expires: true, enabled: true, ipAllowlist: true, reason: false },
 };
 const OWNERS_KEY: Narrows<OwnerKeyRequestBody> = {
   ...{ name, permissions: true, credits: true, ratelimits: true, expires: true, expiresIn: true, ipAllowlist: true },
@@ -179,7 +179,7 @@ const SEARCHED: Narrows<R.SearchKeysRequestBody> = {
 const NAMES_LISTED: Narrows<R.SearchRequestBody> = { search: true, cursor, limit };
 const KEYS_CHANGED: Narrows<Omit<R.ChangeKeysRequestBody, "action">> = {
   ...{ keyIds: true, dryRun: true, apiId: true, externalId: true, state: true, expiresBefore: true },
-  ...{ creditsBelow: true, search: true, cursor, limit },
+  ...{ creditsBelow: true, search: true, cursor, limit, reason: false },
 };
 const SET_CREDITS: Narrows<Extract<R.V2KeysUpdateCreditsRequestBody, { operation: "set" }>> = {
   ...{ value: true, reason: false },
@@ -195,7 +195,9 @@ const AUDITED: Narrows<R.ListAuditRequestBody> = {
   limit,
 };
 const ROOT_KEY: Narrows<CreateRootKeyRequestBody> = { name, expires: true, enabled: true };
-const CHANGED_ROOT_KEY: Narrows<UpdateRootKeyRequestBody> = { name, permissions: true, expires: true, enabled: true };
+const CHANGED_ROOT_KEY: Narrows<UpdateRootKeyRequestBody> = {
+  ...{ name, permissions: true, expires: true, enabled: true, reason: false },
+};
 
 const store: Store = memoryStore();
 const verifier: Verifier = createVerifier(store);

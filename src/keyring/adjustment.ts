@@ -10,9 +10,8 @@ import { checkOptions, narrowing } from "../lib/check-options.js";
 import { isObject } from "../lib/copy-json.js";
 import { createSigner, mismatch, scopeOf } from "../lib/once.js";
 import type { Context } from "./context.js";
-import { type Act, type Operation, operation, runCall } from "./operation.js";
+import { type Act, type Operation, operation, runRequest } from "./operation.js";
 import { parse, type Schema } from "./schemas/parse.js";
-import type { Explained } from "./schemas/requests.js";
 
 /** Options of changes of credits. */
 export interface AdjustmentOptions {
@@ -41,18 +40,16 @@ export interface Adjustment<C extends Context, B, T> extends Operation<C, B, T, 
 }
 
 /**
- * Declares an operation that makes one write, whose entry of the audit trail has the reason of the request.
+ * Declares an operation that makes one write.
  * @param read the answer as things stand, for a repeat
  */
-export function adjustment<C extends Context, B extends Explained, T extends object>(
+export function adjustment<C extends Context, B, T extends object>(
   name: string,
   schema: Schema<B>,
   act: Act<C, B, T>,
   read: Act<C, B, T>,
 ): Adjustment<C, B, T & Repeated> {
-  const actOnce = async (given: C, request: B): Promise<T & Repeated> => {
-    const { reason } = request;
-    const context = reason === undefined ? given : { ...given, reason };
+  const actOnce = async (context: C, request: B): Promise<T & Repeated> => {
     if (context.idempotencyKey === undefined) return act(context, request);
     const once = await onceOf(context, request);
     const { id, body } = once.record;
@@ -89,8 +86,6 @@ export function adjustmentMethod<C extends Context, B, T>(
 ): (body: B, options?: AdjustmentOptions) => Promise<T> {
   return async (body, options = {}) => {
     const { idempotencyKey } = checkOptions(options, OPTIONS);
-    return runCall({ context: shared, operation: name, idempotencyKey }, async (context) =>
-      act(context, parse(schema, body)),
-    );
+    return runRequest({ context: shared, operation: name, idempotencyKey }, () => parse(schema, body), act);
   };
 }

@@ -8,7 +8,7 @@ import { readPage } from "./list-page.js";
 import { operation } from "./operation.js";
 import { ownedRow, requireApi, setField } from "./rows.js";
 import { list } from "./schemas/page.js";
-import { body, boolean, ipAllowlist, label, longId, nullable, optional } from "./schemas/primitives.js";
+import { body, boolean, explained, ipAllowlist, label, longId, nullable, optional } from "./schemas/primitives.js";
 import type * as R from "./schemas/requests.js";
 import type { EmptyResponse, V2ApisCreateApiResponseData, V2ApisGetApiResponseData } from "./schemas/responses.js";
 import type { Search } from "./search.js";
@@ -78,6 +78,7 @@ export const updateApi = operation(
     name: optional(name),
     enabled: optional(boolean),
     ipAllowlist: optional(nullable(ipAllowlist)),
+    ...explained,
   }),
   (context, { apiId, name, enabled, ipAllowlist }) =>
     writeApi(context, apiId, (row) => {
@@ -93,10 +94,13 @@ export const updateApi = operation(
  * that key with `permanent: true`, before the API is deleted.
  * @throws KeystileError NOT_FOUND
  */
-export const deleteApi = operation("deleteApi", given, (context, { apiId }) =>
-  writeApi(context, apiId, (row) => {
-    row.deleted = true;
-  }),
+export const deleteApi = operation(
+  "deleteApi",
+  body<R.V2ApisDeleteApiRequestBody>()({ apiId: longId, ...explained }),
+  (context, { apiId }) =>
+    writeApi(context, apiId, (row) => {
+      row.deleted = true;
+    }),
 );
 
 async function insertApi(context: Context, name: string, apiId?: string): Promise<V2ApisCreateApiResponseData> {

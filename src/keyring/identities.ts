@@ -17,7 +17,17 @@ import { ownedRow, requireNamed, setField } from "./rows.js";
 import { changedCredits, credits, drawingKeys } from "./schemas/credits.js";
 import { search } from "./schemas/page.js";
 import type { Schema } from "./schemas/parse.js";
-import { anyExternalId, body, boolean, meta, nameGiven, nullable, optional, time } from "./schemas/primitives.js";
+import {
+  anyExternalId,
+  body,
+  boolean,
+  explained,
+  meta,
+  nameGiven,
+  nullable,
+  optional,
+  time,
+} from "./schemas/primitives.js";
 import { ratelimits } from "./schemas/ratelimits.js";
 import type * as R from "./schemas/requests.js";
 import type { IdentityData } from "./schemas/responses.js";
@@ -86,6 +96,7 @@ export const updateIdentity = operation(
     expires: optional(nullable(time)),
     ratelimits: optional(ratelimits),
     credits: optional(nullable(changedCredits)),
+    ...explained,
   }),
   (context, { identity, meta, enabled, expires, ratelimits, credits }) => {
     const now = context.clock();
@@ -119,6 +130,7 @@ export const deleteIdentity = operation(
   body<R.DeleteIdentityRequestBody>()({
     identity: nameGiven,
     keys: optional(drawingKeys),
+    ...explained,
   }),
   (context, { identity, keys }) =>
     updateWithRetry(context, identity, async () => {

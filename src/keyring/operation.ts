@@ -4,10 +4,12 @@
  */
 import type { Caller } from "../contracts/caller.js";
 import { isKeystileError, KeystileError } from "../contracts/errors.js";
+import { ownProperty } from "../lib/check-options.js";
 import { isObject } from "../lib/copy-json.js";
 import { actorOf, type Audited, auditedBy } from "./audit.js";
 import type { Context } from "./context.js";
 import { parse, type Schema } from "./schemas/parse.js";
+import type { Explained } from "./schemas/requests.js";
 
 /** What an operation does with a request that its schema has accepted. */
 export type Act<C, B, T> = (context: C, request: B) => Promise<T>;
@@ -61,6 +63,22 @@ export async function runCall<C extends Context, T>(
   }
 }
 
+/**
+ * Runs one call of an operation that has a request, whose `reason` goes into the audit trail with whatever it changes.
+ * @param read the request; a reason in it was validated
+ */
+export function runRequest<C extends Context, B, T>(
+  call: Parameters<typeof runCall<C, T>>[0],
+  read: () => B,
+  act: Act<C, B, T>,
+): Promise<T> {
+  return runCall(call, async (context) => {
+    const request = read();
+    const reason = ownProperty(request as Explained, "reason");
+    return act(reason === undefined ? context : { ...context, reason }, request);
+  });
+}
+
 /** A refusal (a status below 500) stays as it is: it tells the caller what was not done. */
 function asUnknown(error: unknown): unknown {
   if (!isKeystileError(error) || error.status < 500 || error.outcomeUnknown === true) return error;
@@ -81,7 +99,7 @@ export function methodOf<C extends Context, B, T>(
     // Any other second argument may be that of `map`.
     if (isObject(options) && Object.hasOwn(options, "idempotencyKey"))
       throw new TypeError(`${name} takes no idempotencyKey: a repeat acts again`);
-    return runCall({ context: shared, operation: name }, async (context) => act(context, parse(accepted, body)));
+    return runRequest({ context: shared, operation: name }, () => parse(accepted, body), act);
   };
 }
 

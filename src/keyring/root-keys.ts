@@ -74,6 +74,7 @@ export const updateRootKey: Operation<RootKeyContext, R.UpdateRootKeyRequestBody
       permissions: optional(grants(context)),
       expires: optional(nullable(atom.time)),
       enabled: optional(atom.boolean),
+      ...atom.explained,
     }),
   act: (context, { rootKeyId, name, expires, permissions, enabled }) =>
     updateWithRetry(context, rootKeyId, async () => {
@@ -92,7 +93,7 @@ export const updateRootKey: Operation<RootKeyContext, R.UpdateRootKeyRequestBody
  */
 export const deleteRootKey = operation(
   "deleteRootKey",
-  body<R.DeleteRootKeyRequestBody>()({ rootKeyId: atom.id }),
+  body<R.DeleteRootKeyRequestBody>()({ rootKeyId: atom.id, ...atom.explained }),
   (context, { rootKeyId }) =>
     updateWithRetry(context, rootKeyId, async () => {
       const { name: _, expires: __, ...row } = await requireRootKey(context, rootKeyId);

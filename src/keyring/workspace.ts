@@ -2,7 +2,7 @@
 import type { WorkspaceRow } from "../contracts/store.js";
 import { type Context, updateWithRetry } from "./context.js";
 import { operation } from "./operation.js";
-import { body, boolean } from "./schemas/primitives.js";
+import { body, boolean, explained } from "./schemas/primitives.js";
 import type { UpdateWorkspaceRequestBody } from "./schemas/requests.js";
 import { write } from "./write.js";
 
@@ -15,7 +15,7 @@ export const getWorkspace = operation("getWorkspace", body<object>()({}), async 
 /** While disabled, every verification of its keys is FORBIDDEN. */
 export const updateWorkspace = operation(
   "updateWorkspace",
-  body<UpdateWorkspaceRequestBody>()({ enabled: boolean }),
+  body<UpdateWorkspaceRequestBody>()({ enabled: boolean, ...explained }),
   (context, { enabled }) =>
     updateWithRetry(context, context.workspaceId, async () => {
       const row = { ...(await readWorkspace(context)), enabled };

@@ -62,6 +62,8 @@ export type Options = readonly (readonly [value: string, text: string])[];
 /** A field. */
 export interface Field {
   readonly name: string;
+  /** Tells it from one of that name in another form of the page; default: the name. */
+  readonly id?: string;
   readonly label: Part;
   readonly hint?: Part;
   readonly type?: "text" | "number" | "search" | "password" | "datetime-local" | "lines" | "select" | "checkbox";
@@ -173,8 +175,8 @@ export function unconfirmed(sent: URLSearchParams, at: string, what: string): re
 
 /** A field, with what was sent before, if it was. */
 export function field(view: FormView, one: Field): Html {
-  const { name, label, hint, type = "text", ...rest } = one;
-  const id = `ks-${name}`;
+  const { name, id: own = name, label, hint, type = "text", ...rest } = one;
+  const id = `ks-${own}`;
   const isSent = view.form.has(TOKEN);
   const problem = problemOf(view, one);
   const about = problem !== undefined ? `${id}-problem` : hint !== undefined && `${id}-hint`;

@@ -134,7 +134,7 @@ describe("console: mounted below a path", () => {
       expect([address, status]).toEqual([address, address.endsWith("/sign-out") ? 404 : 200]);
     }
     const path = `${BASE}/keys/${keys["Trial"]}`;
-    const { text } = await call(path);
+    const { text } = await call(`${path}/disable`);
     expect((await call(`${path}/disable`, hiddenOf(text, `${path}/disable`))).location).toBe(`${path}?notice=disabled`);
     expect((await createKeyring(store).getKey({ keyId: keys["Trial"] ?? "" })).enabled).toBe(false);
   });

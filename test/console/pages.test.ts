@@ -121,7 +121,7 @@ describe("console: keys", () => {
     const { browser, keyring, key, keyId } = await signedIn();
     const shown = () => keyring.getKey({ keyId: keyId("Mobile app") });
     const path = key("Mobile app");
-    const done = await browser.submit(path, `${path}/disable`);
+    const done = await browser.submit(`${path}/disable`, `${path}/disable`);
     expect(done.headers.get("location")).toBe(`${path}?notice=disabled`);
     expect((await browser.get(done.headers.get("location") ?? "")).text).toContain("The key is disabled.");
     expect((await shown()).enabled).toBe(false);
@@ -835,6 +835,43 @@ describe("console: plans", () => {
   });
 });
 
+describe("console: reasons", () => {
+  it("every form that stops, changes or replaces takes one, and the trail shows it", async () => {
+    const { browser, key, keys, keyring } = await signedIn();
+    const { rootKeyId } = await keyring.createRootKey({ permissions: [] });
+    const chosen = `/keys/stop?key=${keys["Billing worker"]}`;
+    const forms: readonly (readonly [page: string, action: string, fields?: Record<string, string>])[] = [
+      [`${key("nameless")}/edit`, `${key("nameless")}/edit`, { name: "Renamed" }],
+      [`${key("Mobile app")}/disable`, `${key("Mobile app")}/disable`],
+      [`${key("Nightly export")}/rotate`, `${key("Nightly export")}/rotate`, { expiration: "0" }],
+      [`${key("Trial")}/revoke`, `${key("Trial")}/revoke`, { typed: "initech" }],
+      [chosen, "/keys/stop/disable"],
+      [chosen, "/keys/stop/revoke", { typed: "1" }],
+      ["/owners/acme/disable", "/owners/acme/disable"],
+      ["/owners/acme/edit", "/owners/acme/edit", { expires: "2090-01-02T03:04", ratelimits: "calls 5/60" }],
+      ["/owners/acme/edit", "/owners/acme/delete", { typed: "acme" }],
+      [`/root-keys/${rootKeyId}`, `/root-keys/${rootKeyId}`, { typed: rootKeyId }],
+    ];
+    for (const [i, [page, action, fields = {}]] of forms.entries()) {
+      const { text } = await browser.get(page);
+      const ids = [...text.matchAll(/ id="([^"]*)"/g)].map(([, id]) => id);
+      expect([page, ids.length]).toEqual([page, new Set(ids).size]);
+      const reason = `ticket ${i} of ${action}`;
+      const done = await browser.post(action, { ...hiddenOf(text, action), ...fields, reason });
+      expect([action, done.status]).toEqual([action, expect.toBeOneOf([200, 303]) as unknown]);
+      expect([action, (await keyring.listAudit({ limit: 20 })).data.map((entry) => entry.reason)]).toEqual([
+        action,
+        expect.arrayContaining([reason]),
+      ]);
+      expect((await browser.get("/audit")).text).toContain(reason);
+    }
+    const refused = await browser.submit(`${key("Nightly export")}/disable`, `${key("Nightly export")}/disable`, {
+      reason: "x".repeat(256),
+    });
+    expect([refused.status, refused.text]).toEqual([400, expect.stringContaining('id="ks-reason-problem"')]);
+  });
+});
+
 describe("console: owners, roles, limits", () => {
   it("owners are made, changed and deleted", async () => {
     const { browser, keyring } = await signedIn();
@@ -995,7 +1032,7 @@ describe("console: callers", () => {
 
   it("the actor of a change is the root key that signed in", async () => {
     const { browser, key } = await signedIn();
-    await browser.submit(key("Trial"), `${key("Trial")}/disable`);
+    await browser.submit(`${key("Trial")}/disable`, `${key("Trial")}/disable`);
     const { text } = await browser.get("/audit?operation=updateKey");
     expect(text).toMatch(/rk_\w+(<\/bdi> )?<span class="ks-muted">rootKey|<span class="ks-muted">rk_\w+/);
   });

@@ -206,6 +206,13 @@ const RATELIMITS: Cases<Ratelimits> = {
 
 type Act = (body: unknown) => Promise<unknown>;
 
+/** Operations that take a reason: those that change keys, owners, APIs, root keys, the workspace and credits. */
+const EXPLAINED = [
+  ...["updateKey", "changeKeys", "deleteKey", "rerollKey", "updateIdentity", "deleteIdentity"],
+  ...["addPermissions", "removePermissions", "setPermissions", "addRoles", "removeRoles", "setRoles"],
+  ...["updateApi", "deleteApi", "updateRootKey", "deleteRootKey", "updateWorkspace"],
+  ...["updateCredits", "updateIdentityCredits", "grantCredits", "changePlan"],
+];
 /** Operations that add something each time that they are called. */
 const ADDING = ["createApi", "createKey", "createRootKey", "rerollKey", "updateCredits"];
 
@@ -258,6 +265,22 @@ describe.each([
       // A balance is set also to what it seems to be.
       const sets = operation === "updateKey" || operation === "updateIdentityCredits" ? 1 : 0;
       expect([entries.length, changes]).toEqual([sets, sets]);
+    },
+  );
+
+  it.each(Object.entries(cases).filter(([, [, entry]]) => entry !== undefined))(
+    "%s: its entries have the reason that it was given, or it takes none",
+    async (operation, [body]) => {
+      const there = await world();
+      const act = (partOf(there) as unknown as Record<string, Act>)[operation]!;
+      const given = { ...body(there), reason: "ticket 42" };
+      if (!EXPLAINED.includes(operation)) return expect((await failure(act(given))).code).toBe("BAD_REQUEST");
+      for (const reason of ["", "x".repeat(256), "a\nb"])
+        expect((await failure(act({ ...given, reason }))).errors).toMatchObject([{ location: "body.reason" }]);
+      const { entries } = await there.during(() => act(given));
+      expect(entries.map(({ reason }) => reason)).toEqual(entries.map(() => "ticket 42"));
+      const { data } = await there.keyring.listAudit({ operation, limit: entries.length });
+      expect(data.map(({ reason }) => reason)).toEqual(entries.map(() => "ticket 42"));
     },
   );
 

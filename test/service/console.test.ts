@@ -256,6 +256,8 @@ describe.skipIf(!existsSync(CHROMIUM))("console in a browser", { timeout: 240_00
     expect(await page.getByLabel("Key", { exact: true }).inputValue()).toMatch(/^[0-9A-Za-z_]{28,}$/);
     await press("link", "Go to the key");
     const path = new URL(page.url()).pathname;
+    await press("link", "Disable");
+    await page.getByLabel("Reason").fill("by hand");
     await press("button", "Disable");
     expect(await page.getByRole("status").textContent()).toContain("disabled");
     await press("button", "Enable");

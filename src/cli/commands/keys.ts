@@ -131,6 +131,7 @@ function addChange(io: Io, keys: Command, change: Change): void {
     .option("--expires-before <time>", "those that expire before: Unix milliseconds or an ISO 8601 date", toTime)
     .option("--dry-run", "only say what would be changed")
     .option("--cursor <cursor>", "go on after the batch that named it")
+    .option("--reason <text>", "why, for the audit trail")
     .description(`${name[0]?.toUpperCase()}${name.slice(1)} keys: ${effect}.`)
     .addHelpText(
       "after",

@@ -2,6 +2,7 @@
  * `keystile root-keys create|list|revoke`, on a store: no root key can create another over HTTP (contract 5).
  */
 import type { Command } from "commander";
+import type { Explained } from "../../keyring/schemas/requests.js";
 import type { RootKeyData } from "../../keyring/schemas/responses.js";
 import {
   addDatabaseFlags,
@@ -58,10 +59,13 @@ export function addRootKeysCommand(program: Command, io: Io): void {
     .action((flags: DatabaseFlags & ListFlags) => list(io, flags));
   addDatabaseFlags(group.command("revoke"))
     .argument("<rootKeyId>", "its id, as `list` shows it")
+    .option("--reason <text>", "why, for the audit trail")
     .description("Delete a root key: it lets nobody in any more.")
     .addHelpText("after", wrapped(REVOKE_HELP))
-    .action(async (rootKeyId: string, flags: DatabaseFlags) => {
-      await withKeyringFor(flags, FLAG_ALIASES, (keyring) => keyring.deleteRootKey({ rootKeyId }));
+    .action(async (rootKeyId: string, flags: DatabaseFlags & Explained) => {
+      const { reason } = flags;
+      const body = { rootKeyId, ...(reason !== undefined && { reason }) };
+      await withKeyringFor(flags, FLAG_ALIASES, (keyring) => keyring.deleteRootKey(body));
       await io.stdout.write(flags.output === "json" ? "{}\n" : `revoked ${rootKeyId}\n`);
     });
 }

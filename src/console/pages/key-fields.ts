@@ -60,6 +60,12 @@ export function readMeta(text: string): unknown {
   }
 }
 
+/** Why something is changed, for the audit trail. */
+export const REASON: Field = { name: "reason", label: "Reason", hint: "For people. It is kept in the audit trail." };
+/** Empty: none. */
+export const reasonOf = (sent: URLSearchParams): { readonly reason?: string } =>
+  sent.get("reason") ? { reason: sent.get("reason") as string } : {};
+
 const FIELDS: readonly KeyField[] = [
   keyField({ name: "name", label: "Name" }, ({ name }) => name ?? ""),
   keyField(

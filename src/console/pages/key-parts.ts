@@ -11,7 +11,7 @@ import { confirmField, type Field, form, type Options, unconfirmed } from "../..
 import { html, type Html, literal, type Part } from "../../view/html.js";
 import { badge, bar, code, facts, link, muted, name, section, table } from "../../view/parts.js";
 import type { View } from "../view/view.js";
-import { toNumber, toRefill } from "./key-fields.js";
+import { REASON, reasonOf, toNumber, toRefill } from "./key-fields.js";
 
 /** The path of a key's page. */
 export const toKey = (keyId: string): string => `/keys/${encodeURIComponent(keyId)}`;
@@ -137,7 +137,7 @@ export function creditForm(view: View, to: string): Html {
   const fields: readonly Field[] = [
     { name: "operation", label: "Change the balance", type: "select", options: CHANGES },
     { name: "value", label: "Credits", type: "number" },
-    { name: "reason", label: "Reason" },
+    { name: REASON.name, label: REASON.label },
     ...confirmField(view),
   ];
   const change = form(view, { to: `${to}/credits`, fields, submit: "Change", tone: "quiet", isInline: true });
@@ -147,7 +147,7 @@ export function creditForm(view: View, to: string): Html {
 /** What that form asks for. @throws KeystileError BAD_REQUEST: no limit, without the tick */
 export function creditChange({ form: sent }: View): object {
   const operation = sent.get("operation");
-  const reason = sent.get("reason") ? { reason: sent.get("reason") } : {};
+  const reason = reasonOf(sent);
   if (operation !== UNLIMITED) return { operation, value: toNumber(sent.get("value") ?? ""), ...reason };
   const problems = unconfirmed(sent, "confirm", "the limit and the refill");
   if (problems.length > 0) throw badRequest(problems);

@@ -9,7 +9,7 @@ import { html, type Html, type Part } from "../../view/html.js";
 import { badge, chips, code, facts, link, muted, name, section, some, table } from "../../view/parts.js";
 import type { Content, Done, Page, View } from "../view/view.js";
 import { recent } from "./audit.js";
-import { changesOf, fieldsOf, toNumber } from "./key-fields.js";
+import { changesOf, fieldsOf, REASON, reasonOf, toNumber } from "./key-fields.js";
 import {
   apiOptions,
   balance,
@@ -68,11 +68,10 @@ function actionsOf(view: View, { keyId, apiId, enabled, rerolledTo }: KeyRespons
   const to = toKey(keyId);
   const way = (needs: OperationName, text: string): Part =>
     view.may(needs) && button(view, `${to}/${text.toLowerCase()}`, text);
-  const submit = enabled ? "Disable" : "Enable";
-  const state = { to: `${to}/${submit.toLowerCase()}`, submit, tone: "quiet", isInline: true } as const;
+  const enable = { to: `${to}/enable`, submit: "Enable", tone: "quiet", isInline: true } as const;
   return html`${view.analyticsOf(apiId) && button(view, `${to}/statement`, "Statement")}
     ${way("keys.updateKey", "Edit")}${rerolledTo === undefined && way("keys.rerollKey", "Rotate")}
-    ${view.may("keys.updateKey") && form(view, state)}${way("keys.deleteKey", "Revoke")}`;
+    ${enabled ? way("keys.updateKey", "Disable") : view.may("keys.updateKey") && form(view, enable)}${way("keys.deleteKey", "Revoke")}`;
 }
 
 function aboutKey(view: View, key: KeyResponseData, apis: ReadonlyMap<string, string>): Html {
@@ -171,7 +170,7 @@ const versionOf = ({ updatedAt, createdAt }: KeyResponseData): string => String(
 
 const editForm = (view: View, key: KeyResponseData): Html =>
   form(view, {
-    ...{ fields: fieldsOf(view, key), submit: "Save", cancel: toKey(key.keyId) },
+    ...{ fields: [...fieldsOf(view, key), REASON], submit: "Save", cancel: toKey(key.keyId) },
     hidden: { seen: view.form.get("seen") ?? versionOf(key) },
   });
 
@@ -181,7 +180,7 @@ async function edit(view: View, keyId: string): Promise<Done> {
     throw badRequest([{ location: "body", message: "the key was changed meanwhile; go back to it and edit it again" }]);
   const { changes, problems } = changesOf(view.form, key);
   refuseProblems(problems, "keys.updateKey", { keyId, ...changes });
-  if (Object.keys(changes).length > 0) await view.ask("keys.updateKey", { keyId, ...changes });
+  if (Object.keys(changes).length > 0) await view.ask("keys.updateKey", { keyId, ...changes, ...reasonOf(view.form) });
   return { to: toKey(keyId), notice: "changed" };
 }
 
@@ -205,14 +204,14 @@ function rotateForm(view: View, key: KeyResponseData): Html {
   const choice = { name: "expiration", options };
   return html`${about}<p class="ks-lead ks-below">The new key has another id and text, and all else of this one. Both share
     credits and limits while both are valid. If the old one leaked, let it end as soon as its user can do without it.</p>
-    <div class="ks-choices">${form(view, { submit: "Rotate", choice, tone: "quiet", cancel: toKey(keyId) })}</div>`;
+    <div class="ks-choices">${form(view, { fields: [REASON], submit: "Rotate", choice, tone: "quiet", cancel: toKey(keyId) })}</div>`;
 }
 
 async function rotate(view: View, keyId: string): Promise<Done> {
   const expiration = toNumber(view.form.get("expiration") ?? "");
   // Read before: a failure afterwards would lose the text of the new key.
   const old = await readKey(view, keyId);
-  const made = await view.ask("keys.rerollKey", { keyId, expiration });
+  const made = await view.ask("keys.rerollKey", { keyId, expiration, ...reasonOf(view.form) });
   const end = toDate(Math.min(old.expires ?? Infinity, view.now + Number(expiration)));
   const ends = expiration === 0 ? "which has ended" : `which ends ${end}`;
   return { ...secret(view, "The new key", made), about: html`It replaces ${keyLink(view, old)}, ${ends}.` };
@@ -243,7 +242,7 @@ const confirmation = ({ identity, start }: KeyResponseData): string => identity?
 function revokeForm(view: View, key: KeyResponseData): Html {
   const label = "Remove its row too, so that its hash may be imported again";
   const permanent = { name: "permanent", label, type: "checkbox" } as const;
-  const shape = { fields: [permanent], submit: "Revoke", cancel: toKey(key.keyId) };
+  const shape = { fields: [REASON, permanent], submit: "Revoke", cancel: toKey(key.keyId) };
   const what = key.identity === undefined ? "the start of the key" : "its owner";
   return html`<p class="ks-lead">The key stops working at once, and it cannot be brought back. To stop it for a while,
     disable it.</p>${typedForm(view, shape, what, confirmation(key))}`;
@@ -251,14 +250,17 @@ function revokeForm(view: View, key: KeyResponseData): Html {
 
 async function revoke(view: View, keyId: string): Promise<Done> {
   requireTyped(view, confirmation(await readKey(view, keyId)));
-  await view.ask("keys.deleteKey", { keyId, permanent: view.form.has("permanent") });
+  await view.ask("keys.deleteKey", { keyId, permanent: view.form.has("permanent"), ...reasonOf(view.form) });
   return { to: "/keys", notice: "revoked" };
 }
+
+const disableForm = (view: View, { keyId }: KeyResponseData): Html =>
+  html`<p class="ks-lead">Its calls are refused from then on, until it is enabled again.</p>${form(view, { fields: [REASON], submit: "Disable", tone: "danger", cancel: toKey(keyId) })}`;
 
 const setEnabled =
   (enabled: boolean) =>
   async (view: View, keyId: string): Promise<Done> => {
-    await view.ask("keys.updateKey", { keyId, enabled });
+    await view.ask("keys.updateKey", { keyId, enabled, ...reasonOf(view.form) });
     return { to: toKey(keyId), notice: enabled ? "enabled" : "disabled" };
   };
 
@@ -269,6 +271,11 @@ export const keyPages: readonly Page[] = [
   { path: "/keys/:id/rotate", needs: "keys.rerollKey", show: formPage("Rotate key", rotateForm), act: rotate },
   { path: "/keys/:id/revoke", needs: "keys.deleteKey", show: formPage("Revoke key", revokeForm), act: revoke },
   { path: "/keys/:id/enable", needs: "keys.updateKey", show: showKey, act: setEnabled(true) },
-  { path: "/keys/:id/disable", needs: "keys.updateKey", show: showKey, act: setEnabled(false) },
+  {
+    path: "/keys/:id/disable",
+    needs: "keys.updateKey",
+    show: formPage("Disable key", disableForm),
+    act: setEnabled(false),
+  },
   ...planPages("/keys/:id", "keys", showKey, async (view, keyId) => toHolder(await readKey(view, keyId))),
 ];

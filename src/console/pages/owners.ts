@@ -22,6 +22,8 @@ import {
   readExpiry,
   readLimits,
   readMeta,
+  REASON,
+  reasonOf,
   showExpiry,
   showMeta,
   toLimitLines,
@@ -148,6 +150,7 @@ async function showEdit(view: View, externalId: string): Promise<Content> {
     { ...SHARED, value: toLimitLines(owner.ratelimits) },
     { ...META, value: showMeta(owner) },
     ...confirmField(view),
+    REASON,
   ];
   // What the form was made from, so that what another changed meanwhile is not changed back.
   const before = { before: showExpiry(owner), metaBefore: shortDigest(showMeta(owner)) };
@@ -164,7 +167,7 @@ const deletion = (view: View, externalId: string): Html =>
   section(
     "Delete",
     html`<p class="ks-lead">All its keys are disabled, those with credits of their own too, and stay without an owner.</p>
-    ${typedForm(view, { to: `${toOwner(externalId)}/delete`, submit: "Delete" }, "its external id", externalId)}`,
+    ${typedForm(view, { to: `${toOwner(externalId)}/delete`, fields: [{ ...REASON, id: "why" }], submit: "Delete" }, "its external id", externalId)}`,
   );
 
 async function edit(view: View, externalId: string): Promise<Done> {
@@ -176,6 +179,7 @@ async function edit(view: View, externalId: string): Promise<Done> {
     ...{ identity: externalId, ratelimits },
     ...(expires !== before && { expires: readExpiry(expires) }),
     ...(shortDigest(meta) !== sent.get("metaBefore") && { meta: readMeta(meta) }),
+    ...reasonOf(sent),
   };
   const problems = [
     ...(ratelimits.length === 0 ? unconfirmed(sent, "ratelimits", BOUNDS.ratelimits) : []),
@@ -190,20 +194,20 @@ const showDisable = async (view: View, externalId: string): Promise<Content> => 
   const to = toOwner(externalId);
   const body = html`<p class="ks-lead">Every key of ${name(externalId)}, also those that are made later, is refused at once.
     You can enable the owner again. To stop or revoke its keys alone, ${link(view.path(toStop(externalId)), "stop its keys")}.</p>
-    ${form(view, { submit: `Disable ${externalId}`, tone: "danger", cancel: to })}`;
+    ${form(view, { fields: [REASON], submit: `Disable ${externalId}`, tone: "danger", cancel: to })}`;
   return { title: `Disable ${externalId}?`, about: link(view.path(to), name(externalId)), body };
 };
 
 const setEnabled =
   (enabled: boolean) =>
   async (view: View, externalId: string): Promise<Done> => {
-    await view.ask("identities.updateIdentity", { identity: externalId, enabled });
+    await view.ask("identities.updateIdentity", { identity: externalId, enabled, ...reasonOf(view.form) });
     return { to: toOwner(externalId), notice: enabled ? "enabled" : "ownerDisabled" };
   };
 
 async function remove(view: View, externalId: string): Promise<Done> {
   requireTyped(view, externalId);
-  await view.ask("identities.deleteIdentity", { identity: externalId, keys: "disable" });
+  await view.ask("identities.deleteIdentity", { identity: externalId, keys: "disable", ...reasonOf(view.form) });
   return { to: "/owners", notice: "deleted" };
 }
 

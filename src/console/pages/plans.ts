@@ -17,6 +17,8 @@ import {
   creditsOf,
   EXPIRES,
   readExpiry,
+  REASON,
+  reasonOf,
   refillFields,
   refillOf,
   toNumber,
@@ -76,13 +78,8 @@ const WHEN: Options = [
   ["nothing", "With the next refill"],
   ["difference", "Now: what it gives more is added at once"],
 ];
-const REASON: Field = { name: "reason", label: "Reason", hint: "For people. It is kept in the audit trail." };
 /** Of a balance that is set for the first time. */
 const FIRST = "What may be spent until the first refill.";
-
-/** Empty: none. */
-const reasonOf = (sent: URLSearchParams): { readonly reason?: string } =>
-  sent.get("reason") ? { reason: sent.get("reason") as string } : {};
 
 /** The id of the form that was sent: the same, however often it is. */
 const idOfForm = ({ form: sent }: View): string => sent.get(ONCE) ?? "";

@@ -7,6 +7,7 @@ import { html, type Part } from "../../view/html.js";
 import { asked, listed } from "../view/lists.js";
 import { badge, code, name, some } from "../../view/parts.js";
 import type { Content, Done, Page, View } from "../view/view.js";
+import { REASON, reasonOf } from "./key-fields.js";
 import { showState } from "./key-parts.js";
 
 const COLUMNS = ["Root key", "State", "Permissions", "Expires", "Created", "Action"];
@@ -40,13 +41,13 @@ async function show(view: View, rootKeyId: string): Promise<Content> {
     title: "Delete root key",
     about: code(rootKeyId),
     body: html`<p class="ks-lead">It lets nobody in from the next request on. If it is yours, you are signed out.</p>
-      ${typedForm(view, { submit: "Delete", cancel: "/root-keys" }, "its id", rootKeyId)}`,
+      ${typedForm(view, { fields: [REASON], submit: "Delete", cancel: "/root-keys" }, "its id", rootKeyId)}`,
   };
 }
 
 async function remove(view: View, rootKeyId: string): Promise<Done> {
   requireTyped(view, rootKeyId);
-  await view.ask("rootKeys.deleteRootKey", { rootKeyId });
+  await view.ask("rootKeys.deleteRootKey", { rootKeyId, ...reasonOf(view.form) });
   return { to: "/root-keys", notice: "deleted" };
 }
 

@@ -9,6 +9,7 @@ import { button, form, requireTyped, typedForm } from "../../view/form.js";
 import { html, type Html, type Part } from "../../view/html.js";
 import { code, link, name, section, table } from "../../view/parts.js";
 import type { Content, Done, Page, View } from "../view/view.js";
+import { REASON, reasonOf } from "./key-fields.js";
 import { keyLink, ownerLink, showState, toOwner } from "./key-parts.js";
 
 /** Keys that are stopped in one step: so many can be selected. */
@@ -74,6 +75,7 @@ async function show(view: View): Promise<Content> {
   };
   const way = (to: string, submit: string) => ({
     to: `${PATH}/${to}`,
+    fields: [{ ...REASON, id: `why-${to}` }],
     hidden,
     submit,
     cancel: owner === undefined ? "/keys" : toOwner(owner),
@@ -132,7 +134,7 @@ const stop =
     const ids = keys.map(({ keyId }) => keyId);
     const failed: Part[][] = [];
     for (let start = 0; start < ids.length; start += MAX_SELECTED) {
-      const request = { keyIds: ids.slice(start, start + MAX_SELECTED), action };
+      const request = { keyIds: ids.slice(start, start + MAX_SELECTED), action, ...reasonOf(view.form) };
       const { data } = await view.ask("keys.changeKeys", request);
       for (const { keyId, outcome } of data)
         if (outcome === "notFound") failed.push([code(keyId), "It is gone, or not yours to change."]);

@@ -2,7 +2,7 @@
 import type { Caller } from "../../contracts/caller.js";
 import type { MaybePromise } from "../../contracts/types.js";
 import type { Context } from "../../keyring/context.js";
-import { type Act, runCall } from "../../keyring/operation.js";
+import { type Act, runRequest } from "../../keyring/operation.js";
 import type { LimitContext } from "../../keyring/ratelimits/limit.js";
 import { type JsonSchema, toJsonSchema } from "../../keyring/schemas/json-schema.js";
 import { parse, type Schema } from "../../keyring/schemas/parse.js";
@@ -174,7 +174,7 @@ export function group<C extends Context>(groupName: string, contextIn: (services
         const idempotencyKey = sent === undefined ? undefined : readIdempotencyKey(sent);
         await access.allow(services, caller, request);
         const call = { context: { ...contextIn(services), isGone }, operation: name, caller, idempotencyKey };
-        const result = await runCall(call, (context) => act(context, request));
+        const result = await runRequest(call, () => request, act);
         return show === undefined || isWhole === true ? result : show(result);
       },
     };

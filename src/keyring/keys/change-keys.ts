@@ -34,7 +34,7 @@ const ACTIONS: Readonly<Record<Action, string>> = {
  */
 export const changeKeys = operation("changeKeys", changedKeys, async (context, request) => {
   requireSelection(request);
-  const { keyIds, action, dryRun = false, ...filter } = request;
+  const { keyIds, action, dryRun = false, reason: _, ...filter } = request;
   const { ids, pagination } = await select(context, keyIds, filter);
   const data = await updateWithRetry(context, `changeKeys ${action}`, async () => {
     const rows = await readChangeable(context, action, ids);

@@ -8,7 +8,7 @@ import { toPermissionResponses, toRoleResponsesOf } from "../rbac/rbac-responses
 import { ensurePermissions, idsOf, PERMISSIONS, requireIds, ROLES } from "../rbac/resolve-names.js";
 import { requireShowable, requireVerifiable } from "../rbac/showable.js";
 import { requireKey } from "../rows.js";
-import { body, id, MAX_ROLES, roleNames, slugs } from "../schemas/primitives.js";
+import { body, explained, id, MAX_ROLES, roleNames, slugs } from "../schemas/primitives.js";
 import type { V2KeysPermissionsRequestBody, V2KeysRolesRequestBody } from "../schemas/requests.js";
 import type { Permission, Role } from "../schemas/responses.js";
 import { writeKey } from "./update-key.js";
@@ -24,8 +24,9 @@ const union: Merge = (has, given) => [...new Set([...has, ...given])];
 const replacement: Merge = (_has, given) => given;
 
 /** @param min of the permissions that a request names */
-const keyPermissions = (min: number) => body<V2KeysPermissionsRequestBody>()({ keyId: id, permissions: slugs(min) });
-const keyRoles = (min: number) => body<V2KeysRolesRequestBody>()({ keyId: id, roles: roleNames(min) });
+const keyPermissions = (min: number) =>
+  body<V2KeysPermissionsRequestBody>()({ keyId: id, permissions: slugs(min), ...explained });
+const keyRoles = (min: number) => body<V2KeysRolesRequestBody>()({ keyId: id, roles: roleNames(min), ...explained });
 
 /** Grants permissions directly; those that do not exist are created. @throws KeystileError BAD_REQUEST · NOT_FOUND */
 export const addPermissions = operation("addPermissions", keyPermissions(1), (context, request) =>

@@ -8,7 +8,7 @@ import type { Mutable } from "../../lib/mutable.js";
 import { type Context, updateWithRetry } from "../context.js";
 import { operation } from "../operation.js";
 import { requireKey } from "../rows.js";
-import { body, id, integer, length, MAX_TIME, optional, prefix } from "../schemas/primitives.js";
+import { body, explained, id, integer, length, MAX_TIME, optional, prefix } from "../schemas/primitives.js";
 import type { V2KeysRerollKeyRequestBody } from "../schemas/requests.js";
 import type { V2KeysCreateKeyResponseData } from "../schemas/responses.js";
 import { writeRows } from "../write.js";
@@ -23,7 +23,7 @@ import { toLimitRows } from "./new-key.js";
  */
 const PREFIXED = /^([a-zA-Z0-9_]{1,16})_(?:.{4}|.*\.{3})$/;
 
-const request = { keyId: id, prefix: optional(prefix) };
+const request = { keyId: id, prefix: optional(prefix), ...explained };
 
 /** A rotation over HTTP: an overlap may be shorter than a second. */
 export const specifiedRotation = body<V2KeysRerollKeyRequestBody>()({ ...request, expiration: integer(0, MAX_TIME) });

@@ -43,6 +43,7 @@ const changes = (externalId: Schema<string>) => ({
   credits: optional(nullable(changedCredits)),
   creditsFrom: optional(creditsFrom),
   ratelimits: optional(ratelimits),
+  ...atom.explained,
 });
 
 /** Changes of a key over HTTP, with an external id of this form; a time may be past. */
@@ -127,7 +128,10 @@ async function giveUpBalance(context: Context, row: Mutable<KeyRow>, now: number
  */
 export const deleteKey = operation(
   "deleteKey",
-  body<V2KeysDeleteKeyRequestBody>()({ keyId: atom.id, permanent: atom.optionalOr(atom.boolean, false) }),
+  body<V2KeysDeleteKeyRequestBody>()({
+    ...{ keyId: atom.id, permanent: atom.optionalOr(atom.boolean, false) },
+    ...atom.explained,
+  }),
   (context, { keyId, permanent = false }) => {
     const now = context.clock();
     if (!permanent) return writeKey(context, keyId, now, (row) => (hide(context, row, now), undefined));

@@ -18,7 +18,7 @@ import { memoryLimiter } from "../../ratelimit/memory/limiter.js";
 import { limiterOfStore } from "../../ratelimit/memory/limiter-of-store.js";
 import { type Audited, type AuditOptions, PROGRAM_AUDIT_OPTIONS, programAudit } from "../audit.js";
 import { type Audit, createContext } from "../context.js";
-import { type Operation, runCall, withContext } from "../operation.js";
+import { type Operation, runRequest, withContext } from "../operation.js";
 import { parse, type Schema } from "../schemas/parse.js";
 import type { SearchRequestBody } from "../schemas/requests.js";
 import type * as A from "../schemas/responses.js";
@@ -172,7 +172,7 @@ function methodsOf(context: LimitContext): Ratelimits {
       if (!isPlainObject(asking)) throw contextError();
       const { caller: given } = checkOptions(asking, CONTEXT, "context");
       const caller = given === undefined ? undefined : strictCaller(given, "context.caller");
-      return runCall({ context, operation: name, caller }, async (context) => act(context, parse(schema, body)));
+      return runRequest({ context, operation: name, caller }, () => parse(schema, body), act);
     };
   return {
     limit: method(limit),

@@ -90,7 +90,7 @@ const changedBalance = <T>(owner: Readonly<Record<string, Schema<string>>>) =>
         ...owner,
         value: optional(nullable(integer(0))),
         operation: v.picklist(["set", "increment", "decrement"], 'must be "set", "increment" or "decrement"'),
-        reason: optional(atom.name),
+        ...atom.explained,
       }),
       v.rawCheck(({ dataset, addIssue }) => {
         if (!dataset.typed || typeof dataset.value.value === "number" || dataset.value.operation === "set") return;

@@ -42,14 +42,14 @@ const grant = {
   expires: optional(atom.time),
   priority: optional(integer(0, 255)),
   refill: optional(refill),
-  reason: optional(atom.name),
+  ...atom.explained,
 };
 /** An owner, of either kind; a plan of it; a grant to it; and which of its grants are listed. */
 export const owned = ofOwner<R.GetBalanceRequestBody>(BOTH, {});
 const plan = {
   refill,
   now: optional(v.picklist(["difference", "nothing"], 'must be "difference" or "nothing"')),
-  reason: optional(atom.name),
+  ...atom.explained,
 };
 export const newPlan = ofOwner<R.ChangePlanRequestBody>(BOTH, plan);
 export const newGrant = ofOwner<R.GrantCreditsRequestBody>(BOTH, { ...grant, expiresIn: optional(atom.period) });

@@ -161,6 +161,8 @@ export const id = idOf(3);
 export const longId = idOf(8);
 /** The name of a new key or root key. */
 export const name = label(1, MAX_NAME);
+/** Of a change of keys, owners, APIs, root keys or credits: why, for its entry of the audit trail. */
+export const explained = { reason: optional(name) };
 /** Text that a row is found by: of any length, since none is found by what is longer than its name. */
 export const nameGiven = text(1, Infinity);
 export const prefix = token(WORD, 1, 16, "a-z, A-Z, 0-9 and _");

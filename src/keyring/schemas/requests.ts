@@ -26,9 +26,9 @@ export interface V2ApisGetApiRequestBody {
   readonly apiId: string;
 }
 /** Body of `deleteApi`. */
-export type V2ApisDeleteApiRequestBody = V2ApisGetApiRequestBody;
+export type V2ApisDeleteApiRequestBody = V2ApisGetApiRequestBody & Explained;
 /** Absent fields are unchanged. */
-export interface V2ApisUpdateApiRequestBody {
+export interface V2ApisUpdateApiRequestBody extends Explained {
   /** 8–255 characters of `[a-zA-Z0-9_]`. */
   readonly apiId: string;
   /** 3–256 code points. */
@@ -151,10 +151,8 @@ export interface SearchKeysRequestBody extends ListRequestBody {
 /**
  * Body of `changeKeys`: by ids alone, or by a filter of `searchKeys`, then a page at a time; one of them must be there.
  */
-export interface ChangeKeysRequestBody extends Omit<
-  SearchKeysRequestBody,
-  "order" | "state" | "expiresFrom" | "maxAge"
-> {
+export interface ChangeKeysRequestBody
+  extends Omit<SearchKeysRequestBody, "order" | "state" | "expiresFrom" | "maxAge">, Explained {
   /** 1–100 ids, in place of a filter. */
   readonly keyIds?: readonly string[];
   /** Only keys in this state. Deleted ones cannot be changed. */
@@ -172,7 +170,7 @@ export interface CountKeysRequestBody {
   readonly apiId?: string;
 }
 /** Absent fields are unchanged, `null` clears, a given list replaces the old one. */
-export interface V2KeysUpdateKeyRequestBody extends ChangedKeyFields {
+export interface V2KeysUpdateKeyRequestBody extends ChangedKeyFields, Explained {
   /** 3–255 characters of `[a-zA-Z0-9_]`. */
   readonly keyId: string;
   /** The identity it belongs to, created when there is none, as in {@link V2KeysCreateKeyRequestBody}; null: none. */
@@ -199,14 +197,14 @@ export interface UpdateKeyCreditsData {
   readonly refill?: Refill | null;
 }
 /** Body of `deleteKey`. */
-export interface V2KeysDeleteKeyRequestBody {
+export interface V2KeysDeleteKeyRequestBody extends Explained {
   /** 3–255 characters of `[a-zA-Z0-9_]`. */
   readonly keyId: string;
   /** True: its row is removed, and its hash may be imported again. Default false: it is hidden. */
   readonly permanent?: boolean;
 }
 /** Body of `rerollKey`: a new key with all that the old one has. */
-export interface V2KeysRerollKeyRequestBody {
+export interface V2KeysRerollKeyRequestBody extends Explained {
   /** 3–255 characters of `[a-zA-Z0-9_]`. */
   readonly keyId: string;
   /** Milliseconds until the old key expires, up to 4_102_444_800_000; 0: at once. */
@@ -214,7 +212,7 @@ export interface V2KeysRerollKeyRequestBody {
   /** Of the new key, 1–16 characters of `[a-zA-Z0-9_]`; absent: that of the old one, as far as its `start` shows it. */
   readonly prefix?: string;
 }
-/** Part of the bodies of changes of credits. */
+/** Part of the bodies of changes of keys, owners, APIs, root keys and credits. */
 export interface Explained {
   /** Why, for people: 1–255 code points. The entry of the audit trail has it, and a statement shows it. */
   readonly reason?: string;
@@ -244,14 +242,14 @@ export interface V2KeysWhoamiRequestBody extends IncludesDeleted {
   readonly key: string;
 }
 /** Body of `addPermissions`, `removePermissions` and `setPermissions`. */
-export interface V2KeysPermissionsRequestBody {
+export interface V2KeysPermissionsRequestBody extends Explained {
   /** 3–255 characters of `[a-zA-Z0-9_]`. */
   readonly keyId: string;
   /** Slugs, 1–1,000; for `setPermissions` 0–1,000. Wildcards allowed. */
   readonly permissions: readonly string[];
 }
 /** Body of `addRoles`, `removeRoles` and `setRoles`. */
-export interface V2KeysRolesRequestBody {
+export interface V2KeysRolesRequestBody extends Explained {
   /** 3–255 characters of `[a-zA-Z0-9_]`. */
   readonly keyId: string;
   /** Names, 1–100, each 1–128 code points; for `setRoles` 0–100. */
@@ -318,7 +316,7 @@ export interface V2IdentitiesGetIdentityRequestBody {
   readonly identity: string;
 }
 /** Body of `deleteIdentity`. */
-export interface DeleteIdentityRequestBody extends V2IdentitiesGetIdentityRequestBody {
+export interface DeleteIdentityRequestBody extends V2IdentitiesGetIdentityRequestBody, Explained {
   /**
    * `disable`: all its keys are disabled first, those with credits of their own too. Absent: while keys draw on its
    * credits it is a 409.
@@ -378,7 +376,7 @@ export type UpdateIdentityCreditsRequestBody = V2IdentitiesGetIdentityRequestBod
       }
   );
 /** Absent fields are unchanged, `null` clears, a given list replaces the old one. */
-export interface V2IdentitiesUpdateIdentityRequestBody {
+export interface V2IdentitiesUpdateIdentityRequestBody extends Explained {
   /** Id or externalId, at least 1 code point; a row with this id takes precedence over one with this externalId. */
   readonly identity: string;
   /** At most 64 KB, 32 levels and 100 properties, as {@link JsonObject} says; null: none. */
@@ -429,7 +427,7 @@ export interface ListAuditRequestBody extends ListRequestBody {
 }
 
 /** Body of `updateWorkspace`. */
-export interface UpdateWorkspaceRequestBody {
+export interface UpdateWorkspaceRequestBody extends Explained {
   /** False: every verification of its keys is FORBIDDEN. */
   readonly enabled: boolean;
 }

@@ -4,7 +4,20 @@ import { KEY_STATES } from "../../lib/key-state.js";
 import { readKeyCursor } from "./cursor.js";
 import { described } from "./json-schema.js";
 import { cursorOf, limitUpTo } from "./page.js";
-import { body, boolean, id, integer, length, list, nameGiven, optional, optionalOr, text, time } from "./primitives.js";
+import {
+  body,
+  boolean,
+  explained,
+  id,
+  integer,
+  length,
+  list,
+  nameGiven,
+  optional,
+  optionalOr,
+  text,
+  time,
+} from "./primitives.js";
 import type { ChangeKeysRequestBody, CountKeysRequestBody, SearchKeysRequestBody } from "./requests.js";
 
 function oneOf<const T extends string>(...names: readonly T[]) {
@@ -43,4 +56,5 @@ export const changedKeys = body<ChangeKeysRequestBody>()({
   action: oneOf("disable", "enable", "delete"),
   dryRun: optionalOr(boolean, false),
   limit: limitUpTo(100, 100),
+  ...explained,
 });

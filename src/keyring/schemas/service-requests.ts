@@ -2,7 +2,7 @@
  * Requests of the operations on root keys, namespaces and rate limits. Types only: the operations have their schemas.
  * Contract 5, 8.
  */
-import type { ListRequestBody } from "./requests.js";
+import type { Explained, ListRequestBody } from "./requests.js";
 
 /** Body of `createRootKey`. */
 export interface CreateRootKeyRequestBody {
@@ -22,7 +22,7 @@ export interface CreateRootKeyRequestBody {
   readonly enabled?: boolean;
 }
 /** Absent fields are unchanged, `null` clears, a given list replaces the old one. */
-export interface UpdateRootKeyRequestBody {
+export interface UpdateRootKeyRequestBody extends Explained {
   /** 3–255 characters of `[a-zA-Z0-9_]`. */
   readonly rootKeyId: string;
   /** 1–255 code points; null: none. */
@@ -35,7 +35,7 @@ export interface UpdateRootKeyRequestBody {
   readonly enabled?: boolean;
 }
 /** Body of `deleteRootKey`. */
-export interface DeleteRootKeyRequestBody {
+export interface DeleteRootKeyRequestBody extends Explained {
   /** 3–255 characters of `[a-zA-Z0-9_]`. */
   readonly rootKeyId: string;
 }

@@ -157,9 +157,13 @@ describe("apis list, keys list, keys get", () => {
       2,
       expect.stringContaining("2 would be disabled, 0 unchanged, 0 not found"),
     ]);
-    const done = await disable("--external-id", "leaver", "--output", "json");
+    const done = await disable("--external-id", "leaver", "--output", "json", "--reason", "left the company");
     const lines = done.stdout.trim().split("\n");
     expect(lines.map((line) => (JSON.parse(line) as { outcome: string }).outcome)).toEqual(["changed", "changed"]);
+    const store = sqliteStore(db);
+    const { data } = await createKeyring(store).listAudit({ operation: "changeKeys", limit: 1 });
+    await store.close();
+    expect(data).toMatchObject([{ count: 2, reason: "left the company" }]);
     expect((await disable("--external-id", "leaver")).stderr).toContain("0 disabled, 2 unchanged, 0 not found");
     expect((await run(["keys", "enable", "--db", db, "--api-id", apiId])).stderr).toContain("2 enabled, 1 unchanged");
     expect(await disable()).toMatchObject({ code: 2, stderr: expect.stringContaining("must select keys") });
