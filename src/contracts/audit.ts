@@ -1,8 +1,9 @@
 /** An entry of the audit trail: who changed what, and when. Types only. */
+import type { Json } from "./types.js";
 
 /**
- * One change that administration made. Contains ids, names of fields, and of credits their amounts; no other value, no
- * key, hash or token.
+ * One change that administration made. Contains ids, names of fields, values of those that are short, and amounts of
+ * credits; no key, hash or token.
  */
 export interface AuditEntry {
   /** Unix time, milliseconds. */
@@ -24,12 +25,30 @@ export interface AuditEntry {
   readonly ids: readonly string[];
   /** Names of the fields that were changed, sorted; empty for what was made or removed. */
   readonly fields: readonly string[];
+  /**
+   * What the fields were and are, sorted by name: together at most 2,000 characters of JSON. Of a field that is not
+   * here, such as metadata, or what is long or not the same in all of several rows, it is said that it changed.
+   */
+  readonly changes?: readonly AuditChange[];
   /** How many rows were made, changed or removed; of an import: keys. */
   readonly count: number;
   /** What it did to a balance. Absent: it changed none, or the store does not say. */
   readonly credits?: AuditCredits;
-  /** Why a balance was changed, as whoever changed it said: for people, 1–255 code points. Absent: nobody said. */
+  /** Why, as whoever made the change said: for people, 1–255 code points. Absent: nobody said. */
   readonly reason?: string;
+}
+/** What a field was and is. Permissions, roles and identities have the names that they had then. */
+export interface AuditChange {
+  /** One of `fields`; of `credits` it is `refill`. */
+  readonly field: string;
+  /** Absent: it had none, or it is a list. */
+  readonly from?: Json;
+  /** Absent: it has none any more, or it is a list. */
+  readonly to?: Json;
+  /** What a list lost. Absent: nothing. */
+  readonly removed?: readonly Json[];
+  /** What a list gained. Absent: nothing. */
+  readonly added?: readonly Json[];
 }
 /** What a change did to the balance of a key, an identity or a grant. */
 export interface AuditCredits {

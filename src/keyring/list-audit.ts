@@ -133,12 +133,13 @@ function join(data: readonly Row[], entry: Row): boolean {
 }
 
 function toRow(entry: AuditEntry, names: ReadonlyMap<string, string | undefined>): Row {
-  const { time, actorKind, actor, operation, ids, fields, count, credits, reason } = entry;
+  const { time, actorKind, actor, operation, ids, fields, changes, count, credits, reason } = entry;
   const actorName = actorKind === "rootKey" ? names.get(actor ?? "") : undefined;
   return {
     ...{ time, actorKind, ...(actor !== undefined && { actor }), operation, ids, fields, count },
     kinds: ids.map((id, i) => kindOf(operation, id, i)),
     ...(actorName !== undefined && { actorName }),
+    ...(changes !== undefined && { changes }),
     ...(credits !== undefined && { credits }),
     ...(reason !== undefined && { reason }),
   };

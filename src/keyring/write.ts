@@ -4,7 +4,7 @@
  * Why here and not in the operations: none can forget it, and a store that keeps the trail gets the entry with the
  * change, to write both in one step.
  */
-import type { AuditEntry } from "../contracts/audit.js";
+import type { AuditChange, AuditEntry } from "../contracts/audit.js";
 import { KeystileError } from "../contracts/errors.js";
 import { fieldsThat } from "../contracts/key-fields.js";
 import { withCredits } from "../contracts/row-changes.js";
@@ -12,15 +12,17 @@ import type {
   CreditChange,
   NewKey,
   OnceRefusal,
+  Rows,
   Store,
   Write,
   WriteOutcome,
   WrittenBalance,
 } from "../contracts/store.js";
-import type { MaybePromise } from "../contracts/types.js";
+import type { Json, MaybePromise } from "../contracts/types.js";
 import { ownOnly } from "../lib/check-options.js";
 import { requirePower } from "../lib/guards/powers.js";
 import { full, mismatch } from "../lib/once.js";
+import { NAME_OF } from "../lib/row-name.js";
 import { isThenable } from "../lib/thenable.js";
 import { type Context, updateWithRetry } from "./context.js";
 
@@ -70,14 +72,14 @@ export type Written = Exclude<WriteOutcome, OnceRefusal>;
 export async function write(context: Context, writes: readonly Write[]): Promise<Written> {
   const { unaudited, audit, once } = context;
   requireRollover(context, writes);
-  const fields = new Set<string>();
+  const changed: Changed = { fields: new Set(), changes: new Map() };
   const changing: Write[] = [];
-  for (const write of writes) if (await addChanges(unaudited, write, fields)) changing.push(write);
+  for (const write of writes) if (await addChanges(unaudited, write, changed)) changing.push(write);
   // A change of credits by 0 counts due refills and returns expired reserves.
   if (changing.length === 0 && once === undefined && !writes.some((write) => "credits" in write)) return "written";
   const isKept = unaudited.powers.audit === true;
   const isTold = changing.length > 0 && (audit.queue !== undefined || isKept);
-  const entry = isTold && describe(context, { ...touched(changing), fields: [...fields].sort() });
+  const entry = isTold && describe(context, { ...touched(changing), ...(await tellChanges(unaudited, changed)) });
   // All of them, where one changes something: the others guard the versions of their rows.
   const entries = isKept && entry ? [[entry]] : [];
   const outcome = await (once ? unaudited.write(writes, entries[0], once) : unaudited.write(writes, ...entries));
@@ -120,7 +122,7 @@ export function insertKeys(context: Context, keys: readonly NewKey[]): MaybeProm
 
 function describe(
   { clock, workspaceId, operation, audit, reason }: Context,
-  what: Pick<AuditEntry, "ids" | "fields" | "count" | "credits">,
+  what: Pick<AuditEntry, "ids" | "fields" | "changes" | "count" | "credits">,
 ): AuditEntry {
   return {
     ...{ time: clock(), workspaceId, ...audit.actor, operation, ...what },
@@ -152,30 +154,79 @@ function idsOfNew(keys: readonly NewKey[]): readonly string[] {
 /** Fields that follow from others. Those of other rows that have such a name do too. */
 const INTERNAL: ReadonlySet<string> = new Set(fieldsThat({ audit: "never" }));
 const CREDITS: ReadonlySet<string> = new Set(fieldsThat({ audit: "credits" }));
+/** Fields whose values an entry says. Of all others, new ones too, it says that they changed. */
+const TOLD: ReadonlySet<string> = new Set([
+  ...["name", "description", "enabled", "expires", "ipAllowlist", "ratelimits", "limit", "duration", "refill"],
+  ...["identityId", "permissions", "roles", "rerolledTo"],
+]);
+/** Fields whose values are ids of rows that have names. */
+const NAMED = { identityId: "identities", permissions: "permissions", roles: "roles" } as const;
+/** Characters of JSON of the values of one entry. */
+const MAX_CHANGES = 2_000;
 /** Fields that differ in a row that was read, written back and not changed. */
 const TOUCHED: ReadonlySet<string> = new Set(["version", "updatedAt", "lastUsedAt"]);
 
+/** What writes change. */
+interface Changed {
+  readonly fields: Set<string>;
+  /** By field; undefined: too long, or not the same in all rows. */
+  readonly changes: Map<string, AuditChange | undefined>;
+}
+
+/** Names of the fields, and of those that are told what they were and are. */
+async function tellChanges(
+  store: Pick<Store, "readMany">,
+  { fields, changes }: Changed,
+): Promise<Pick<AuditEntry, "fields" | "changes">> {
+  const told: AuditChange[] = [];
+  for (const [, change] of [...changes].sort(([a], [b]) => (a < b ? -1 : 1))) {
+    const named = change && (await withNames(store, change));
+    if (named !== undefined && isShort([...told, named])) told.push(named);
+  }
+  return { fields: [...fields].sort(), ...(told.length > 0 && { changes: told }) };
+}
+
+const isShort = (told: unknown): boolean => JSON.stringify(told).length <= MAX_CHANGES;
+
+/** With names in place of ids, where the rows are still there. */
+async function withNames(store: Pick<Store, "readMany">, change: AuditChange): Promise<AuditChange> {
+  const { field, ...values } = change;
+  if (!Object.hasOwn(NAMED, field)) return change;
+  const table = NAMED[field as keyof typeof NAMED];
+  const rows: readonly (Rows[typeof table] | undefined)[] = await store.readMany(
+    table,
+    Object.values(values).flat() as string[],
+  );
+  const names = new Map(rows.flatMap((row) => (row === undefined ? [] : [[row.id, NAME_OF[table](row as never)]])));
+  const nameOf = (id: Json): Json => names.get(id as string) ?? id;
+  const named = Object.entries(values).map(([which, value]): [string, Json] => [
+    which,
+    Array.isArray(value) ? (value as Json[]).map(nameOf) : nameOf(value),
+  ]);
+  return { field, ...(Object.fromEntries(named) as Omit<AuditChange, "field">) };
+}
+
 /**
- * Adds the names of the fields that a write changes. Compared with the row that the store has: the write is made only
+ * Adds what a write changes. Compared with the row that the store has: the write is made only
  * if the row still has the version that was read for it, so that this is the row that it changes.
  * @returns false: the write changes nothing
  */
-async function addChanges(store: Pick<Store, "readMany">, write: Write, fields: Set<string>): Promise<boolean> {
+async function addChanges(store: Pick<Store, "readMany">, write: Write, changed: Changed): Promise<boolean> {
   if ("remove" in write || write.row.version === 0) return true;
   const { table, row, credits } = write;
   const [before] = await store.readMany(table, [row.id]);
   const changesCredits = credits !== undefined && !addsNothing(credits);
-  if (changesCredits) fields.add("credits");
+  if (changesCredits) changed.fields.add("credits");
   // The store will refuse the write.
   if (before?.version !== row.version) return true;
-  return addChanged(fields, before, row) || changesCredits;
+  return addChanged(changed, before, row) || changesCredits;
 }
 
 function addsNothing({ add, remaining, refill }: CreditChange): boolean {
   return add === 0 && remaining === undefined && refill === undefined;
 }
 
-function addChanged(fields: Set<string>, before: object, after: object): boolean {
+function addChanged({ fields, changes }: Changed, before: object, after: object): boolean {
   const [old, now] = [before, after].map((row) => ownOnly(row) as Record<string, unknown>) as [
     Record<string, unknown>,
     Record<string, unknown>,
@@ -185,6 +236,27 @@ function addChanged(fields: Set<string>, before: object, after: object): boolean
     if (TOUCHED.has(name) || JSON.stringify(old[name]) === JSON.stringify(now[name])) continue;
     isChanged = true;
     if (!INTERNAL.has(name)) fields.add(CREDITS.has(name) ? "credits" : name);
+    if (!TOLD.has(name)) continue;
+    const change = changeOf(name, old[name], now[name]);
+    const isSame = !changes.has(name) || JSON.stringify(changes.get(name)) === JSON.stringify(change);
+    changes.set(name, isSame && isShort(change) ? change : undefined);
   }
   return isChanged;
+}
+
+/** Of a list what it lost and gained, without the ids of limits; of all else what it was and is. */
+function changeOf(field: string, old: unknown, now: unknown): AuditChange {
+  // An identity that is enabled lacks the field.
+  const [from, to] = field === "enabled" ? [old ?? true, now ?? true] : [old, now];
+  if (!Array.isArray(from) && !Array.isArray(to))
+    return { field, ...(from !== undefined && { from }), ...(to !== undefined && { to }) } as AuditChange;
+  const items = (list: unknown) =>
+    ((list ?? []) as unknown[]).map((item) =>
+      JSON.stringify(item, (name, value: unknown) => (name === "id" ? undefined : value)),
+    );
+  const [had, has] = [new Set(items(from)), new Set(items(to))];
+  const only = (some: ReadonlySet<string>, others: ReadonlySet<string>) =>
+    [...some].filter((item) => !others.has(item)).map((item) => JSON.parse(item) as Json);
+  const [removed, added] = [only(had, has), only(has, had)];
+  return { field, ...(removed.length > 0 && { removed }), ...(added.length > 0 && { added }) };
 }

@@ -835,7 +835,39 @@ describe("console: plans", () => {
   });
 });
 
-describe("console: reasons", () => {
+describe("console: reasons, and what things were", () => {
+  it("old and new values stand in words, of metadata that it changed", async () => {
+    const { browser, keyring, key, keyId } = await signedIn();
+    const mobile = keyId("Mobile app");
+    await keyring.updateKey({
+      ...{ keyId: mobile, name: HOSTILE[0]!, enabled: false, expires: Date.UTC(2027, 0, 5), meta: { plan: "max" } },
+      ...{ permissions: ["documents.write"], ipAllowlist: [], externalId: "globex" },
+      ratelimits: [{ name: "requests", limit: 200, duration: 60_000, autoApply: true }],
+    });
+    await keyring.updateKey({ keyId: mobile, expires: null, enabled: true });
+    await keyring.changePlan({ identity: "acme", refill: { interval: "daily", amount: 9 } });
+    const { text } = await browser.get("/audit");
+    const cells = [...text.matchAll(/data-title="Changed"><div>(.*?)<\/div><\/td>/g)].map(([, cell = ""]) =>
+      cell
+        .split(/<\/?div>/)
+        .map((line) => line.replace(/<[^>]*>/g, ""))
+        .filter((line) => line !== ""),
+    );
+    expect(cells[0]).toEqual(["refill: 5,000 on day 1 of each month → 9 every day", "credits"]);
+    expect(cells[1]).toEqual(["enabled: no → yes", "expires: 2027-01-05 00:00:00 UTC → never"]);
+    expect(cells[2]).toEqual([
+      "enabled: yes → no",
+      "expires: 2026-12-06 12:00:00 UTC → 2027-01-05 00:00:00 UTC",
+      "owner: acme → globex",
+      "allowed addresses: − 203.0.113.0/24, − 2001:db8::/32",
+      "name: Mobile app → &lt;script&gt;window.hurt=1&lt;/script&gt;",
+      "permissions: − documents.read, + documents.write",
+      "ratelimits: − requests 100/60 auto, + requests 200/60 auto",
+      "metadata",
+    ]);
+    expect((await browser.get(key("Mobile app"))).text).toContain("enabled: yes → no");
+  });
+
   it("every form that stops, changes or replaces takes one, and the trail shows it", async () => {
     const { browser, key, keys, keyring } = await signedIn();
     const { rootKeyId } = await keyring.createRootKey({ permissions: [] });

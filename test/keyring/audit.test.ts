@@ -5,7 +5,9 @@ import { cachedStore } from "../cache/cached-store.js";
 import type { AuditEntry } from "../../src/contracts/audit.js";
 import type { Caller } from "../../src/contracts/caller.js";
 import type { Store } from "../../src/contracts/store.js";
-import { createKeyring, type Keyring } from "../../src/keyring/keyring.js";
+import { contextOfKeyring, createKeyring, type Keyring } from "../../src/keyring/keyring.js";
+import { runCall } from "../../src/keyring/operation.js";
+import { write } from "../../src/keyring/write.js";
 import { createRatelimits, type Ratelimits } from "../../src/keyring/ratelimits/create-ratelimits.js";
 import { memoryStore } from "../../src/stores/memory.js";
 import { sqliteStore } from "../../src/stores/sqlite/index.js";
@@ -292,6 +294,150 @@ describe.each([
   });
 });
 
+describe("audit trail: what fields were and are", () => {
+  it("stands in the entry, as it is told and as it is kept; of metadata and credits only that they changed", async () => {
+    const { keyring, ids, during } = await world();
+    const { keyId, apiId, identityId, rootKeyId } = ids;
+    const changes = async (act: () => Promise<unknown>) => {
+      const { entries } = await during(act);
+      const { data } = await keyring.listAudit({ limit: entries.length });
+      expect(data.map(({ changes }) => changes).reverse()).toEqual(entries.map(({ changes }) => changes));
+      return entries.at(-1)?.changes;
+    };
+    const [soon, later] = [NOON + 1e9, NOON + 2e9];
+    const limit = { name: "requests", ...LIMIT };
+    const daily = { interval: "daily", amount: 5 } as const;
+    const of: (readonly [act: () => Promise<unknown>, changes: unknown])[] = [
+      [() => keyring.updateKey({ keyId, name: "a" }), [{ field: "name", to: "a" }]],
+      [() => keyring.updateKey({ keyId, name: "b" }), [{ field: "name", from: "a", to: "b" }]],
+      [() => keyring.updateKey({ keyId, name: null }), [{ field: "name", from: "b" }]],
+      [() => keyring.updateKey({ keyId, expires: soon }), [{ field: "expires", to: soon }]],
+      [
+        () => keyring.updateKey({ keyId, expires: later, enabled: false, meta: { secret: 1 } }),
+        [
+          { field: "enabled", from: true, to: false },
+          { field: "expires", from: soon, to: later },
+        ],
+      ],
+      [
+        () => keyring.updateKey({ keyId, ratelimits: [limit, { ...limit, name: "bursts" }] }),
+        [
+          {
+            field: "ratelimits",
+            added: [
+              { ...limit, autoApply: false },
+              { ...limit, name: "bursts", autoApply: false },
+            ],
+          },
+        ],
+      ],
+      [
+        () =>
+          keyring.updateKey({
+            keyId,
+            ratelimits: [
+              { ...limit, limit: 9 },
+              { ...limit, name: "bursts" },
+            ],
+          }),
+        [
+          {
+            field: "ratelimits",
+            removed: [{ ...limit, autoApply: false }],
+            added: [{ ...limit, limit: 9, autoApply: false }],
+          },
+        ],
+      ],
+      [
+        () => keyring.setPermissions({ keyId, permissions: ["docs.read"] }),
+        [{ field: "permissions", removed: ["docs.list"], added: ["docs.read"] }],
+      ],
+      [() => keyring.addRoles({ keyId, roles: ["reader"] }), [{ field: "roles", added: ["reader"] }]],
+      [() => keyring.updateKey({ keyId, externalId: "user_1" }), [{ field: "identityId", to: "user_1" }]],
+      [() => keyring.updateKey({ keyId, externalId: null }), [{ field: "identityId", from: "user_1" }]],
+      [
+        () => keyring.updateKey({ keyId, ipAllowlist: ["10.0.0.0/8"] }),
+        [{ field: "ipAllowlist", added: ["10.0.0.0/8"] }],
+      ],
+      [() => keyring.changePlan({ keyId, refill: daily }), [{ field: "refill", to: daily }]],
+      [() => keyring.updateCredits({ keyId, operation: "increment", value: 5 }), undefined],
+      [() => keyring.updateKey({ keyId, meta: { a: 1 } }), undefined],
+      [
+        () => keyring.updateIdentity({ identity: identityId, enabled: false, expires: soon }),
+        [
+          { field: "enabled", from: true, to: false },
+          { field: "expires", to: soon },
+        ],
+      ],
+      [
+        () => keyring.updateIdentity({ identity: identityId, enabled: true }),
+        [{ field: "enabled", from: false, to: true }],
+      ],
+      [() => keyring.updateApi({ apiId, name: "new name" }), [{ field: "name", from: "docs", to: "new name" }]],
+      [
+        () => keyring.updateRootKey({ rootKeyId, permissions: ["api.*.verify_key"] }),
+        [{ field: "permissions", removed: ["api.*.read_key"], added: ["api.*.verify_key"] }],
+      ],
+      [() => keyring.deleteKey({ keyId }), undefined],
+    ];
+    for (const [act, expected] of of) expect([String(act), await changes(act)]).toEqual([String(act), expected]);
+  });
+
+  it("of several rows where all changed alike; a rotated key ends then, and says what replaced it", async () => {
+    const { keyring, ids, during } = await world();
+    const { keyId: other } = await keyring.createKey({ apiId: ids.apiId });
+    const keyIds = [ids.keyId, other];
+    const [disabled] = (await during(() => keyring.changeKeys({ keyIds, action: "disable" }))).entries;
+    expect(disabled).toMatchObject({ count: 2, changes: [{ field: "enabled", from: true, to: false }] });
+    const { keyId: next } = await keyring.rerollKey({ keyId: ids.keyId, expiration: 1_000 });
+    expect((await keyring.listAudit({ operation: "rerollKey" })).data).toMatchObject([
+      {
+        changes: [
+          { field: "expires", to: NOON + 1_000 },
+          { field: "rerolledTo", to: next },
+        ],
+      },
+    ]);
+  });
+
+  it("only that it changed where rows differ, or where it is long; the entry is bounded", async () => {
+    const { keyring, ids, during, store } = await world();
+    const { keyId, apiId } = ids;
+    const many = Array.from({ length: 200 }, (_, i) => `documents.part.${i}`);
+    const some = many.slice(0, 5);
+    const name = "👩".repeat(255);
+    await keyring.updateKey({ keyId, name });
+    const { entries } = await during(() =>
+      keyring.updateKey({ keyId, permissions: many, name: "👨".repeat(255), ipAllowlist: ["10.0.0.1"] }),
+    );
+    expect(entries.at(-1)).toMatchObject({ fields: ["ipAllowlist", "name", "permissions"] });
+    expect(entries.at(-1)?.changes?.map(({ field }) => field)).toEqual(["ipAllowlist", "name"]);
+    const ranges = Array.from({ length: 90 }, (_, i) => `10.0.0.${i + 100}`);
+    const both = (await during(() => keyring.updateKey({ keyId, name, ipAllowlist: ranges }))).entries.at(-1);
+    expect([both?.fields, both?.changes?.map(({ field }) => field)]).toEqual([
+      ["ipAllowlist", "name"],
+      ["ipAllowlist"],
+    ]);
+    const few = await during(() => keyring.setPermissions({ keyId, permissions: [...many, ...some, "one.more"] }));
+    expect(few.entries.at(-1)?.changes).toEqual([{ field: "permissions", added: ["one.more"] }]);
+    const [first, second] = await Promise.all(
+      ["a", "b"].map((name) => keyring.createKey({ apiId, name }).then((made) => made.keyId)),
+    );
+    const rows = await store.readMany("keys", [first!, second!]);
+    const writing = contextOfKeyring(keyring)!;
+    const told = await during(() =>
+      runCall({ context: writing, operation: "updateKey" }, (context) =>
+        write(
+          context,
+          rows.map((row) => ({ table: "keys", row: { ...row!, name: "c" } }) as const),
+        ),
+      ),
+    );
+    expect(told.entries).toMatchObject([{ fields: ["name"], count: 2 }]);
+    expect(told.entries[0]?.changes).toBeUndefined();
+  });
+});
+
 describe("audit trail: entries", () => {
   it("one for each step that was stored: what a key names is made before it", async () => {
     const { keyring, ids, during } = await world();
@@ -452,19 +598,22 @@ describe("audit trail: entries", () => {
     ]);
   });
 
-  it("hold no key, hash, digest or value of a field", async () => {
+  it("hold no key, hash, digest or metadata", async () => {
     const { keyring, ids, secrets, entries, during } = await world();
     const canary = "canary-4711";
     const all = [...entries];
     for (const act of [
       () =>
         keyring.createKey({ apiId: ids.apiId, name: canary, meta: { canary }, externalId: canary, prefix: "canary" }),
-      () => keyring.updateKey({ keyId: ids.keyId, name: canary, meta: { canary }, permissions: [canary] }),
+      () => keyring.updateKey({ keyId: ids.keyId, name: "other", meta: { canary }, permissions: ["other"] }),
+      () => keyring.updateKey({ keyId: ids.keyId, enabled: false, meta: null }),
+      () => keyring.updateIdentity({ identity: "user_1", enabled: false, meta: { canary } }),
       () => keyring.rerollKey({ keyId: ids.keyId, expiration: 0 }),
       () => keyring.createRootKey({ name: canary, permissions: [] }),
-      () => keyring.updateRootKey({ rootKeyId: ids.rootKeyId, name: canary }),
+      () => keyring.updateRootKey({ rootKeyId: ids.rootKeyId, name: "other" }),
+      () => keyring.deleteRootKey({ rootKeyId: ids.rootKeyId }),
       () => keyring.migrateKeys({ apiId: ids.apiId, migrationId: ids.migrationId, keys: [{ hash: HASH }] }),
-      () => keyring.updateApi({ apiId: ids.apiId, name: canary }),
+      () => keyring.deleteKey({ keyId: ids.keyId, permanent: true }),
     ]) {
       const { entries, result } = await during(act);
       const { key } = result as { key?: string };

@@ -1,14 +1,16 @@
 /** The audit trail: who changed what, and when; and that of one thing, for its page. */
 import { isKeystileError } from "../../contracts/errors.js";
+import type { Json, RatelimitResponse, Refill } from "../../contracts/types.js";
 import type { AuditData, AuditKind } from "../../keyring/schemas/responses.js";
 import { CHANGES, ifAble } from "../ask.js";
-import { count, number, signed, time, words } from "../../view/format.js";
+import { count, number, signed, time, toDate, words } from "../../view/format.js";
 import type { Field, Options } from "../../view/form.js";
 import { html, type Html, type Part } from "../../view/html.js";
 import { asked, searched } from "../view/lists.js";
 import { code, link, muted, name, section, table } from "../../view/parts.js";
 import type { Content, Page, View } from "../view/view.js";
 import { search } from "./search.js";
+import { toLimitLines, toRefill } from "./key-fields.js";
 import { keysById, toKey, toOwner } from "./key-parts.js";
 
 const COLUMNS = ["When", "Who", "What", "Changed", { title: "Credits", isNumber: true }, "Key or owner"];
@@ -35,7 +37,7 @@ async function show(view: View): Promise<Content> {
   const rows = await rowsOf(view, data);
   return {
     title: "Audit",
-    about: "Who changed what, newest first. Old and new values are not recorded, except credits.",
+    about: "Who changed what, newest first, and what it was before.",
     body: searched(view, fields, { title: "Audit", columns: COLUMNS, rows, empty: "No entry is found.", pagination }),
   };
 }
@@ -96,9 +98,8 @@ function choices(asked?: string): Options {
   ];
 }
 
-/** Fields whose names say too little, or another word than the console. No entry says which value a field got. */
+/** Fields whose names say too little, or another word than the console. */
 const FIELDS: Readonly<Record<string, string>> = {
-  enabled: "enabled or disabled",
   rerolledTo: "replaced by",
   rerolledFrom: "replaces",
   externalId: "owner",
@@ -108,7 +109,7 @@ const FIELDS: Readonly<Record<string, string>> = {
 };
 
 function row(view: View, entry: Entry, names: ReadonlyMap<string, string>): Part[] {
-  const { time: at, actorKind, actor, actorName, operation, fields, reason, count: rows, entries } = entry;
+  const { time: at, actorKind, actor, actorName, operation, reason, count: rows, entries } = entry;
   const shown = actorName ?? actor;
   // Beside the id of a root key its name; a program says who it acts for.
   const kind = actorKind === "program" ? "" : words(actorKind);
@@ -122,10 +123,33 @@ function row(view: View, entry: Entry, names: ReadonlyMap<string, string>): Part
     time(at, view.now),
     who,
     html`${verb(operation)}${why}${many}`,
-    fields.map((field) => (Object.hasOwn(FIELDS, field) ? FIELDS[field] : words(field))).join(", "),
+    changed(entry),
     amounts(entry),
     of(view, entry, names),
   ];
+}
+
+/** What each field was and is; of others only their names. */
+function changed({ fields, changes = [] }: Entry): Part {
+  const called = (field: string): string => (Object.hasOwn(FIELDS, field) && FIELDS[field]) || words(field);
+  const told = changes.map(({ field, from, to, removed = [], added = [] }): Part => {
+    const items = [...removed.map((one) => ["−", one] as const), ...added.map((one) => ["+", one] as const)];
+    const listed = items.map(([sign, one], i) => html`${i > 0 && ", "}${sign} ${valueOf(field, one)}`);
+    const values = items.length > 0 ? listed : html`${valueOf(field, from)} → ${valueOf(field, to)}`;
+    return html`<div>${called(field)}: ${values}</div>`;
+  });
+  const others = fields.filter((field) => changes.every((change) => change.field !== field)).map(called);
+  return html`${told}${others.join(", ")}`;
+}
+
+/** A value of a field in words. */
+function valueOf(field: string, value: Json | undefined): Part {
+  if (value === undefined || value === null) return muted(field === "expires" ? "never" : "none");
+  if (field === "expires" && typeof value === "number") return toDate(value);
+  if (field === "ratelimits") return code(toLimitLines([value as unknown as RatelimitResponse]));
+  if (field === "refill") return toRefill(value as unknown as Refill);
+  if (typeof value === "boolean") return value ? "yes" : "no";
+  return typeof value === "string" ? name(value) : JSON.stringify(value);
 }
 
 /** A time of a form, UTC; one that cannot be read is a fault of the request. */

@@ -33,7 +33,19 @@ import type { Context } from "../../keyring/context.js";
 import { forbidden } from "../../keyring/rows.js";
 import { type Access, formsOf, onKey } from "./access.js";
 import { group } from "./operation.js";
-import { arrayOf, changeOfCredits, each, flag, free, integer, object, text, texts, time } from "./responses.js";
+import {
+  arrayOf,
+  changeOfCredits,
+  changesOfFields,
+  each,
+  flag,
+  free,
+  integer,
+  object,
+  text,
+  texts,
+  time,
+} from "./responses.js";
 
 /** Counts that one call may read, rows that they may make, and milliseconds after which reading ends. */
 const MAX_ROWS = 1_000_000;
@@ -141,7 +153,7 @@ const statement = object<Statement>(
     changes: arrayOf(
       object<AuditEntry>(
         { time, ...each(text, "workspaceId", "actorKind", "operation"), ids: texts, fields: texts, count: integer(0) },
-        { actor: text, credits: changeOfCredits, reason: text },
+        { changes: changesOfFields, actor: text, credits: changeOfCredits, reason: text },
       ),
     ),
   },

@@ -2,7 +2,7 @@
  * What several operations return, as JSON Schemas of `data`, and what all are made of. Contract 2.2. Each object names
  * its type: the compiler refuses a property that the type lacks, and one that it has and the schema lacks.
  */
-import type { AuditCredits } from "../../contracts/audit.js";
+import type { AuditChange, AuditCredits } from "../../contracts/audit.js";
 import type { Identity, RatelimitResponse, Refill } from "../../contracts/types.js";
 import type { JsonSchema } from "../../keyring/schemas/json-schema.js";
 import type { OptionalKey } from "../../keyring/schemas/parse.js";
@@ -94,6 +94,14 @@ export const changedCredits = object<Omit<A.ChangedCredits, "reserved" | "grante
   repeated: { ...flag, enum: [true] },
 });
 
+/** What fields were and are, as the audit trail has it. */
+const [value, item] = [
+  { type: ["string", "integer", "boolean", "object"], additionalProperties: true },
+  { type: ["string", "object"], additionalProperties: true },
+] as const satisfies readonly JsonSchema[];
+export const changesOfFields = arrayOf(
+  object<AuditChange>({ field: text }, { from: value, to: value, removed: arrayOf(item), added: arrayOf(item) }),
+);
 /** What a change did to a balance, as the audit trail has it. */
 export const changeOfCredits = object<AuditCredits>(
   { added: integer(-MAX), remaining: { ...integer(0), type: ["integer", "null"] } },

@@ -7,7 +7,7 @@ import { deleteRootKey, listRootKeys } from "../../keyring/root-keys.js";
 import type { AuditData, RootKeyData } from "../../keyring/schemas/responses.js";
 import { onAll } from "./access.js";
 import { group } from "./operation.js";
-import { changeOfCredits, empty, flag, integer, object, text, texts, time } from "./responses.js";
+import { changeOfCredits, changesOfFields, empty, flag, integer, object, text, texts, time } from "./responses.js";
 
 const ofRootKeys = group("rootKeys", ({ keyring }) => keyring);
 const ofAudit = group("audit", ({ keyring }) => keyring);
@@ -33,7 +33,15 @@ export const workspaceOperations = [
     summary: "Lists who changed what, newest first.",
     answer: object<AuditData>(
       { time, actorKind: text, operation: text, ids: texts, kinds: texts, fields: texts, count: integer(0) },
-      { actor: text, actorName: text, credits: changeOfCredits, reason: text, entries: integer(2), since: time },
+      {
+        changes: changesOfFields,
+        actor: text,
+        actorName: text,
+        credits: changeOfCredits,
+        reason: text,
+        entries: integer(2),
+        since: time,
+      },
     ),
     isList: true,
     access: onAll("read_audit", "workspace"),

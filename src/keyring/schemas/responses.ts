@@ -231,7 +231,7 @@ export interface ListGrantsData {
   readonly grants: readonly GrantData[];
 }
 
-/** An entry of the audit trail: who changed what, and when. Of values it has amounts of credits alone. */
+/** An entry of the audit trail: who changed what, and when. */
 export interface AuditData extends Omit<AuditEntry, "workspaceId"> {
   /** What each of `ids` is, in their order. */
   readonly kinds: readonly AuditKind[];

@@ -2,12 +2,12 @@
  * Readers of what a store may return: one table for each type of the port, complete because the compiler checks its
  * fields.
  */
-import type { AuditCredits, AuditSlice } from "../../contracts/audit.js";
+import type { AuditChange, AuditCredits, AuditSlice } from "../../contracts/audit.js";
 import type { AlertRow } from "../../contracts/alerts.js";
 import { type FieldsThat, fieldsThat, KEY_FIELDS, type KeyField, type Shape } from "../../contracts/key-fields.js";
 import { type CreditDay, type FlushResult, OUTCOMES, type OutcomeRow, type Refusal } from "../../contracts/outcomes.js";
 import type * as Port from "../../contracts/store.js";
-import type { Identity, RatelimitResponse, Refill } from "../../contracts/types.js";
+import type { Identity, Json, RatelimitResponse, Refill } from "../../contracts/types.js";
 import { MAX_DATE_MS } from "../check-options.js";
 import {
   type Fields,
@@ -36,6 +36,9 @@ const trueOnly = (value: unknown): true => {
   if (value !== true) throw new Malformed("must be true where it is there");
   return value;
 };
+
+/** What is told of a change. */
+const part: Reader<Json> = (value) => json({ value })["value"] as Json;
 
 const ref: Reader<Port.KeyRef> = (value) =>
   typeof value === "number" ? integer(Number.MIN_SAFE_INTEGER)(value) : name(value);
@@ -390,6 +393,14 @@ export const auditSlice = (limit: number): Reader<AuditSlice> =>
         ids: names,
         fields: names,
         reason: optional(anyText),
+        changes: optional(
+          list(
+            object<AuditChange>({
+              ...{ field: name, from: optional(part), to: optional(part) },
+              ...{ removed: optional(list(part)), added: optional(list(part)) },
+            } satisfies Fields<AuditChange>),
+          ),
+        ),
         credits: optional(
           object<AuditCredits>({
             added: signedCount,

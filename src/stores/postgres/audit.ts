@@ -84,6 +84,19 @@ const withColumns = (s: string): string =>
     ],
   ]);
 
+/** What the fields were and are. Going back to earlier tables drops it, and nothing else. */
+export const AUDIT_CHANGES = {
+  up: (s: string): string => `
+ALTER TABLE ${s}.audit ADD COLUMN changes jsonb;
+${replaced(withColumns(s), [
+  ["remaining, grant_id)", "remaining, grant_id, changes)"],
+  ["e ->> 'grantId')", "e ->> 'grantId', e -> 'changes')"],
+])}`,
+  down: (s: string): string => `${withColumns(s)}
+ALTER TABLE ${s}.audit DROP COLUMN changes;`,
+  refuses: {},
+};
+
 function replaced(text: string, pairs: readonly (readonly [before: string, after: string])[]): string {
   return pairs.reduce((made, [before, after]) => made.replace(before, () => after), text);
 }
@@ -128,7 +141,7 @@ export function createAuditReader(session: Session, s: string): (query: AuditQue
       FROM (SELECT 1) one LEFT JOIN (
         SELECT a.number, pg_catalog.json_strip_nulls(pg_catalog.json_build_object('number', a.number,
           'time', (extract(epoch FROM a.time) * 1000::numeric)::bigint, 'workspaceId', a.workspace_id, 'actorKind', a.actor_kind,
-          'actor', a.actor, 'operation', a.operation, 'ids', a.ids, 'fields', a.fields, 'count', a.count, 'reason', a.reason,
+          'actor', a.actor, 'operation', a.operation, 'ids', a.ids, 'fields', a.fields, 'changes', a.changes, 'count', a.count, 'reason', a.reason,
           'credits', CASE WHEN a.added IS NOT NULL THEN
             pg_catalog.json_build_object('added', a.added, 'remaining', a.remaining, 'grantId', a.grant_id) END))::text AS entry
         FROM slice a

@@ -9,7 +9,7 @@ import { refills } from "./refills-sql.js";
 import { LIST_DELETED, OWNER_STATES } from "./search.js";
 import { SHARES } from "./shares-sql.js";
 import { fieldOf } from "./texts.js";
-import { AUDIT_CREDITS } from "./audit.js";
+import { AUDIT_CHANGES, AUDIT_CREDITS } from "./audit.js";
 import { GRANT_DAYS, CAPPED_DAYS, CAPS } from "./days-and-caps.js";
 import { GRANTS } from "./grants-step.js";
 import { WALLETS } from "./wallets-sql.js";
@@ -271,6 +271,7 @@ export const STEPS: readonly (((s: string) => string) | Step)[] = [
   CAPS,
   KEEP_REFUSALS,
   CAPPED_DAYS,
+  AUDIT_CHANGES,
 ];
 
 /** What {@link setUpScript} makes. A store works with this version alone. */

@@ -19,6 +19,11 @@ const entry = (operation: string, over: Partial<AuditEntry> = {}): AuditEntry =>
 });
 
 const ids = ["role_a", "role_b", "mig_1"];
+const CHANGES: NonNullable<AuditEntry["changes"]> = [
+  { field: "enabled", from: true, to: false },
+  { field: "name", to: "日本 ' \" \\" },
+  { field: "ratelimits", removed: [{ name: "requests", limit: 5 }], added: ["a"] },
+];
 /** Of a slice: entries to look at, and to find. */
 const SIZES = [
   [100, 100],
@@ -64,7 +69,7 @@ export function auditClauses(all: Clause): void {
   clause("clause 25: entries of what was written are kept, in their order, and no others", async (store) => {
     const roles = [role("a", []), role("b", [])].map((row) => ({ table: "roles" as const, row }));
     const made = [
-      entry("createRole", { fields: ["name", "permissions"], count: 2 }),
+      entry("createRole", { fields: ["name", "permissions"], count: 2, changes: CHANGES }),
       { ...entry("createRole"), actor: "日本 ' \"", ids: ["role_b", "role_a"] },
     ];
     const { actor: _, ...byProgram } = entry("deleteRole");

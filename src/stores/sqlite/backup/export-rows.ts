@@ -165,11 +165,15 @@ type Raw = Readonly<Record<string, string | number | bigint | null>>;
 function toSharedRow(kind: SharedTable, raw: Raw): SharedRow {
   // Of a set of tags, its digest is this store's alone.
   const { digest: _, ...rest } = raw;
-  const isList = (name: string): boolean => kind === "audit" && (name === "ids" || name === "fields");
+  const isList = (name: string): boolean => kind === "audit" && ["ids", "fields", "changes"].includes(name);
   return Object.fromEntries(
     Object.entries(rest).map(([name, value]): [string, SharedRow[string]] => [
       name,
-      isList(name) ? (JSON.parse(value as string) as string[]) : typeof value === "bigint" ? Number(value) : value,
+      isList(name) && value !== null
+        ? (JSON.parse(value as string) as string[])
+        : typeof value === "bigint"
+          ? Number(value)
+          : value,
     ]),
   );
 }

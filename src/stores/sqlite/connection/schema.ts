@@ -16,7 +16,7 @@ import { CREATE_IDEMPOTENCY } from "../credits/once-table.js";
 import { CREATE_USES } from "../keys/key-uses.js";
 import { COUNT_ENDINGS, CREATE_KEY_SEARCH, LIST_DELETED, OWNER_STATES } from "../keys/search-keys.js";
 import { CREATE_ALERTS } from "../tables/alert-table.js";
-import { AUDIT_CREDITS, COUNT_AUDIT, CREATE_AUDIT } from "../tables/audit-table.js";
+import { AUDIT_CHANGES, AUDIT_CREDITS, COUNT_AUDIT, CREATE_AUDIT } from "../tables/audit-table.js";
 import { CAPPED_DAYS } from "../tables/credit-days.js";
 import { CREATE_OUTCOMES, KEEP_REFUSALS, REMOVE_UNNAMED } from "../tables/outcome-tables.js";
 import { resultName } from "./errors.js";
@@ -188,6 +188,7 @@ export const STEPS: readonly (string | Step)[] = [
   KEEP_REFUSALS,
   CAPPED_DAYS,
   COUNT_ENDINGS,
+  AUDIT_CHANGES,
 ];
 
 /** The schema version that this code reads and writes. */

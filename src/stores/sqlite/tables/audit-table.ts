@@ -4,7 +4,7 @@
  * Why counts beside it, which triggers keep: beyond the bound, the workspaces above an equal share lose their oldest
  * entries, so that no workspace washes another's away.
  */
-import type { AuditEntry, AuditQuery, AuditSlice } from "../../../contracts/audit.js";
+import type { AuditChange, AuditEntry, AuditQuery, AuditSlice } from "../../../contracts/audit.js";
 import { type Handle, select } from "../connection/handle.js";
 import { ALL, countRows, readCounts } from "./counted-rows.js";
 
@@ -55,6 +55,15 @@ export const AUDIT_CREDITS = {
   refuses: {},
 };
 
+/** What the fields were and are, as JSON. Going back to earlier tables drops it, and nothing else. */
+export const AUDIT_CHANGES = {
+  up: `
+  ALTER TABLE keystile_audit ADD COLUMN changes TEXT;`,
+  down: `
+  ALTER TABLE keystile_audit DROP COLUMN changes;`,
+  refuses: {},
+};
+
 /** Rows removed at once where one is too many: a removal each time would cost every change one. */
 const BATCH = 100;
 /** Most rows that one change removes, after the bound was lowered. */
@@ -85,14 +94,15 @@ interface AuditRaw {
   readonly added: number | bigint | null;
   readonly remaining: number | bigint | null;
   readonly grant_id: string | null;
+  readonly changes: string | null;
 }
 
 /** @param rows most that are kept; the oldest of workspaces above their share go first. 0: none is added */
 export function createAuditTable(handle: Handle, rows: number) {
   const insert = handle.prepare(
     `INSERT INTO keystile_audit
-       (time, workspace_id, actor_kind, actor, operation, ids, fields, count, reason, added, remaining, grant_id)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+       (time, workspace_id, actor_kind, actor, operation, ids, fields, count, reason, added, remaining, grant_id, changes)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   );
   const counts = readCounts(handle, "audit", "entries");
   const largest = select<{ workspace_id: string; entries: number | bigint }>(
@@ -127,11 +137,12 @@ export function createAuditTable(handle: Handle, rows: number) {
     /** Adds entries, inside the caller's transaction. */
     add(entries: readonly AuditEntry[]): void {
       if (rows === 0) return;
-      for (const { time, workspaceId, actorKind, actor, operation, ids, fields, count, reason, credits } of entries) {
+      for (const entry of entries) {
+        const { time, workspaceId, actorKind, actor, operation, ids, fields, changes, count, reason, credits } = entry;
         const lists = [JSON.stringify(ids), JSON.stringify(fields)] as const;
         const of = [new Date(time).toISOString(), workspaceId, actorKind, actor ?? null, operation, ...lists, count];
         const { added = null, remaining = null, grantId = null } = credits ?? {};
-        insert.run(...of, reason ?? null, added, remaining, grantId);
+        insert.run(...of, reason ?? null, added, remaining, grantId, changes ? JSON.stringify(changes) : null);
         prune();
       }
     },
@@ -173,6 +184,7 @@ function toEntry(raw: AuditRaw): AuditSlice["entries"][number] {
     operation: raw.operation,
     ids: JSON.parse(raw.ids) as string[],
     fields: JSON.parse(raw.fields) as string[],
+    ...(raw.changes !== null && { changes: JSON.parse(raw.changes) as AuditChange[] }),
     count: Number(raw.count),
     ...(raw.reason !== null && { reason: raw.reason }),
     ...(raw.added !== null && {

@@ -46,6 +46,7 @@ describe.each(MODES)("sqliteStore: audit trail (%s)", (_, mode: SqliteStoreOptio
     const keys = Array.from({ length: 30 }, (_, i) => ({ hash: hash(i % 20) }));
     await keyring.migrateKeys({ apiId, migrationId: "old", keys });
     await keyring.migrateKeys({ apiId, migrationId: "old", keys });
+    const CHANGES = '[{"field":"enabled","from":true,"to":false},{"field":"name","to":"it\'s"}]';
     const own = { time: "2026-03-10T12:00:00.000Z", workspace_id: "ws_default", actor_kind: "program", actor: "alice" };
     expect(inFile(place, "SELECT * FROM keystile_audit ORDER BY number")).toEqual(
       [
@@ -63,6 +64,7 @@ describe.each(MODES)("sqliteStore: audit trail (%s)", (_, mode: SqliteStoreOptio
         fields: JSON.stringify(fields),
         count,
         ...{ added, remaining, reason, grant_id: null },
+        changes: operation === "updateKey" ? CHANGES : null,
       })),
     );
   });
@@ -267,15 +269,16 @@ describe("sqliteStore: audit trail, in one transaction with the change", () => {
     expect(ends).toEqual({ first: 1, last: 40 });
   });
 
-  it("no row holds a key, hash, digest or value", async () => {
+  it("no row holds a key, hash, digest or metadata", async () => {
     const place = path();
     const keyring = createKeyring(open(place), { clock });
     const canary = "canary-4711";
     const { apiId } = await keyring.createApi({ name: canary });
     const { key, keyId } = await keyring.createKey({ apiId, name: canary, meta: { canary }, externalId: canary });
     const { key: second } = await keyring.rerollKey({ keyId, expiration: 0 });
-    const { key: root, rootKeyId } = await keyring.createRootKey({ name: canary, permissions: [] });
+    const { key: root, rootKeyId } = await keyring.createRootKey({ name: "root", permissions: [] });
     await keyring.deleteRootKey({ rootKeyId });
+    await keyring.updateKey({ keyId, meta: { canary, more: 1 } });
     await keyring.createMigration({ id: "old", algorithm: "sha256" });
     await keyring.migrateKeys({ apiId, migrationId: "old", keys: [{ hash: hash(1), name: canary }] });
     const text = JSON.stringify(inFile(place, "SELECT * FROM keystile_audit"));
