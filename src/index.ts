@@ -50,7 +50,7 @@ export type {
   OwnerRotateRequestBody,
 } from "./keyring/schemas/owner.js";
 export type { CreditsSource } from "./lib/credits-source.js";
-export type { KeyState } from "./lib/key-state.js";
+export type { KeyState, ListedState } from "./lib/key-state.js";
 export {
   createRatelimits,
   type RatelimitContext,

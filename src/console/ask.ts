@@ -61,10 +61,15 @@ export type OperationName = keyof Answers;
 
 /**
  * Calls an operation.
- * @param idempotencyKey for one that honours it: a repeat changes nothing
  * @throws (rejects) KeystileError as over HTTP
  */
-export type Ask = <N extends OperationName>(name: N, body: object, idempotencyKey?: string) => Promise<Answers[N]>;
+export type Ask = <N extends OperationName>(name: N, body: object, more?: Asking) => Promise<Answers[N]>;
+export interface Asking {
+  /** For an operation that honours it: a repeat changes nothing. */
+  readonly idempotencyKey?: string;
+  /** Of the monotonic clock, milliseconds: a list has what is found by then. */
+  readonly until?: number;
+}
 
 /** Operations that change nothing. */
 const READS = /\.(get|list|search|count|explain|whoami)/;
@@ -133,12 +138,13 @@ export function askAs(
   servicesOf: (workspaceId: string) => MaybePromise<Services>,
   { isReadOnly, isGone }: { readonly isReadOnly: boolean; readonly isGone: (() => boolean) | undefined },
 ): Ask {
-  return async (name, body, idempotencyKey) => {
+  return async (name, body, { idempotencyKey, until = Infinity } = {}) => {
     const { perform } = operationOf(name);
     if (!mayAsk(caller, name, isReadOnly)) throw refusal(name, isReadOnly);
     const services = await servicesOf(caller.workspaceId);
     const header = (asked: string) => (asked === IDEMPOTENCY_KEY.toLowerCase() ? idempotencyKey : undefined);
-    return (await perform(services, { caller, body, header, isWhole: true, isGone })) as Answers[typeof name];
+    const isOver = (): boolean => performance.now() >= until || isGone?.() === true;
+    return (await perform(services, { caller, body, header, isWhole: true, isGone: isOver })) as Answers[typeof name];
   };
 }
 
@@ -151,6 +157,16 @@ export async function ifAble<T>(asking: Promise<T>): Promise<T | undefined> {
     return await asking;
   } catch (error) {
     if (lacksPower(error) || (isKeystileError(error) && error.code === "CALLER_FORBIDDEN")) return undefined;
+    throw error;
+  }
+}
+
+/** What is named, or nothing where it is gone, or the caller may not see it. */
+export async function ifThere<T>(asking: Promise<T>): Promise<T | undefined> {
+  try {
+    return await asking;
+  } catch (error) {
+    if (isKeystileError(error) && [403, 404].includes(error.status)) return undefined;
     throw error;
   }
 }

@@ -84,7 +84,7 @@ export function readMatches<T extends ListedTable & SearchedTable, A>(
  * 300,000 rows in one statement held the event loop for 0.2 s.
  */
 async function findMatches<T extends ListedTable>(
-  { store, turns }: Context,
+  { store, turns, isGone }: Context,
   table: T,
   query: ListQuery,
   { text, matches }: Search<T>,
@@ -113,7 +113,8 @@ async function findMatches<T extends ListedTable>(
       began = performance.now();
     }
     after = rows.at(-1)?.id;
-    if (after === undefined) return found;
+    // What is found so far is for who waits no longer.
+    if (after === undefined || isGone?.() === true) return found;
     // What a store takes before it returns, it takes of this turn. Where each row may match, it looks at no more than
     // it returns.
     if (took > TURN_MS / 2) among = Math.max(1, among >> 1);

@@ -11,10 +11,25 @@ export const KEY_STATES = ["deleted", "disabled", "rotated", "expired", "forbidd
  */
 export type KeyState = (typeof KEY_STATES)[number];
 
-/** Whether a list of one state shows a key in another: `expired` has those that were rotated away too. */
-export function isListedAs(wanted: KeyState, state: KeyState): boolean {
+/** What forbids the use of a key while it is disabled. */
+export const DISABLED_PARENTS = ["workspace", "api", "identity"] as const;
+export type DisabledParent = (typeof DISABLED_PARENTS)[number];
+
+/** What lists are filtered by: a state, or `replaced`, as {@link isListedAs} says. */
+export const LISTED_STATES = [...KEY_STATES, "replaced"] as const;
+export type ListedState = (typeof LISTED_STATES)[number];
+
+/**
+ * Whether a list of one state shows a key in another: `expired` has those that were rotated away too, and `replaced`
+ * those whose overlap has not ended.
+ */
+export function isListedAs(wanted: ListedState, state: KeyState, rerolledTo: string | undefined): boolean {
+  if (wanted === "replaced") return rerolledTo !== undefined && OPEN.has(state);
   return state === wanted || (state === "rotated" && wanted === "expired");
 }
+
+/** Enabled keys whose end has not come. */
+const OPEN: ReadonlySet<KeyState> = new Set(["forbidden", "exhausted", "active"]);
 
 /** What decides it. */
 export interface StateFacts {

@@ -128,7 +128,7 @@ it("an owner is disabled on a page that says what that does; a key of one says t
   const { headers } = await browser.submit("/owners/globex/disable", "/owners/globex/disable");
   expect(await words(headers.get("location") ?? "")).toContain("all its keys, also new ones, are refused");
   const made = await browser.submit("/keys/new", "/keys/new", { apiId, externalId: "globex" });
-  expect(wordsOf(made.text)).toContain("It cannot be used yet: API or owner disabled");
+  expect(wordsOf(made.text)).toContain("It cannot be used yet: Owner disabled");
   const [, to = ""] = /href="(\/keys\/key_[^"]*)"/.exec(made.text) ?? [];
   expect(await words(to)).toContain("Owner disabled of globex");
   expect((await keyring.getIdentity({ identity: "globex" })).enabled).toBe(false);

@@ -374,6 +374,43 @@ describe("console: keys", () => {
     await expect(keyring.getKey({ keyId: keyId("Mobile app") })).rejects.toMatchObject({ code: "NOT_FOUND" });
   });
 
+  it("keys that were replaced and are still valid have a filter, what ends first comes first", async () => {
+    const { browser, keyring, key, keyId } = await signedIn();
+    await keyring.rerollKey({ keyId: keyId("Mobile app"), expiration: 2 * 86_400_000 });
+    await keyring.rerollKey({ keyId: keyId("Billing worker"), expiration: 86_400_000 });
+    await keyring.rerollKey({ keyId: keyId("Old laptop"), expiration: 86_400_000 });
+    await keyring.rerollKey({ keyId: keyId("Nightly export"), expiration: 0 });
+    const { text } = await browser.get("/keys?state=replaced");
+    expect(text).toContain('<option value="replaced" selected>Replaced, still valid</option>');
+    const rows = [...text.matchAll(/<tr role="row"><td.*?href="([^"]*)"/gs)].map(([, href]) => href);
+    expect(rows).toEqual([key("Billing worker"), key("Mobile app")]);
+    expect((await browser.get("/keys?state=replaced&externalId=acme")).text).not.toContain("Billing worker");
+  });
+
+  it("a search finds owners too, by a part of their names or the whole, as a group of its own", async () => {
+    const { browser, keyring, store } = await signedIn();
+    for (let i = 0; i < 9; i++) await keyring.createIdentity({ externalId: `customer ${i}` });
+    const group = async (query: string, as = browser) => {
+      const { text } = await as.get(`/keys?${query}`);
+      const section = /<h2>Owners<\/h2>(.*?)<\/section>/s.exec(text)?.[1] ?? "";
+      return [...section.matchAll(/href="([^"]*)"/g)].map(([, href]) => href);
+    };
+    expect(await group("search=acm")).toEqual(["/owners/acme"]);
+    expect(await group("search=ACM&order=expires")).toEqual(["/owners/acme"]);
+    expect(await group("search=customer+7")).toEqual(["/owners/customer%207"]);
+    const all = await group("search=customer");
+    expect(all).toHaveLength(6);
+    expect(all).toContain("/owners?search=customer");
+    await keyring.createIdentity({ externalId: "customer" });
+    expect((await group("search=customer")).filter((href) => href === "/owners/customer")).toHaveLength(1);
+    for (const query of ["search=mobile", "", "externalId=acme", "search=acm&externalId=acme"])
+      expect([query, await group(query)]).toEqual([query, []]);
+    const { key } = await keyring.createRootKey({ permissions: ["api.*.read_key", "api.*.read_api"] });
+    const stranger = client(store);
+    await stranger.signIn(key);
+    expect(await group("search=acm", stranger)).toEqual([]);
+  });
+
   it("a key that was rotated away, and one of a disabled API, have a state and a filter of their own", async () => {
     const { browser, keyring, apiId, key, keyId } = await signedIn();
     await keyring.rerollKey({ keyId: keyId("Mobile app"), expiration: 0 });
@@ -382,7 +419,7 @@ describe("console: keys", () => {
       expect((await browser.get(`/keys?state=${state}`)).text).toContain(key("Mobile app"));
     await keyring.updateApi({ apiId, enabled: false });
     expect((await browser.get(key("Billing worker"))).text).toContain("API disabled");
-    expect((await browser.get("/keys?state=forbidden")).text).toContain("Billing worker");
+    expect((await browser.get("/keys?state=forbidden")).text).toMatch(/Billing worker.*?API disabled/s);
     expect((await browser.get("/keys?state=active")).text).not.toContain("Billing worker");
   });
 });
@@ -929,7 +966,8 @@ describe("console: owners, roles, limits", () => {
     expect(await state()).toEqual([false, undefined]);
     const page = (await browser.get("/owners/acme")).text;
     expect(page).toContain("Disabled");
-    expect(page).toContain("API or owner disabled");
+    expect(page).toContain("Owner disabled");
+    expect((await browser.get("/keys?state=forbidden")).text).toMatch(/Mobile app.*Owner disabled/s);
     const edit = (fields: Record<string, string>) =>
       browser.submit("/owners/acme/edit", "/owners/acme/edit", { ratelimits: "calls 5/60", ...fields });
     expect((await edit({ expires: "2090-01-02T03:04" })).status).toBe(303);

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Store } from "../../src/contracts/store.js";
 import { createKeyring } from "../../src/keyring/keyring.js";
-import { isListedAs, KEY_STATES, type KeyState, keyState } from "../../src/lib/key-state.js";
+import { isListedAs, KEY_STATES, type KeyState, keyState, LISTED_STATES } from "../../src/lib/key-state.js";
 import { memoryStore } from "../../src/stores/memory.js";
 import { sqliteStore } from "../../src/stores/sqlite/index.js";
 import { explain } from "../../src/verify/explain.js";
@@ -99,13 +99,22 @@ describe.each(STORES)("the state of a key on %s", (_, open) => {
         if (isShut) await of.updateWorkspace({ enabled: false });
         const all = [...(await of.searchKeys()).data, ...(await of.searchKeys({ state: "deleted" })).data];
         expect(new Set(all.map(({ keyId }) => keyId)).size).toBe(all.length);
-        for (const state of KEY_STATES) {
+        for (const state of LISTED_STATES) {
           const found = (await of.searchKeys({ state })).data.map((key) => `${key.keyId} ${key.state}`);
-          const wanted = all.filter((key) => isListedAs(state, key.state)).map((key) => `${key.keyId} ${key.state}`);
+          const wanted = all
+            .filter((key) => isListedAs(state, key.state, key.rerolledTo))
+            .map((key) => `${key.keyId} ${key.state}`);
           expect(found.sort(), state).toEqual(wanted.sort());
         }
-        for (const { keyId, state } of all) {
+        const replaced = (await of.searchKeys({ state: "replaced", order: "made" })).data;
+        const isOpen = ({ state, expires = 0 }: (typeof all)[number]) =>
+          expires >= NOW && !["deleted", "disabled", "expired"].includes(state);
+        const valid = all.filter((key) => key.rerolledTo !== undefined && isOpen(key));
+        expect(replaced.map(({ keyId }) => keyId).sort()).toEqual(valid.map(({ keyId }) => keyId).sort());
+        for (const { keyId, apiId, state, disabledBy } of all) {
           seen.add(state);
+          const parent = isShut ? "workspace" : apiId === apis.shut ? "api" : "identity";
+          expect(disabledBy, keyId).toBe(state === "forbidden" ? parent : undefined);
           expect((await of.getKey({ keyId, includeDeleted: true })).state, keyId).toBe(state);
           const { refusal = "VALID", deleted = false } = await explain(verifier, { keyId });
           expect([refusal, deleted], state).toEqual([CODES[state], state === "deleted"]);

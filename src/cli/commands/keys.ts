@@ -6,7 +6,7 @@ import type { ChangeKeysRequestBody } from "../../keyring/schemas/requests.js";
 import type { KeyResponseData } from "../../keyring/schemas/responses.js";
 import { refill as refillSchema } from "../../keyring/schemas/credits.js";
 import { toJsonSchema } from "../../keyring/schemas/json-schema.js";
-import { KEY_STATES, type KeyState } from "../../lib/key-state.js";
+import { LISTED_STATES, type ListedState } from "../../lib/key-state.js";
 import { shapeOf } from "../client/flags.js";
 import { addDatabaseFlags, type DatabaseFlags, withKeyringFor } from "../database/database.js";
 import { startProgress } from "../import/progress.js";
@@ -36,7 +36,7 @@ interface ListKeysFlags extends DatabaseFlags, ListFlags {
   readonly apiId?: string;
   readonly externalId?: string;
   readonly search?: string;
-  readonly state?: KeyState;
+  readonly state?: ListedState;
   readonly expiresFrom?: number;
   readonly expiresBefore?: number;
   readonly order: "made" | "expires" | "lastUsed" | "credits";
@@ -60,7 +60,9 @@ export function addKeysCommand(program: Command, io: Io): void {
     .option("--external-id <id>", "only keys of this owner")
     .option("--search <text>", "part of the id, the first characters, the name or the external id")
     .addOption(
-      new Option("--state <state>", "only keys in this state; without it all that are not deleted").choices(KEY_STATES),
+      new Option("--state <state>", "only keys in this state; without it all that are not deleted").choices(
+        LISTED_STATES,
+      ),
     )
     .option("--expires-from <time>", "only keys that expire then or later", toTime)
     .option("--expires-before <time>", "only keys that expire before then; with the above: between the two", toTime)
@@ -127,7 +129,9 @@ function addChange(io: Io, keys: Command, change: Change): void {
     .option("--api-id <id>", "the keys of this API")
     .option("--external-id <id>", "the keys of this owner")
     .option("--search <text>", "those that `list --search` shows")
-    .addOption(new Option("--state <state>", "those in this state").choices(KEY_STATES.filter((s) => s !== "deleted")))
+    .addOption(
+      new Option("--state <state>", "those in this state").choices(LISTED_STATES.filter((s) => s !== "deleted")),
+    )
     .option("--expires-before <time>", "those that expire before: Unix milliseconds or an ISO 8601 date", toTime)
     .option("--dry-run", "only say what would be changed")
     .option("--cursor <cursor>", "go on after the batch that named it")
@@ -181,7 +185,7 @@ async function list(io: Io, flags: ListKeysFlags): Promise<void> {
     KEY: ({ keyId }) => keyId,
     API: ({ apiId }) => apiId,
     START: ({ start }) => `${start}…`,
-    STATE: ({ state }) => state,
+    STATE: ({ state, disabledBy }) => (disabledBy === undefined ? state : `${state} (${disabledBy})`),
     OWNER: ({ identity }) => identity?.externalId ?? "-",
     NAME: ({ name }) => name ?? "-",
   };

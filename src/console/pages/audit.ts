@@ -1,8 +1,7 @@
 /** The audit trail: who changed what, and when; and that of one thing, for its page. */
-import { isKeystileError } from "../../contracts/errors.js";
 import type { Json, RatelimitResponse, Refill } from "../../contracts/types.js";
 import type { AuditData, AuditKind } from "../../keyring/schemas/responses.js";
-import { CHANGES, ifAble } from "../ask.js";
+import { CHANGES, ifAble, ifThere } from "../ask.js";
 import { count, number, signed, time, toDate, words } from "../../view/format.js";
 import type { Field, Options } from "../../view/form.js";
 import { html, type Html, type Part } from "../../view/html.js";
@@ -63,20 +62,13 @@ async function namesOf(view: View, entries: readonly Entry[]): Promise<ReadonlyM
     await keysById(view, idsOf("key")),
     view.may("identities.getIdentity") ? idsOf("identity") : [],
   ];
-  const found = await Promise.all(
-    owners.map((identity) => view.ask("identities.getIdentity", { identity }).catch(asGone)),
-  );
+  const found = await Promise.all(owners.map((identity) => ifThere(view.ask("identities.getIdentity", { identity }))));
   return new Map([
     ...[...keys.values()].flatMap(({ keyId, name: called }) =>
       called === undefined ? [] : [[keyId, called] as const],
     ),
     ...found.flatMap((owner) => (owner === undefined ? [] : [[owner.id, owner.externalId] as const])),
   ]);
-}
-
-function asGone(error: unknown): undefined {
-  if (isKeystileError(error) && [403, 404].includes(error.status)) return undefined;
-  throw error;
 }
 
 /** Entries of a statement have no kinds. */

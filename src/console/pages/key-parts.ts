@@ -5,7 +5,7 @@ import type { JsonObject, RatelimitResponse } from "../../contracts/types.js";
 import { nextBoundary } from "../../credits/refill-calendar.js";
 import type { IncludesDeleted } from "../../keyring/schemas/requests.js";
 import type { KeyCredits, KeyResponseData } from "../../keyring/schemas/responses.js";
-import type { KeyState } from "../../lib/key-state.js";
+import type { ListedState } from "../../lib/key-state.js";
 import { dated, number, time, window } from "../../view/format.js";
 import { confirmField, type Field, form, type Options, unconfirmed } from "../../view/form.js";
 import { html, type Html, literal, type Part } from "../../view/html.js";
@@ -48,21 +48,27 @@ export async function apiField(view: View): Promise<Field> {
 }
 
 /** A state as a badge; a key that was replaced is so also while it may still be used. */
-export function showState(state: KeyState, rerolledTo?: string): Html {
-  if (rerolledTo !== undefined && state === "active") return badge("warn", "Replaced, still valid");
-  const [tone, called] = BADGES[state];
-  return badge(tone, called);
+export function showState({
+  state,
+  rerolledTo,
+  disabledBy,
+}: Pick<KeyResponseData, "state" | "rerolledTo" | "disabledBy">): Html {
+  const [tone, called] = BADGES[rerolledTo !== undefined && state === "active" ? "replaced" : state];
+  return badge(tone, disabledBy === undefined ? called : DISABLED[disabledBy]);
 }
+
+const DISABLED = { workspace: "Workspace disabled", api: "API disabled", identity: "Owner disabled" } as const;
 
 const BADGES = {
   active: ["good", "Active"],
+  replaced: ["warn", "Replaced, still valid"],
   disabled: ["bad", "Disabled"],
   expired: ["bad", "Expired"],
   rotated: ["bad", "Replaced, ended"],
   forbidden: ["bad", "API or owner disabled"],
   exhausted: ["warn", "No credits"],
   deleted: ["bad", "Deleted"],
-} as const satisfies Readonly<Record<KeyState, unknown>>;
+} as const satisfies Readonly<Record<ListedState, unknown>>;
 /** When a key was deleted, and by whom; nothing where that is not known. */
 export const deletion = ({ deletedAt, deletedBy }: Pick<KeyRow, "deletedAt" | "deletedBy">, now: number): Part =>
   deletedAt !== undefined && html`${time(deletedAt, now)}${deletedBy !== undefined && html` by ${code(deletedBy)}`}`;

@@ -6,7 +6,7 @@ import { dated, DAY, duration, time, toDate } from "../../view/format.js";
 import { button, form, requireTyped, typedForm } from "../../view/form.js";
 import { copyField } from "../../view/copy.js";
 import { html, type Html, type Part } from "../../view/html.js";
-import { badge, chips, code, facts, link, muted, name, section, some, table } from "../../view/parts.js";
+import { chips, code, facts, link, muted, name, section, some, table } from "../../view/parts.js";
 import type { Content, Done, Page, View } from "../view/view.js";
 import { recent } from "./audit.js";
 import { changesOf, fieldsOf, REASON, reasonOf, toNumber } from "./key-fields.js";
@@ -26,7 +26,7 @@ import { type Holder, planPages, planWays, showAccounts } from "./plans.js";
 import { findRefusals, lastRefused, refusalsOf } from "./refusals.js";
 import { notShown } from "./rights.js";
 import { pace, usageOf } from "./usage.js";
-import { askedOf, explainAsked, type Found, usedLimits, verdict } from "./verdict.js";
+import { askedOf, explainAsked, usedLimits, verdict } from "./verdict.js";
 
 /** How long the old key of a rotation stays valid. */
 const OVERLAPS = [0, DAY / 24, DAY, 7 * DAY, 30 * DAY];
@@ -46,7 +46,7 @@ async function showKey(view: View, keyId: string): Promise<Content> {
   const apis = new Map(await apiOptions(view));
   return {
     title: key.name ?? `${key.start}…`,
-    about: html`${code(key.keyId)} ${stateOf(key, found)} ${muted("of")} ${ownerLink(view, key)}`,
+    about: html`${code(key.keyId)} ${showState(key)} ${muted("of")} ${ownerLink(view, key)}`,
     actions: !isDeleted && actionsOf(view, key),
     body: html`${refused && lastRefused(refused, view.now)}${section("Permissions and roles", await grants(view, key))}
       ${verdict(view, key, found, asked)}${refused && refusalsOf(view, { keyId }, refused)}
@@ -55,13 +55,6 @@ async function showKey(view: View, keyId: string): Promise<Content> {
       ${section("Rate limits", limits(key, usedLimits(view, found)))}
       ${metadata(key)}${await recent(view, "History", { id: keyId })}${notShown(view, PARTS)}`,
   };
-}
-
-/** Its state, and whose it is where the explanation knows that. */
-function stateOf({ state, rerolledTo }: KeyResponseData, found: Found): Html {
-  const parents = "checks" in found && found.checks.find((check) => check.code === "FORBIDDEN");
-  if (state !== "forbidden" || !parents) return showState(state, rerolledTo);
-  return badge("bad", parents.ownerDisabled ? "Owner disabled" : "API disabled");
 }
 
 function actionsOf(view: View, { keyId, apiId, enabled, rerolledTo }: KeyResponseData): Part {
@@ -105,7 +98,7 @@ async function rotations(view: View, key: KeyResponseData): Promise<Part> {
     }
   const rows = chain.map((one): Part[] => [
     one.keyId === key.keyId ? html`${code(one.keyId)} ${muted("this key")}` : keyLink(view, one),
-    showState(one.state, one.rerolledTo),
+    showState(one),
     time(one.createdAt, view.now),
     time(one.expires, view.now),
     time(one.lastUsedAt, view.now),

@@ -26,6 +26,7 @@ import {
   toKey,
 } from "./key-parts.js";
 import { secret } from "./key.js";
+import { ownersFound } from "./owner-list.js";
 import { asOf, going, latest, MINUTE, soon, whole } from "./latest.js";
 
 /** What an empty balance of a new key means. */
@@ -61,7 +62,7 @@ async function list(view: View): Promise<Content> {
     ...(options && { type: "select", options }),
   });
   // What ends soon begins with what ends first, unless another order is chosen.
-  const isEnding = filters["ends"] !== undefined;
+  const isEnding = filters["ends"] !== undefined || filters["state"] === "replaced";
   const orders = ORDERS.filter(([value]) => !isEnding || value !== "");
   const order = { ...field("order", "Order", orders), value: filters["order"] ?? (isEnding ? "expires" : "") };
   const fields = [
@@ -80,7 +81,7 @@ async function list(view: View): Promise<Content> {
     body: searched(
       view,
       fields,
-      await keyTable(view, filters, maySelect ? selectBox : undefined),
+      html`${await ownersFound(view, filters)}${await keyTable(view, filters, maySelect ? selectBox : undefined)}`,
       html`${maySelect && selection(view)}${await deletedKeys(view, filters)}`,
     ),
   };
@@ -100,7 +101,7 @@ type Found = SearchPage<KeyResponseData>;
 
 /** Asks for a page. What ends soon begins with now, and is in the order of an index. */
 function read(view: View, { ends, below, ...filters }: Filters, limit: number, maxAge?: number): Promise<Found> {
-  const order = filters["order"] ?? (ends === undefined ? undefined : "expires");
+  const order = filters["order"] ?? (ends === undefined && filters["state"] !== "replaced" ? undefined : "expires");
   // What is kept is found again by its minute.
   const now = maxAge === undefined ? view.now : Math.floor(view.now / MINUTE) * MINUTE;
   const isFromNow = ends !== undefined || (order === "expires" && filters["state"] === undefined);
@@ -184,14 +185,7 @@ function row(view: View, key: KeyResponseData, apis: ReadonlyMap<string, string>
   const api = called === undefined ? code(key.apiId) : name(called);
   const { expires, lastUsedAt } = key;
   const times = [time(expires, now), time(lastUsedAt, now)];
-  return [
-    keyLink(view, key),
-    showState(key.state, key.rerolledTo),
-    ownerLink(view, key),
-    api,
-    creditsLeft(key),
-    ...times,
-  ];
+  return [keyLink(view, key), showState(key), ownerLink(view, key), api, creditsLeft(key), ...times];
 }
 
 async function showFind(view: View): Promise<Content> {
@@ -227,8 +221,8 @@ async function create(view: View): Promise<Done> {
   const request = { apiId: sent.get("apiId") ?? "", ...(prefix !== "" && { prefix }), ...changes };
   const made = await view.ask("keys.createKey", { ...request, ...(credits && { credits }) });
   // A failure from here on would lose the text of the key.
-  const { state = "active" } = (await readKey(view, made.keyId).catch(() => undefined)) ?? {};
-  const warning = state !== "active" && html`It cannot be used yet: ${showState(state)}`;
+  const key = await readKey(view, made.keyId).catch(() => undefined);
+  const warning = key !== undefined && key.state !== "active" && html`It cannot be used yet: ${showState(key)}`;
   return secret(view, "The key is created", made, warning);
 }
 

@@ -1,11 +1,10 @@
 /** Owners: identities, what they share, and their keys. */
 import type { Identity } from "../../contracts/types.js";
 import type { IdentityData } from "../../keyring/schemas/responses.js";
-import { keyState } from "../../lib/key-state.js";
 import { shortDigest } from "../../lib/hash.js";
 import { ifAble, refuseProblems } from "../ask.js";
 import { button, confirmField, type Field, form, requireTyped, typedForm, unconfirmed } from "../../view/form.js";
-import { html, type Html, type Part } from "../../view/html.js";
+import { html, type Html } from "../../view/html.js";
 import { asked, searched, searchField } from "../view/lists.js";
 import { dated } from "../../view/format.js";
 import { code, facts, link, muted, name, section } from "../../view/parts.js";
@@ -28,7 +27,8 @@ import {
   showMeta,
   toLimitLines,
 } from "./key-fields.js";
-import { limitTable, metadata, showState, toOwner } from "./key-parts.js";
+import { limitTable, metadata, toOwner } from "./key-parts.js";
+import { ownerList, ownerState } from "./owner-list.js";
 import { type Holder, planPages, planWays, showAccounts } from "./plans.js";
 import { keyTable } from "./keys.js";
 import { notShown } from "./rights.js";
@@ -45,27 +45,16 @@ const SHARED: Field = { ...LIMITS, label: "Rate limits of all its keys together"
 async function list(view: View): Promise<Content> {
   const request = { limit: 50, ...asked(view, "search", "cursor") };
   const { data, pagination } = await view.ask("identities.listIdentities", request);
-  const rows = data.map((owner): Part[] => [
-    link(view.path(toOwner(owner.externalId)), name(owner.externalId)),
-    state(view, owner),
-    (owner.ratelimits ?? []).map(({ name: called }) => called).join(", ") || muted("none"),
-    code(owner.id),
-  ]);
-  const columns = ["Owner", "State", "Shared limits", "Id"];
   return {
     title: "Owners",
     about: "The customers who own keys. The keys of an owner share limits and credits.",
     actions: view.may("identities.createIdentity") && button(view, "/owners/new", "New owner", "primary"),
     body: searched(view, [searchField(view, "Id or external id")], {
-      ...{ title: "Owners", columns, rows, pagination },
-      empty: "No owner is found.",
+      ...ownerList(view, data),
+      pagination,
     }),
   };
 }
-
-/** As that of a key: whether its keys may be used. */
-const state = ({ now }: View, owner: Omit<IdentityData, "credits">): Html =>
-  showState(keyState({ ...owner, enabled: owner.enabled !== false }, now));
 
 async function show(view: View, externalId: string): Promise<Content> {
   const owner = await view.ask("identities.getIdentity", { identity: externalId });
@@ -85,7 +74,7 @@ async function show(view: View, externalId: string): Promise<Content> {
       ${keys && view.may("keys.changeKeys") && button(view, toStop(owner.externalId), "Stop only the keys it has now")}
       ${view.may("identities.updateIdentity") && html`${button(view, `${to}/edit`, "Edit")} ${toggle}`}`,
     body: html`${facts([
-      ["State", state(view, owner)],
+      ["State", ownerState(view, owner)],
       ["Expires", dated(owner.expires, view.now)],
     ])}${refused && refusalsOf(view, of, refused, await refusedKeys(view, owner.externalId, refused.hours[0]?.time))}
       ${keys && section("Keys", keys)}

@@ -114,7 +114,7 @@ async function changePlan(view: View, { group, named, to, credits }: Holder): Pr
   const body = { ...named, refill, now: sent.get("now"), ...reasonOf(sent) };
   if (credits.refill?.rollover !== undefined && !("rollover" in refill))
     refuseProblems(unconfirmed(sent, "refill.rollover", "the bound of the rollover"), `${group}.changePlan`, body);
-  await view.ask(`${group}.changePlan`, body, idOfForm(view));
+  await view.ask(`${group}.changePlan`, body, { idempotencyKey: idOfForm(view) });
   return { to, notice: "plan" };
 }
 
@@ -157,7 +157,7 @@ async function grant(view: View, { group, named, to }: Holder): Promise<Done> {
 }
 
 async function changeCredits(view: View, { group, named, to }: Holder): Promise<Done> {
-  await view.ask(`${group}.updateCredits`, { ...named, ...creditChange(view) }, idOfForm(view));
+  await view.ask(`${group}.updateCredits`, { ...named, ...creditChange(view) }, { idempotencyKey: idOfForm(view) });
   return { to, notice: "credits" };
 }
 

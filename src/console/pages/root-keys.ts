@@ -27,7 +27,7 @@ function row(view: View, rootKey: RootKeyData): Part[] {
   const { rootKeyId, start, name: called, permissions, expires, createdAt } = rootKey;
   return [
     html`${called !== undefined && html`${name(called)}<br>`}${code(`${start}…`)}${rootKeyId === view.signed.id && html`<br>${badge("plain", "You")}`}`,
-    showState(keyState(rootKey, view.now)),
+    showState({ state: keyState(rootKey, view.now) }),
     html`<details><summary>${count(new Set(permissions).size, "permission")}</summary>${some([...new Set(permissions)], 100)}</details>`,
     time(expires, view.now),
     time(createdAt, view.now),

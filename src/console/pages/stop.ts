@@ -82,12 +82,7 @@ async function show(view: View): Promise<Content> {
   });
   const rows = keys
     .slice(0, MAX_SHOWN)
-    .map((key): Part[] => [
-      keyLink(view, key),
-      showState(key.state, key.rerolledTo),
-      ownerLink(view, key),
-      time(key.lastUsedAt, view.now),
-    ]);
+    .map((key): Part[] => [keyLink(view, key), showState(key), ownerLink(view, key), time(key.lastUsedAt, view.now)]);
   const shown = keys.length > MAX_SHOWN ? `The first ${number(MAX_SHOWN)} of them` : "Keys";
   // Whatever is done, it is done by the operation that changes many keys.
   const mayChange = view.may("keys.changeKeys");

@@ -88,6 +88,7 @@ const FIELDS: Readonly<Record<string, Field>> = {
   deletedBy: ["Who deleted the key, as `actor` or else `actorKind` has it.", "rk_5Jd8sK2p"],
   description: ["For people.", "for the nightly export"],
   disabled: ["How many are disabled.", 12],
+  disabledBy: ["Of a key that is `forbidden`: what is disabled, `workspace`, `api` or `identity`.", "api"],
   dryRun: ["Only say what would become of them. Default false.", true],
   duration: ["Window, milliseconds.", 60_000],
   enabled: ["Whether it is enabled."],
@@ -239,7 +240,11 @@ const FIELDS: Readonly<Record<string, Field>> = {
   slug: ["What permission queries and grants compare.", "documents.read"],
   spent: ["What was spent.", 435],
   start: ["First characters of the key, for people.", "sk_3vQy"],
-  state: ["What a verification finds that asks for nothing. A list of `expired` keys has rotated ones too.", "active"],
+  state: [
+    "What a verification finds that asks for nothing. A list of `expired` keys has rotated ones too, one of `replaced` " +
+      "keys those that were rotated away and have not ended.",
+    "active",
+  ],
   success: ["Whether it fits the limit."],
   key_id: ["The key; empty: it was not found.", "key_9mKp2XwZ"],
   key_space_id: ["The API of the key.", "api_4fY2rTqL"],

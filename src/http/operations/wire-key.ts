@@ -3,7 +3,7 @@
  * of a response.
  */
 import { CREDITS_SOURCES } from "../../lib/credits-source.js";
-import { KEY_STATES } from "../../lib/key-state.js";
+import { DISABLED_PARENTS, KEY_STATES } from "../../lib/key-state.js";
 import type { IdentityData, KeyCredits, KeyResponseData } from "../../keyring/schemas/responses.js";
 import {
   accounts,
@@ -24,7 +24,7 @@ import {
 /** A key as the specification has it: a field that only the library has joins those that are left out. */
 export type WireKey = Omit<
   KeyResponseData,
-  "apiId" | "state" | "creditsFrom" | "ownerCredits" | "accounts" | "rerolledFrom" | "rerolledTo"
+  "apiId" | "state" | "disabledBy" | "creditsFrom" | "ownerCredits" | "accounts" | "rerolledFrom" | "rerolledTo"
 >;
 
 const requiredOfKey = {
@@ -64,6 +64,7 @@ export const wholeKey = object<KeyResponseData>(
   {
     ...optionalOfKey,
     credits: reservable,
+    disabledBy: { type: "string", enum: DISABLED_PARENTS },
     ownerCredits: reservable,
     accounts,
     rerolledFrom: text,
@@ -88,6 +89,7 @@ export function toWireKey(key: KeyResponseData): WireKey {
   const {
     apiId: _,
     state: _s,
+    disabledBy: _d,
     rerolledFrom: _f,
     rerolledTo: _t,
     creditsFrom: _c,

@@ -30,7 +30,9 @@ export function createMatcher(context: Context, request: SearchKeysRequestBody, 
       if (end === Infinity || end >= ownBefore || end < (expiresFrom ?? -Infinity)) return false;
     }
     const found = stateOf(row, known, null, now);
-    return state === undefined || isListedAs(state, found) || (found === "active" && state === "exhausted");
+    return (
+      state === undefined || isListedAs(state, found, row.rerolledTo) || (found === "active" && state === "exhausted")
+    );
   };
   const looksAtCredits = creditsBelow !== undefined || state === "active" || state === "exhausted";
   return {
@@ -53,7 +55,7 @@ export function createMatcher(context: Context, request: SearchKeysRequestBody, 
       return found.filter((row, i) => {
         const remaining = balances[i] ?? null;
         if (creditsBelow !== undefined && !(remaining !== null && remaining < creditsBelow)) return false;
-        return state === undefined || isListedAs(state, stateOf(row, related, remaining, now));
+        return state === undefined || isListedAs(state, stateOf(row, related, remaining, now), row.rerolledTo);
       });
     },
     /** Before the first key that can match. */
@@ -89,7 +91,7 @@ function hintsOf(request: SearchKeysRequestBody, now: number): KeyHints {
   const { state, expiresBefore = Infinity, expiresFrom = -Infinity, creditsBelow = Infinity } = request;
   const before = Math.min(expiresBefore, state === "expired" || state === "rotated" ? now : Infinity);
   const below = Math.min(creditsBelow, state === "exhausted" ? 1 : Infinity);
-  const isCurrent = state === "active" || state === "exhausted" || state === "forbidden";
+  const isCurrent = state === "active" || state === "exhausted" || state === "forbidden" || state === "replaced";
   const from = Math.max(expiresFrom, isCurrent ? now : -Infinity);
   return {
     ...(state !== undefined && state !== "deleted" && { enabled: state !== "disabled" }),

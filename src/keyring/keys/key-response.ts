@@ -16,7 +16,7 @@ import { ownOnly, ownProperty } from "../../lib/check-options.js";
 import { creditsSource, drawsOnIdentity, refillOf } from "../../lib/credits-source.js";
 import { clampIdentity, toRatelimitResponse } from "../../ratelimit/take-limits.js";
 import { toIdentity } from "../../lib/identity.js";
-import { type KeyState, keyState } from "../../lib/key-state.js";
+import { type DisabledParent, type KeyState, keyState } from "../../lib/key-state.js";
 import type { Mutable } from "../../lib/mutable.js";
 import type { Context, Reading } from "../context.js";
 import { grantedBy, type OpenGrant, readOpenGrants } from "../granted.js";
@@ -81,6 +81,7 @@ export async function toKeyResponses(
   let shown = 0;
   for (const [i, row] of keys.entries()) {
     const data = showFields(row, stateOf(row, known, drawn[i]?.available, now));
+    if (data.state === "forbidden") setField(data, "disabledBy", disabledParent(row, known));
     const slugs = namesOf(row.permissions, permissions, ({ slug }) => slug);
     if (slugs.length > 0) data.permissions = slugs;
     const names = namesOf(row.roles, roles, ({ name }) => name);
@@ -105,18 +106,23 @@ export async function toKeyResponses(
  * @param known its API and identity, and whether the workspace is disabled
  * @param remaining of the credits that it takes; null or absent: unlimited
  */
-export function stateOf(
-  row: KeyRow,
-  { apis, identities, workspaceDisabled = false }: Pick<KnownRows, "apis" | "identities" | "workspaceDisabled">,
-  remaining: number | null | undefined,
-  now: number,
-): KeyState {
-  const api = apis.get(row.apiId);
-  const owner: Partial<IdentityRow> = identities.get(row.identityId ?? "") ?? {};
-  const [enabled, ownerExpires] = [ownProperty(owner, "enabled"), ownProperty(owner, "expires")];
-  const parentDisabled = workspaceDisabled || api?.enabled === false || enabled === false;
-  const deleted = row.deleted || api?.deleted !== false;
+export function stateOf(row: KeyRow, known: Parents, remaining: number | null | undefined, now: number): KeyState {
+  const ownerExpires = ownProperty(ownerOf(row, known), "expires");
+  const parentDisabled = disabledParent(row, known) !== undefined;
+  const deleted = row.deleted || known.apis.get(row.apiId)?.deleted !== false;
   return keyState({ ...row, deleted, ownerExpires, parentDisabled, remaining }, now);
+}
+
+type Parents = Pick<KnownRows, "apis" | "identities" | "workspaceDisabled">;
+
+const ownerOf = ({ identityId = "" }: KeyRow, { identities }: Parents): Partial<IdentityRow> =>
+  identities.get(identityId) ?? {};
+
+/** The first parent of a key that is disabled. */
+function disabledParent(row: KeyRow, known: Parents): DisabledParent | undefined {
+  if (known.workspaceDisabled === true) return "workspace";
+  if (known.apis.get(row.apiId)?.enabled === false) return "api";
+  return ownProperty(ownerOf(row, known), "enabled") === false ? "identity" : undefined;
 }
 
 /** The credits that a key takes besides its own. */

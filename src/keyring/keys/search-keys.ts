@@ -133,9 +133,14 @@ function fitting({ matcher, apiIds, isForDeleted, phases }: Walk, rows: readonly
   return matcher.filter(rows.filter(isOf), text);
 }
 
-/** Keys without credits all have the same: the newest come first, as in `made`, without looking at other keys. */
-const orderOf = ({ order, state, search, externalId }: SearchKeysRequestBody): KeyCursor["order"] =>
-  order ?? (state === "exhausted" && (search ?? externalId) === undefined ? "credits" : "made");
+/**
+ * Keys without credits all have the same: the newest come first, as in `made`, without looking at other keys. Those that
+ * were replaced all have an end, which an index has.
+ */
+function orderOf({ order, state, search, externalId }: SearchKeysRequestBody): KeyCursor["order"] {
+  if (order !== undefined || (search ?? externalId) !== undefined) return order ?? "made";
+  return state === "exhausted" ? "credits" : state === "replaced" ? "expires" : "made";
+}
 
 /** @throws KeystileError BAD_REQUEST: it is of a list in another order */
 function cursorOf(request: SearchKeysRequestBody): KeyCursor | undefined {

@@ -359,7 +359,7 @@ const SEEN = {
   ...{ keyId: true, apiId: true, start: true, name: true, meta: true, enabled: true, ipAllowlist: true },
   ...{ createdAt: true, updatedAt: true, lastUsedAt: true, expires: true, rerolledFrom: true, rerolledTo: true },
   ...{ permissions: true, roles: true, ratelimits: true, credits: true, creditsFrom: true, identity: true },
-  ...{ state: true, ownerCredits: false, accounts: false, deletedAt: false, deletedBy: false },
+  ...{ state: true, disabledBy: false, ownerCredits: false, accounts: false, deletedAt: false, deletedBy: false },
 } satisfies Record<keyof KeyResponseData, boolean>;
 
 function toSeen(key: KeyResponseData, identityMeta: boolean): KeyResponseData {

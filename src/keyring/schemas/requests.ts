@@ -2,7 +2,7 @@
 import type { CreditsSource } from "../../lib/credits-source.js";
 import type { KeyRow } from "../../contracts/store.js";
 import type { JsonObject, KeyCreditsData, RatelimitRequest, Refill } from "../../contracts/types.js";
-import type { KeyState } from "../../lib/key-state.js";
+import type { ListedState } from "../../lib/key-state.js";
 import type { CLEARABLE, SETTABLE } from "./key-names.js";
 
 /** Body of `createApi`. */
@@ -124,10 +124,10 @@ export interface SearchKeysRequestBody extends ListRequestBody {
    */
   readonly search?: string;
   /**
-   * In this {@link KeyState}; `expired` has those that were rotated away too. Absent: in any but `deleted`. Keys of a
-   * deleted API are in no list.
+   * In this {@link KeyState}; `expired` has those that were rotated away too, and `replaced` enabled keys that were
+   * rotated away and whose overlap has not ended. Absent: in any but `deleted`. Keys of a deleted API are in no list.
    */
-  readonly state?: KeyState;
+  readonly state?: ListedState;
   /** Only keys that expire before this, by their own `expires` or that of their owner; Unix time in milliseconds. */
   readonly expiresBefore?: number;
   /** Only keys that expire at this or later, by what comes first of the two; not those that never expire. */
@@ -156,7 +156,7 @@ export interface ChangeKeysRequestBody
   /** 1–100 ids, in place of a filter. */
   readonly keyIds?: readonly string[];
   /** Only keys in this state. Deleted ones cannot be changed. */
-  readonly state?: Exclude<KeyState, "deleted">;
+  readonly state?: Exclude<ListedState, "deleted">;
   /** `delete` hides keys, as `deleteKey` does. */
   readonly action: "disable" | "enable" | "delete";
   /** Only say what would become of them. Default false. */

@@ -6,7 +6,7 @@ import type { AuditEntry } from "../../contracts/audit.js";
 import type { KeyRow } from "../../contracts/store.js";
 import type { Identity, KeyCreditsData, RatelimitResponse, Refill } from "../../contracts/types.js";
 import type { CreditsSource } from "../../lib/credits-source.js";
-import type { KeyState } from "../../lib/key-state.js";
+import type { DisabledParent, KeyState } from "../../lib/key-state.js";
 import type { ALWAYS_SHOWN, SHOWN_UNLESS_USUAL } from "./key-names.js";
 import type { MigrationResults, MigrationTotals } from "./migration-requests.js";
 
@@ -126,7 +126,8 @@ export interface ChangedCredits extends KeyCredits {
 
 /**
  * A key as the library shows it; a property that does not apply is not there. HTTP shows all but `apiId`, `state`,
- * `creditsFrom`, `ownerCredits`, `accounts`, `rerolledFrom`, `rerolledTo`, `credits.reserved` and `credits.granted`.
+ * `disabledBy`, `creditsFrom`, `ownerCredits`, `accounts`, `rerolledFrom`, `rerolledTo`, `credits.reserved` and
+ * `credits.granted`.
  */
 export interface KeyResponseData extends ShownKeyFields {
   /** `key_` and 22 characters of `[a-zA-Z0-9]`. */
@@ -135,6 +136,8 @@ export interface KeyResponseData extends ShownKeyFields {
   readonly apiId: string;
   /** What a verification that asks for nothing would find now. */
   readonly state: KeyState;
+  /** Of one that is `forbidden`: what is disabled, the first of the three. */
+  readonly disabledBy?: DisabledParent;
   /** Granted directly, sorted; those of its roles are in the roles. */
   readonly permissions?: readonly string[];
   /** Sorted. */

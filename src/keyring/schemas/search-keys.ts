@@ -1,6 +1,6 @@
 /** Schemas of `searchKeys`, `countKeys` and `changeKeys`. */
 import * as v from "valibot";
-import { KEY_STATES } from "../../lib/key-state.js";
+import { LISTED_STATES } from "../../lib/key-state.js";
 import { readKeyCursor } from "./cursor.js";
 import { described } from "./json-schema.js";
 import { cursorOf, limitUpTo } from "./page.js";
@@ -42,7 +42,7 @@ const filter = {
 
 export const searchedKeys = body<SearchKeysRequestBody>()({
   ...filter,
-  state: optional(oneOf(...KEY_STATES)),
+  state: optional(oneOf(...LISTED_STATES)),
   order: optionalOr(oneOf("made", "expires", "lastUsed", "credits"), "made"),
   expiresFrom: optional(time),
   maxAge: age,
@@ -52,7 +52,7 @@ export const searchedKeys = body<SearchKeysRequestBody>()({
 export const changedKeys = body<ChangeKeysRequestBody>()({
   ...filter,
   keyIds: optional(list(id, 1, 100)),
-  state: optional(oneOf(...KEY_STATES.filter((state) => state !== "deleted"))),
+  state: optional(oneOf(...LISTED_STATES.filter((state) => state !== "deleted"))),
   action: oneOf("disable", "enable", "delete"),
   dryRun: optionalOr(boolean, false),
   limit: limitUpTo(100, 100),

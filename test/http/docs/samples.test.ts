@@ -49,7 +49,7 @@ const KINDS = {
   rootKeyId: 2,
   slug: 2,
   start: 2,
-  state: 2,
+  state: 3,
   tags: 2,
   timeZone: 2,
 };
