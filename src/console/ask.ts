@@ -37,7 +37,7 @@ export interface Answers {
   "keys.migrateKeys": Pick<MigrationResults, "migrated" | "failed">;
   "identities.createIdentity": A.V2IdentitiesCreateIdentityResponseData;
   "identities.getIdentity": A.IdentityData;
-  "identities.listIdentities": A.Page<A.IdentityData>;
+  "identities.listIdentities": A.Page<A.ListedIdentity>;
   "identities.updateIdentity": A.IdentityData;
   "identities.updateCredits": A.KeyCredits;
   "identities.changePlan": A.KeyCredits;

@@ -2,9 +2,9 @@
  * Creates, reads, lists, updates and deletes identities: the operations `identities.*`. An identity's name in its
  * workspace is its externalId.
  */
-import type { IdentityRow } from "../contracts/store.js";
+import type { ApiRow, IdentityRow, KeyRow } from "../contracts/store.js";
 import type { Mutable } from "../lib/mutable.js";
-import { updateWithRetry } from "./context.js";
+import { type Context, updateWithRetry } from "./context.js";
 import { removalsOf } from "./credit-grants.js";
 import { changeIdentityCredits, disableKeys, identityWrite, requireUndrawn } from "./identity-credits.js";
 import { expiryOf } from "./keys/create-key.js";
@@ -13,9 +13,9 @@ import { toLimitRows } from "./keys/new-key.js";
 import { readMatches } from "./list-page.js";
 import { operation } from "./operation.js";
 import { IDENTITIES, readReservedIds } from "./rbac/resolve-names.js";
-import { ownedRow, requireNamed, setField } from "./rows.js";
+import { ownedRow, readRows, requireNamed, setField } from "./rows.js";
 import { changedCredits, credits, drawingKeys } from "./schemas/credits.js";
-import { search } from "./schemas/page.js";
+import { page } from "./schemas/page.js";
 import type { Schema } from "./schemas/parse.js";
 import {
   anyExternalId,
@@ -26,11 +26,13 @@ import {
   nameGiven,
   nullable,
   optional,
+  optionalOr,
+  text,
   time,
 } from "./schemas/primitives.js";
 import { ratelimits } from "./schemas/ratelimits.js";
 import type * as R from "./schemas/requests.js";
-import type { IdentityData } from "./schemas/responses.js";
+import type { IdentityData, KeyCredits, ListedIdentity } from "./schemas/responses.js";
 import { insertNamed, taken, writeRows } from "./write.js";
 
 const WHAT = "An identity with this externalId";
@@ -81,10 +83,49 @@ export const getIdentity = operation("getIdentity", given, async (context, { ide
   return credits === undefined ? response : { ...response, credits };
 });
 
+const listed = body<R.ListIdentitiesRequestBody>()({
+  ...page("identities"),
+  ...{ search: optional(text(0, 256)), details: optionalOr(boolean, false) },
+});
+/** Keys of an identity that a list counts. */
+const MAX_COUNTED = 100;
+
 /** By id. */
-export const listIdentities = operation("listIdentities", search("identities"), (context, request) =>
-  readMatches(context, request, { table: "identities", toResponses: (rows) => rows.map(toIdentityData) }),
+export const listIdentities = operation("listIdentities", listed, (context, { details = false, ...request }) =>
+  readMatches<"identities", ListedIdentity>(context, request, {
+    table: "identities",
+    toResponses: details ? (rows) => detailsOf(context, rows) : (rows) => rows.map(toIdentityData),
+    ...(details && { refersTo: () => MAX_COUNTED }),
+  }),
 );
+
+/** With what is left of their credits, and how many keys they have that the caller may read. */
+async function detailsOf(context: Context, rows: readonly IdentityRow[]): Promise<ListedIdentity[]> {
+  const { store, workspaceId, caller } = context;
+  const mayCount = caller?.mayAny("read_key", "api") !== false;
+  const credits = await readCredits(context, "identities", rows, context.clock());
+  const apis = new Map<string, ApiRow>();
+  const shown: ListedIdentity[] = [];
+  for (const [i, row] of rows.entries()) {
+    const query = { workspaceId, identityId: row.id, limit: MAX_COUNTED + 1 };
+    const keys = mayCount ? await store.list("keys", query) : [];
+    await readRows(
+      context,
+      "apis",
+      keys.map(({ apiId }) => apiId),
+      apis,
+    );
+    const isSeen = ({ apiId: id }: KeyRow): boolean =>
+      apis.get(id)?.deleted === false && caller?.may("read_key", { type: "api", id }) !== false;
+    shown.push({
+      ...toIdentityData(row),
+      ...(row.hasCredits === true && { credits: credits[i] as KeyCredits }),
+      ...(mayCount && { keyCount: Math.min(keys.filter(isSeen).length, MAX_COUNTED) }),
+      ...(keys.length > MAX_COUNTED && { hasMoreKeys: true }),
+    });
+  }
+  return shown;
+}
 
 /** A limit keeps its id and its tokens while its name stays. @throws KeystileError NOT_FOUND */
 export const updateIdentity = operation(

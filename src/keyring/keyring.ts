@@ -235,8 +235,8 @@ export interface Keyring<Meta = JsonObject> {
   createIdentity(body: R.V2IdentitiesCreateIdentityRequestBody): Promise<A.V2IdentitiesCreateIdentityResponseData>;
   /** An identity by its externalId or id, with the refills due by now in `credits`. @throws KeystileError NOT_FOUND */
   getIdentity(body: R.V2IdentitiesGetIdentityRequestBody): Promise<A.IdentityData>;
-  /** By id, 100 per page unless `limit` says otherwise. */
-  listIdentities(body?: R.SearchRequestBody): Promise<A.Page<Identity>>;
+  /** By id, 100 per page unless `limit` says otherwise; with `details` also their credits, and their keys counted. */
+  listIdentities(body?: R.ListIdentitiesRequestBody): Promise<A.Page<A.ListedIdentity>>;
   /**
    * Absent fields are unchanged, `null` clears, a given list replaces the old one. Returns the identity afterwards.
    * @throws KeystileError NOT_FOUND

@@ -18,6 +18,7 @@ describe.each(HOSTS)("credits of an identity on the %s host", (host) => {
     expect(await dataOf("identities.updateIdentity", { identity: "ada", enabled: false })).toEqual(suspended);
     expect(await dataOf("identities.getIdentity", { identity: "ada" })).toEqual(suspended);
     expect(await dataOf("identities.listIdentities", {})).toEqual([suspended]);
+    expect(await dataOf("identities.listIdentities", { details: true })).toEqual([{ ...suspended, keyCount: 1 }]);
     const refused = (await dataOf("keys.verifyKey", { key })) as object;
     expect(refused).toMatchObject({ code: "FORBIDDEN", enabled: true, identity: expect.objectContaining(identity) });
     expect(refused).not.toHaveProperty("expires");

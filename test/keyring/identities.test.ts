@@ -156,6 +156,42 @@ describe("identities: create, get, list, update, delete", () => {
   });
 });
 
+describe("a list of identities with details", () => {
+  it("has what is left of their credits, and their keys, up to a hundred, that the caller may read", async () => {
+    const { keyring, apiId } = await world();
+    const refill = { interval: "daily", amount: 50 } as const;
+    await keyring.createIdentity({ externalId: "plan", credits: { remaining: 20, refill } });
+    await keyring.grantCredits({ identity: "plan", grantId: "order 1", amount: 7 });
+    const { apiId: other } = await keyring.createApi({ name: "other" });
+    const { apiId: gone } = await keyring.createApi({ name: "gone" });
+    for (const [externalId, of] of [
+      ["plan", apiId],
+      ["plan", other],
+      ["plan", gone],
+    ] as const)
+      await keyring.createKey({ apiId: of, externalId });
+    const { keyId } = await keyring.createKey({ apiId, externalId: "plan" });
+    await keyring.deleteKey({ keyId });
+    await keyring.deleteApi({ apiId: gone });
+    for (let i = 0; i < 100; i++) await keyring.createKey({ apiId, externalId: "full" });
+    for (let i = 0; i < 101; i++) await keyring.createKey({ apiId, externalId: "more" });
+    await keyring.createIdentity({ externalId: "none" });
+    const { data } = await keyring.listIdentities({ details: true });
+    const shown = Object.fromEntries(data.map(({ id: _, externalId, ...rest }) => [externalId, rest]));
+    expect(shown).toEqual({
+      plan: { credits: { remaining: 20, refill, granted: 7 }, keyCount: 2 },
+      full: { keyCount: 100 },
+      more: { keyCount: 100, hasMoreKeys: true },
+      none: { keyCount: 0 },
+    });
+    const found = await keyring.listIdentities({ details: true, search: "LAN", limit: 1 });
+    expect(found.data).toMatchObject([{ externalId: "plan", keyCount: 2 }]);
+    expect((await keyring.listIdentities()).data.every((one) => !("keyCount" in one) && !("credits" in one))).toBe(
+      true,
+    );
+  });
+});
+
 describe.each([
   ["memory", () => memoryStore()],
   ["SQLite", () => sqliteStore(":memory:")],

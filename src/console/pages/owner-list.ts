@@ -1,33 +1,51 @@
 /** Owners in lists: that of all, and those that a search for keys finds beside them. */
-import type { IdentityData } from "../../keyring/schemas/responses.js";
+import type { IdentityData, KeyCredits, ListedIdentity } from "../../keyring/schemas/responses.js";
 import { keyState } from "../../lib/key-state.js";
 import { html, type Html, type Part } from "../../view/html.js";
-import { code, link, muted, name, section } from "../../view/parts.js";
+import { number } from "../../view/format.js";
+import { bar, link, muted, name, section } from "../../view/parts.js";
 import { ifThere } from "../ask.js";
 import { type List, listed } from "../view/lists.js";
 import type { View } from "../view/view.js";
 import { showState, toOwner } from "./key-parts.js";
+import { callsOf } from "./usage.js";
 
 /** Owners that a search for keys shows, and milliseconds for which it looks for them. */
 const MOST = 5;
 const PATIENCE = 60;
 
-type Owner = Omit<IdentityData, "credits">;
-
 /** As that of a key: whether its keys may be used. */
-export const ownerState = ({ now }: View, owner: Owner): Html =>
+export const ownerState = ({ now }: View, owner: Omit<IdentityData, "credits">): Html =>
   showState({ state: keyState({ ...owner, enabled: owner.enabled !== false }, now) });
 
-/** A list of owners. */
-export function ownerList(view: View, owners: readonly Owner[]): List {
-  const rows = owners.map((owner): Part[] => [
-    link(view.path(toOwner(owner.externalId)), name(owner.externalId)),
-    ownerState(view, owner),
-    (owner.ratelimits ?? []).map(({ name: called }) => called).join(", ") || muted("none"),
-    code(owner.id),
-  ]);
-  const columns = ["Owner", "State", "Shared limits", "Id"];
+/** A list of owners, with how many keys they have, how often those were used, and what is left. */
+export async function ownerList(view: View, owners: readonly ListedIdentity[]): Promise<List> {
+  const calls = await callsOf(
+    view,
+    owners.map(({ externalId }) => externalId),
+  );
+  const rows = owners.map((owner): Part[] => {
+    const { externalId, credits, keyCount, hasMoreKeys = false, ratelimits = [] } = owner;
+    return [
+      link(view.path(toOwner(externalId)), name(externalId)),
+      ownerState(view, owner),
+      keyCount === undefined ? muted("not counted") : `${number(keyCount)}${hasMoreKeys ? "+" : ""}`,
+      ...(calls ? [number(calls.get(externalId) ?? 0)] : []),
+      left(credits),
+      ratelimits.map(({ name: called }) => called).join(", ") || muted("none"),
+    ];
+  });
+  const counts = ["Keys", ...(calls ? ["Calls in 30 days"] : [])].map((title) => ({ title, isNumber: true }));
+  const columns = ["Owner", "State", ...counts, "Credits left", "Shared limits"];
   return { title: "Owners", columns, rows, empty: "No owner is found.", pagination: {} };
+}
+
+/** What is left of the plan, and of grants beside it. */
+function left({ remaining = null, refill, granted = 0 }: Partial<KeyCredits> = {}): Part {
+  if (remaining === null) return muted("no plan");
+  const text = refill === undefined ? number(remaining) : `${number(remaining)} of ${number(refill.amount)}`;
+  const balance = refill === undefined ? text : bar(remaining, refill.amount, text);
+  return granted === 0 ? balance : html`${balance} ${muted(`and ${number(granted)} granted`)}`;
 }
 
 /**
@@ -38,14 +56,15 @@ export async function ownersFound(view: View, { search, externalId }: Readonly<R
   const isAsked = search !== undefined && externalId === undefined && !view.query.has("cursor");
   if (!isAsked || !view.may("identities.listIdentities")) return undefined;
   const until = performance.now() + PATIENCE;
-  const { data, pagination } = await view.ask("identities.listIdentities", { search, limit: MOST }, { until });
+  const request = { search, limit: MOST, details: true };
+  const { data, pagination } = await view.ask("identities.listIdentities", request, { until });
   const exact = view.may("identities.getIdentity")
     ? await ifThere(view.ask("identities.getIdentity", { identity: search }))
     : undefined;
   const others = data.filter(({ id }) => id !== exact?.id);
   const found = exact === undefined ? others : [exact, ...others];
-  const all = html`${link(`${view.path("/owners")}?${new URLSearchParams({ search }).toString()}`, "All owners that hold it")}`;
+  const all = link(`${view.path("/owners")}?${new URLSearchParams({ search }).toString()}`, "All owners that hold it");
   if (found.length === 0 && performance.now() < until) return undefined;
   const isMore = pagination.hasMore || performance.now() >= until;
-  return section("Owners", listed(view, ownerList(view, found)), isMore && all);
+  return section("Owners", listed(view, await ownerList(view, found)), isMore && all);
 }

@@ -43,14 +43,14 @@ const NOT_SHARED = "None: each of its keys has credits of its own, or is unlimit
 const SHARED: Field = { ...LIMITS, label: "Rate limits of all its keys together" };
 
 async function list(view: View): Promise<Content> {
-  const request = { limit: 50, ...asked(view, "search", "cursor") };
+  const request = { limit: 50, details: true, ...asked(view, "search", "cursor") };
   const { data, pagination } = await view.ask("identities.listIdentities", request);
   return {
     title: "Owners",
     about: "The customers who own keys. The keys of an owner share limits and credits.",
     actions: view.may("identities.createIdentity") && button(view, "/owners/new", "New owner", "primary"),
     body: searched(view, [searchField(view, "Id or external id")], {
-      ...ownerList(view, data),
+      ...(await ownerList(view, data)),
       pagination,
     }),
   };

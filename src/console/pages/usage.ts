@@ -226,6 +226,18 @@ export async function sparks(view: View, keyIds: readonly string[]): Promise<Rea
   return rows && new Map([...byKey].map(([keyId, days]) => [keyId, spark(days)]));
 }
 
+/** How often the keys of owners were used in the last 30 days, refused calls too; undefined: nobody counts that. */
+export async function callsOf(
+  view: View,
+  externalIds: readonly string[],
+): Promise<ReadonlyMap<string, number> | undefined> {
+  const analytics = view.analyticsOf();
+  if (analytics === undefined || externalIds.length === 0) return undefined;
+  const query = { by: ["externalId"], where: { externalId: externalIds } } as const;
+  const rows = await readCounts(analytics, view, DAYS, query);
+  return rows && new Map(rows.map(({ externalId = "", count }) => [externalId, count]));
+}
+
 /** Whose counts a list has. */
 interface Counted {
   readonly analytics: ConsoleAnalytics;

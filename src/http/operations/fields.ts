@@ -77,6 +77,7 @@ const FIELDS: Readonly<Record<string, Field>> = {
   days: ["Days on which credits were spent."],
   decrypt: ["Only false: the text of a key is never kept."],
   decidedBy: ["Who has the least, where key and identity both pay.", "identity"],
+  details: ["Also the credits of each identity, and how many keys it has. Default false.", true],
   "deleteIdentity.keys": [
     "What becomes of its keys: only `disable`. Without it an identity that keys draw on is not deleted.",
   ],
@@ -128,6 +129,7 @@ const FIELDS: Readonly<Record<string, Field>> = {
   has: ["Permissions that the query names and the key has.", "documents.read"],
   hash: ["The existing hash of the key, stored as given.", "d04b98f48e8f8bcc…"],
   hasMore: ["Whether there is a page after this one."],
+  hasMoreKeys: ["Whether it has more keys than were counted.", false],
   hours: ["How many were refused, by time and code; nothing for an hour without refusals."],
   "hours.code": ["Why they were refused.", "RATE_LIMITED"],
   "hours.count": ["How many.", 812],
@@ -143,6 +145,7 @@ const FIELDS: Readonly<Record<string, Field>> = {
   isCap: ["The credits of the key cap what it takes of its owner's: the sums leave them out."],
   key: ["The text of the key.", "sk_3vQy8H…"],
   keyId: ["The id of the key.", "key_9mKp2XwZ"],
+  keyCount: ["Its keys, up to 100, those of them that the caller may read.", 3],
   keyIds: ["The ids of the keys.", "key_9mKp2XwZ"],
   keys: ["Keys that were hashed elsewhere."],
   kind: ["What the credential is: `rootKey`, `proxyToken`, or what an authenticator says.", "rootKey"],
@@ -166,6 +169,7 @@ const FIELDS: Readonly<Record<string, Field>> = {
   "lines.operation": ["Of an adjustment: the operation.", "updateCredits"],
   "lines.time": ["Unix time, milliseconds; where only the day is known, its start.", 1_798_761_600_000],
   "listAudit.actorSearch": ["Part of the id of who did it, or of the `actorName`, in any case.", "gateway"],
+  "listIdentities.credits": ["Credits that all its keys share; absent: none, or `details` is not asked for."],
   "listAudit.changes": [
     "What the fields were and are, where that is short; of others `fields` says that they changed.",
   ],

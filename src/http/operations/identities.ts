@@ -5,7 +5,7 @@ import type { V2IdentitiesCreateIdentityResponseData } from "../../keyring/schem
 import { onAll, onNamed } from "./access.js";
 import { byExternalIds, group } from "./operation.js";
 import { ownerCreditOperations } from "./owner-credits.js";
-import { changedCredits, empty, identity, object, text } from "./responses.js";
+import { changedCredits, empty, identity, listedIdentity, object, text } from "./responses.js";
 import { toWireCredits, toWireIdentity } from "./wire-key.js";
 
 const define = group("identities", ({ keyring }) => keyring);
@@ -43,7 +43,7 @@ export const identityOperations = [
   }),
   define(identities.listIdentities, {
     summary: "Lists identities, by id.",
-    answer: identity,
+    answer: listedIdentity,
     isList: true,
     access: onAll("read_identity", "identity"),
     statuses: [],

@@ -60,12 +60,13 @@ const [ofIdentity, mayHave] = [
   { id: text, externalId: text },
   { meta: free, ratelimits: arrayOf(ratelimit) },
 ] as const;
-/** Contract 2.2, and its state where it is not the usual one. */
-export const identity = object<Omit<A.IdentityData, "credits">>(ofIdentity, {
+const mayBe = {
   ...mayHave,
   enabled: { ...flag, enum: [false], description: "Only where it is disabled." },
   expires: time,
-});
+};
+/** Contract 2.2, and its state where it is not the usual one. */
+export const identity = object<Omit<A.IdentityData, "credits">>(ofIdentity, mayBe);
 
 /** Contract 2.2. */
 export const owner: JsonSchema = {
@@ -88,6 +89,15 @@ const ofBalance = {
 } as const;
 /** `remaining` is null for an unlimited key. */
 export const credits = object<A.WireCredits>(balance, ofBalance);
+/** The same with what is set aside and granted. */
+export const reservable = {
+  ...credits,
+  properties: { ...credits.properties, reserved: integer(0), granted: integer(0) },
+};
+/** Of a list. */
+export const listedIdentity = object<A.ListedIdentity>(ofIdentity, {
+  ...{ ...mayBe, credits: reservable, keyCount: integer(0, 100), hasMoreKeys: flag },
+});
 /** The same after a change. */
 export const changedCredits = object<Omit<A.ChangedCredits, "reserved" | "granted">>(balance, {
   ...ofBalance,

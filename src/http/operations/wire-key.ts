@@ -11,11 +11,11 @@ import {
   credits,
   flag,
   free,
-  integer,
   longId,
   object,
   owner,
   ratelimit,
+  reservable,
   text,
   texts,
   time,
@@ -52,8 +52,6 @@ const optionalOfKey = {
 
 /** A key as administration sees it. */
 export const key = object<WireKey>(requiredOfKey, optionalOfKey);
-
-const reservable = { ...credits, properties: { ...credits.properties, reserved: integer(0), granted: integer(0) } };
 
 /** A key as operations show it that the specification does not have. */
 export const wholeKey = object<KeyResponseData>(

@@ -315,6 +315,11 @@ export interface V2IdentitiesGetIdentityRequestBody {
   /** Id or externalId, at least 1 code point; a row with this id takes precedence over one with this externalId. */
   readonly identity: string;
 }
+/** Body of `listIdentities`. */
+export interface ListIdentitiesRequestBody extends SearchRequestBody {
+  /** Also the credits of each, and how many keys it has. Default false. */
+  readonly details?: boolean;
+}
 /** Body of `deleteIdentity`. */
 export interface DeleteIdentityRequestBody extends V2IdentitiesGetIdentityRequestBody, Explained {
   /**

@@ -156,7 +156,10 @@ export interface KeyResponseData extends ShownKeyFields {
   readonly ratelimits?: readonly RatelimitResponse[];
 }
 
-/** An identity as `getIdentity` of the library shows it; lists, `updateIdentity` and HTTP show all but `credits`. */
+/**
+ * An identity as `getIdentity` of the library shows it; `updateIdentity` and HTTP show all but `credits`, and so do lists
+ * without `details`.
+ */
 export interface IdentityData extends Identity {
   /** Its keys are FORBIDDEN. Absent: it is enabled. */
   readonly enabled?: false;
@@ -164,6 +167,14 @@ export interface IdentityData extends Identity {
   readonly expires?: number;
   /** What its keys draw on, those with credits of their own too. Absent: it has none. */
   readonly credits?: KeyCredits;
+}
+
+/** An identity of a list. */
+export interface ListedIdentity extends IdentityData {
+  /** With `details`: its keys, up to 100; for a caller those that it may read, if it may read any. */
+  readonly keyCount?: number;
+  /** It has more keys than were counted. Absent: it has not. */
+  readonly hasMoreKeys?: boolean;
 }
 
 /** What `grantCredits` resolves to. */

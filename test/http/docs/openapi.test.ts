@@ -144,7 +144,7 @@ describe("openapi: defaults", () => {
       "apis.listKeys": listKeys,
       "audit.listAudit": page,
       "identities.createIdentity": limits,
-      "identities.listIdentities": page,
+      "identities.listIdentities": { ...page, ".details": false },
       "identities.updateIdentity": limits,
       "keys.createKey": { ".byteLength": 16, ".enabled": true, ".recoverable": false, ...limits },
       "keys.changeKeys": { ".dryRun": false, ".limit": 100 },
