@@ -41,6 +41,34 @@ describe("structure: timers", () => {
   });
 });
 
+/** Guards in a text that people copy, which let keys of every API in. */
+function openGuards(text: string): string[] {
+  const guards = text.match(/\b(?:apiKey|createGuard|createApiKeyGuard)(?:<[^>]*>)?\(verifier\b[\s\S]{0,80}/g) ?? [];
+  const isOpen = (guard: string) =>
+    !/^[^;]*\bapiId\b/.test(guard) && !(/^[^;]*\boptions\b/.test(guard) && /\boptions = \{ apiId\b/.test(text));
+  return guards.filter(isOpen);
+}
+
+describe("structure: guards that people copy", () => {
+  it("each has an apiId, on pages, in examples, and in what programs show", () => {
+    const ofPeople = ["README.md", "docs/*.md", "examples", "src/console", "src/cli"];
+    const listed = execSync(`git ls-files ${ofPeople.join(" ")}`, { cwd: ROOT, encoding: "utf8" })
+      .trim()
+      .split("\n");
+    const paths = listed.filter((path) => /\.(?:md|tsx?)$/.test(path));
+    const texts = paths.map((path) => [path, readFileSync(join(ROOT, path), "utf8")] as const);
+    const all = texts.flatMap(([, text]) => text.match(/\b(?:apiKey|createGuard)(?:<[^>]*>)?\(verifier\b/g) ?? []);
+    expect(all.length).toBeGreaterThan(20);
+    expect(texts.flatMap(([path, text]) => openGuards(text).map((guard) => `${path}: ${guard}`))).toEqual([]);
+  });
+
+  it("finds one without", () => {
+    expect(openGuards("app.use(apiKey(verifier)); const { apiId } = x;")).toHaveLength(1);
+    expect(openGuards("const options = { permissions };\napiKey(verifier, options, handler)")).toHaveLength(1);
+    expect(openGuards("const options = { apiId };\napiKey(verifier, options, handler)")).toEqual([]);
+  });
+});
+
 describe("structure: citations", () => {
   it("whatever section is cited stands in docs/contract.md, and whatever ruling or trap in test/README.md", () => {
     const page = (...path: string[]) => readFileSync(join(ROOT, ...path), "utf8");

@@ -170,7 +170,7 @@ export interface Verifier<Meta = JsonObject> {
  *   `usage` for `usage: true`, `analytics` for `analytics`
  * @example
  * const verifier = createVerifier(store);
- * const { valid, code } = await verifier.verify({ key, permissions: "documents.read" });
+ * const { valid, code } = await verifier.verify({ key, permissions: "documents.read" }, { apiId });
  */
 export function createVerifier<Meta>(
   given: Store,

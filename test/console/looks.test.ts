@@ -19,7 +19,9 @@ describe("console: an empty store", () => {
     const made = await browser.submit("/", "/apis/new", { name: "documents" });
     const [to = ""] = [made.headers.get("location")].flatMap((one) => one ?? []);
     expect(to).toMatch(/^\/keys\/new\?apiId=api_/);
-    expect((await browser.get("/")).text).toContain(`href="${to}"`);
+    const second = (await browser.get("/")).text;
+    expect(second).toContain(`href="${to}"`);
+    expect(second).toContain(`apiKey(verifier, { apiId: &quot;${to.split("=")[1]}&quot; })`);
     const { text } = await browser.get(to);
     const [, apiId = ""] = /<option value="([^"]*)" selected>documents</.exec(text) ?? [];
     const { text: shown } = await browser.post("/keys/new", { ...hiddenOf(text, "/keys/new"), apiId });

@@ -23,6 +23,7 @@ export async function firstRun(view: View): Promise<Content | undefined> {
     "Create the first key",
     "primary",
   );
+  const id = JSON.stringify(api?.id ?? "api_…");
   return {
     title: "Overview",
     about: "There are no keys yet.",
@@ -31,7 +32,8 @@ export async function firstRun(view: View): Promise<Content | undefined> {
       ${step(
         "3. Try it",
         html`<p>With the key comes a line to paste: a request to your program, which asks
-        ${code("verifier.verify({ key })")}, or has ${code("apiKey(verifier)")} before its routes.</p>`,
+        ${code(`verifier.verify({ key }, { apiId: ${id} })`)}, or has ${code(`apiKey(verifier, { apiId: ${id} })`)}
+        before its routes. Without ${code("apiId")} keys of every API would pass.</p>`,
       )}`,
   };
 }
