@@ -99,7 +99,11 @@ export function createKeyUsage(store: Store, recordsUses: boolean) {
 function ownersOf({ wallets = [], keyId, identity }: CachedKey): GrantsOwner[] {
   return wallets
     .filter(({ accounts }) => accounts.some(({ grantId }) => grantId !== undefined))
-    .map(({ owner }) => (owner === "key" ? { table: "keys", id: keyId } : { table: "identities", id: identity!.id }));
+    .flatMap(({ owner }): GrantsOwner[] => {
+      if (owner === "key") return [{ table: "keys", id: keyId }];
+      // Of a store of somebody's own a record may lack the owner of its accounts.
+      return identity === undefined ? [] : [{ table: "identities", id: identity.id }];
+    });
 }
 
 export type KeyUsage = ReturnType<typeof createKeyUsage>;
