@@ -103,11 +103,13 @@ process.once("exit", () => rmSync(INITIALIZED, { recursive: true, force: true })
  * `all`, in which every property takes all its runs (test/runs.ts); the first of them runs all projects, one after the other.
  */
 export default defineConfig(({ mode }) => {
+  // Many files share two cores; all runs of a property take up to five times as long.
+  const timeout = mode === "all" || process.env["CI"] === "true" ? 180_000 : 60_000;
   // Spread, not `extends`: for that the whole configuration is made again, in another mode.
   const every = {
-    // Many files share two cores; all runs of a property take up to five times as long.
-    testTimeout: mode === "all" || process.env["CI"] === "true" ? 180_000 : 60_000,
-    hookTimeout: 60_000,
+    testTimeout: timeout,
+    // Hooks start servers, and PostgreSQL in this process, beside the other files.
+    hookTimeout: timeout,
     // By default a second: what a busy machine takes now and then.
     expect: { poll: { timeout: 20_000 } },
   };
