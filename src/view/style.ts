@@ -76,10 +76,11 @@ details{margin-top:.4rem}details>summary{cursor:pointer;color:var(--accent)}
 @media (max-width:60rem){.ks-frame{display:block;min-height:0}.ks-side{position:static;height:auto;border-right:0;border-bottom:1px solid var(--line);padding:.75rem 1rem;gap:.6rem;display:grid;grid-template-columns:minmax(0,1fr) auto;align-items:center}
 .ks-brand{padding:0}.ks-menu{grid-row:2;grid-column:1/-1;flex-flow:row wrap;gap:.1rem .25rem}.ks-menu ul{display:contents}.ks-menu a{white-space:nowrap}
 .ks-account{margin:0;padding:0;display:flex;align-items:center;gap:.6rem}.ks-account .ks-form{margin:0}.ks-account>:not(form){display:none}.ks-main{padding:1.25rem 1rem 3rem}}
-@media (max-width:40rem){.ks-table,.ks-table :is(tbody,tr,td){display:block}.ks-table thead{position:absolute;clip-path:inset(50%);width:1px;height:1px;overflow:hidden}
-.ks-table tr{border:1px solid var(--line);border-radius:8px;padding:.5rem .75rem;margin-bottom:.6rem}.ks-table td{display:grid;grid-template-columns:6.5rem minmax(0,1fr);gap:.75rem;border:0;padding:.2rem 0}
-.ks-table :is(.ks-name,code){max-width:100%}.ks-table td:has(>div:empty){display:none}.ks-table td::before{content:attr(data-title);color:var(--muted)}.ks-table .ks-number{text-align:left}.ks-facts>div{grid-template-columns:6.5rem minmax(0,1fr);gap:.75rem}
-.ks-badge{white-space:normal;overflow-wrap:anywhere}.ks-table .ks-badge{font-size:10px}.ks-inline .ks-field{flex:1 1 8rem;max-width:none}.ks-live .ks-field:first-of-type{flex-basis:100%}}
+@media (max-width:40rem){.ks-table,.ks-table tbody{display:block}.ks-table thead{position:absolute;clip-path:inset(50%);width:1px;height:1px;overflow:hidden}
+.ks-table tr{display:flex;flex-wrap:wrap;align-items:baseline;gap:.1rem 1rem;border:1px solid var(--line);border-radius:8px;padding:.45rem .75rem;margin-bottom:.5rem}.ks-table td{display:grid;grid-template-columns:auto minmax(0,1fr);align-items:baseline;gap:.4rem;border:0;padding:0;max-width:100%}
+.ks-table td:is(:first-child,:has([form=ks-stop])+td){flex:1 1 50%;grid-template-columns:minmax(0,1fr)}.ks-table td:first-child:has([form=ks-stop]){flex:none;margin-right:-.5rem}.ks-body [form=ks-stop]{width:auto}.ks-table td:is(:first-child,:has([form=ks-stop])+td,:has(>div>.ks-badge:only-child))::before{display:none}.ks-table td:has(.ks-bar,.ks-chips){flex:1 1 100%}.ks-table br{display:none}
+.ks-table :is(.ks-name,code){max-width:100%}.ks-table td:has(>div:empty){display:none}.ks-table td::before{content:attr(data-title);color:var(--muted);font-size:12.5px}.ks-table .ks-number{text-align:left}.ks-facts>div{grid-template-columns:6.5rem minmax(0,1fr);gap:.75rem}
+.ks-badge{white-space:normal;overflow-wrap:anywhere}.ks-inline .ks-field{flex:1 1 8rem;max-width:none}.ks-live .ks-field:first-of-type{flex-basis:100%}}
 @media (forced-colors:active){.ks-badge,.ks-button,.ks-alert{border:1px solid}.ks-track{fill:Canvas}.ks-fill,.ks-valid,.ks-refused{fill:CanvasText}}
 @media print{:root{color-scheme:light;${LIGHT}}.ks-side,.ks-actions,.ks-buttons{display:none}.ks-frame{display:block}}
 `;

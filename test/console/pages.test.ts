@@ -398,6 +398,7 @@ describe("console: keys", () => {
     const owners = async (...of: Parameters<typeof group>) =>
       (await group(...of)).filter((href) => !href.includes("?"));
     expect(await owners("search=acm")).toEqual(["/owners/acme"]);
+    expect((await browser.get("/keys?search=acme")).text).toMatch(/data-title="Keys"><div>2</);
     expect(await owners("search=ACM&order=expires")).toEqual(["/owners/acme"]);
     expect(await owners("search=customer+7")).toEqual(["/owners/customer%207"]);
     const all = await group("search=customer");

@@ -286,6 +286,21 @@ describe.skipIf(!existsSync(CHROMIUM))("console in a browser", { timeout: 240_00
     await context.close();
   });
 
+  it.each(["light", "dark"] as const)("cards of lists are short at 360 px, %s", async (colorScheme) => {
+    const { context, page } = await open({ viewport: { width: 360, height: 800 }, colorScheme });
+    for (const [path, most] of [
+      ["/keys", 160],
+      ["/owners", 130],
+      ["/root-keys", 130],
+    ] as const) {
+      await page.goto(served.url + path);
+      const tallest = "Math.max(...[...document.querySelectorAll('tbody tr')].map((row) => row.offsetHeight))";
+      const height = await page.evaluate<number>(tallest);
+      expect([path, height > 40 && height <= most ? "short" : height]).toEqual([path, "short"]);
+    }
+    await context.close();
+  });
+
   it("going back after a rotation and sending the form again makes no second successor", async () => {
     const { context, page } = await open();
     const keyring = createKeyring(seeded.store);

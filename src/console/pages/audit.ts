@@ -152,7 +152,7 @@ function amounts({ credits }: Entry): Part {
   if (credits === undefined) return undefined;
   const { added, remaining } = credits;
   const left = remaining === null ? "now unlimited" : `now ${number(remaining)}`;
-  return html`${added === 0 ? "none added" : signed(added)}<br>${muted(left)}`;
+  return html`${added === 0 ? "none added" : signed(added)}<br> ${muted(left)}`;
 }
 
 /** The page of each kind that has one; of the others, their entries. */

@@ -80,7 +80,7 @@ export const STATES: Options = Object.entries(BADGES).map(([state, [, called]]) 
 export function keyLink(view: View, { keyId, name: called, start }: KeyResponseData): Html {
   const to = view.path(toKey(keyId));
   const shown = code(`${start.replace(/\.{3}$/, "")}…`);
-  return called === undefined ? link(to, shown) : html`${link(to, name(called))}<br>${muted(shown)}`;
+  return called === undefined ? link(to, shown) : html`${link(to, name(called))}<br> ${muted(shown)}`;
 }
 
 export const ownerLink = (view: View, { identity }: KeyResponseData): Part =>

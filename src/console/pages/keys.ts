@@ -74,6 +74,8 @@ async function list(view: View): Promise<Content> {
     order,
   ];
   const maySelect = filters["state"] !== "deleted" && view.may("keys.changeKeys");
+  const owners = await ownersFound(view, filters);
+  const keys = await keyTable(view, filters, maySelect ? selectBox : undefined);
   return {
     title: "Keys",
     actions: html`${view.may("keys.whoami") && button(view, "/keys/find", "Find by full key")}
@@ -81,7 +83,7 @@ async function list(view: View): Promise<Content> {
     body: searched(
       view,
       fields,
-      html`${await ownersFound(view, filters)}${await keyTable(view, filters, maySelect ? selectBox : undefined)}`,
+      owners === undefined ? keys : html`${owners}${section("Keys", keys)}`,
       html`${maySelect && selection(view)}${await deletedKeys(view, filters)}`,
     ),
   };

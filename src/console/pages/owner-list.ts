@@ -61,8 +61,9 @@ export async function ownersFound(view: View, { search, externalId }: Readonly<R
   const exact = view.may("identities.getIdentity")
     ? await ifThere(view.ask("identities.getIdentity", { identity: search }))
     : undefined;
-  const others = data.filter(({ id }) => id !== exact?.id);
-  const found = exact === undefined ? others : [exact, ...others];
+  // Its keys are counted where the list has it.
+  const first = data.find(({ id }) => id === exact?.id) ?? exact;
+  const found = first === undefined ? data : [first, ...data.filter((one) => one !== first)];
   const all = link(`${view.path("/owners")}?${new URLSearchParams({ search }).toString()}`, "All owners that hold it");
   if (found.length === 0 && performance.now() < until) return undefined;
   const isMore = pagination.hasMore || performance.now() >= until;

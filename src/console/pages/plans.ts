@@ -64,7 +64,7 @@ function grantTable(view: View, grants: readonly GrantData[]): Html {
     const { grantId, amount, remaining, reserved = 0, refill, priority, expires, reason } = grant;
     const left = bar(remaining, amount, `${number(remaining)} of ${number(amount)}`);
     return [
-      html`${name(grantId)}${refill && html`<br>${muted(toRefill(refill))}`}`,
+      html`${name(grantId)}${refill && html`<br> ${muted(toRefill(refill))}`}`,
       html`${left}${reserved > 0 && muted(`${number(reserved)} set aside`)}`,
       String(priority),
       time(expires, view.now),
