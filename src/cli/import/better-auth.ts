@@ -1,6 +1,16 @@
 /** Rows of the table `apikey` of better-auth's plugin `@better-auth/api-key`, 1.7, as keys of an import. */
 import { tryJson } from "../io/input.js";
-import { type ForeignRow, integerOf, isFalse, isObject, type Lose, MAX_START, timeOf } from "./values.js";
+import {
+  booleanOf,
+  bound,
+  type ForeignRow,
+  integerOf,
+  isFalse,
+  isObject,
+  type Lose,
+  MAX_START,
+  timeOf,
+} from "./values.js";
 
 /** Columns that have no place here, and why. */
 const LEFT: Readonly<Record<string, string>> = {
@@ -11,6 +21,12 @@ const LEFT: Readonly<Record<string, string>> = {
   lastRefillAt: "refills count from now on",
   updatedAt: "the time of the import",
 };
+/** Columns that are read. The plugin lets a program name others in their place. */
+const READ: ReadonlySet<string> = new Set([
+  ...["key", "name", "referenceId", "userId", "start", "prefix", "createdAt", "expiresAt", "enabled"],
+  ...["rateLimitEnabled", "rateLimitMax", "rateLimitTimeWindow", "remaining", "refillAmount", "refillInterval"],
+  ...["permissions", "metadata"],
+]);
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
 /** What a permission may be here: a `*` would be granted as a wildcard, which it is not there. */
@@ -22,7 +38,7 @@ const GRANTABLE = /^[a-zA-Z0-9_:\-./]{1,128}$/;
  * @param now a refill that is due by then is counted
  */
 export function ofBetterAuth(row: ForeignRow, lose: Lose, now: number): object {
-  for (const [name, why] of Object.entries(LEFT)) if (row[name] !== undefined) lose(name, why);
+  for (const name of Object.keys(row)) if (!READ.has(name)) lose(name, LEFT[name] ?? "no column of the plugin's table");
   const createdAt = timeOf(row["createdAt"]);
   return {
     hash: row["key"],
@@ -32,8 +48,8 @@ export function ofBetterAuth(row: ForeignRow, lose: Lose, now: number): object {
     start: typeof row["start"] === "string" ? row["start"].slice(0, MAX_START) : undefined,
     prefix: prefixOf(row, lose),
     createdAt,
-    expires: timeOf(row["expiresAt"]),
-    ...(isFalse(row["enabled"]) && { enabled: false }),
+    expires: bound(timeOf, row["expiresAt"]),
+    enabled: bound(booleanOf, row["enabled"]),
     ratelimits: limitsOf(row),
     credits: creditsOf(row, createdAt, lose, now),
     permissions: permissionsOf(row["permissions"], lose),
@@ -48,21 +64,23 @@ function prefixOf({ prefix }: ForeignRow, lose: Lose): string | undefined {
   return name;
 }
 
-/** A limit that fits no bucket here is refused with its key: without it the key would be unlimited. */
+/** A limit that fits no bucket here is refused with its key. */
 function limitsOf(row: ForeignRow): object[] | undefined {
-  const [limit, duration] = [integerOf(row["rateLimitMax"]), integerOf(row["rateLimitTimeWindow"])];
+  const [limit, duration] = [bound(integerOf, row["rateLimitMax"]), bound(integerOf, row["rateLimitTimeWindow"])];
   if (isFalse(row["rateLimitEnabled"]) || limit === undefined || duration === undefined) return undefined;
   return [{ name: "requests", limit, duration, autoApply: true }];
 }
 
 function creditsOf(row: ForeignRow, createdAt: number | undefined, lose: Lose, now: number): object | undefined {
-  const [remaining, amount] = [integerOf(row["remaining"]), integerOf(row["refillAmount"])];
-  const interval = integerOf(row["refillInterval"]);
+  const [remaining, amount] = [bound(integerOf, row["remaining"]), bound(integerOf, row["refillAmount"])];
+  const interval = bound(integerOf, row["refillInterval"]);
   if (remaining === undefined) {
     if (amount !== undefined) lose("refillAmount", "without `remaining` the key is unlimited");
     return undefined;
   }
   if (!amount || !interval) return { remaining };
+  // A text such as `daily` must not pass for an interval of ours: none is refused.
+  if (typeof interval !== "number") return { remaining, refill: { interval: null, amount } };
   const last = timeOf(row["lastRefillAt"]) ?? createdAt ?? now;
   const balance = now - last > interval ? amount : remaining;
   const refill = refillOf(interval, amount, last);

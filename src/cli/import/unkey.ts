@@ -35,7 +35,8 @@ export async function ofUnkey(row: ForeignRow, lose: Lose): Promise<object> {
     ...{ keyId, name, meta, enabled, expires, createdAt, permissions, roles },
     start: typeof start === "string" ? start.slice(0, MAX_START) : start,
     externalId: owner?.["externalId"] ?? externalId,
-    identity: owner && defined({ meta: owner["meta"], ratelimits: limitsOf(owner["ratelimits"]) }),
+    // What is no owner is refused, as below what is no refill.
+    identity: owner ? defined({ meta: owner["meta"], ratelimits: limitsOf(owner["ratelimits"]) }) : identity,
     credits: isObject(credits) ? { ...credits, ...refillOf(credits["refill"]) } : credits,
     ratelimits: limitsOf(ratelimits),
   };
@@ -43,7 +44,7 @@ export async function ofUnkey(row: ForeignRow, lose: Lose): Promise<object> {
 
 /** An interval that Unkey does not have is refused by validation. */
 function refillOf(refill: unknown): object {
-  if (!isObject(refill)) return { refill: undefined };
+  if (!isObject(refill)) return { refill: refill ?? undefined };
   const { refillDay, ...rest } = refill;
   const day = refillDay ?? (rest["interval"] === "monthly" ? 1 : undefined);
   return { refill: defined({ ...rest, refillDay: day, rollover: 0 }) };

@@ -47,3 +47,12 @@ export function timeOf(value: unknown): number | undefined {
 
 /** `false` of a database, a cell or JSON. */
 export const isFalse = (value: unknown): boolean => [false, 0, "0", "f", "false"].includes(value as never);
+/** `true` of the same; `undefined`: it is neither. */
+export const booleanOf = (value: unknown): boolean | undefined =>
+  isFalse(value) ? false : [true, 1, "1", "t", "true"].includes(value as never) ? true : undefined;
+
+/**
+ * A value that bounds a key, as `read` reads it; or as it is, so that the key is refused. Left out, the key would work
+ * without the bound: for ever, without a limit, or with unlimited credits.
+ */
+export const bound = <T>(read: (value: unknown) => T | undefined, value: unknown): T => read(value) ?? (value as T);

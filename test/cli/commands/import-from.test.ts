@@ -366,6 +366,67 @@ describe("import --from prefixed-api-key", () => {
   });
 });
 
+describe("import --from better-auth and unkey: values that bound a key, and cannot be read", () => {
+  const lastRefillAt = iso(NOW);
+  const fields = { remaining: 5, refillAmount: 10, refillInterval: DAY, lastRefillAt, expiresAt: iso(NOW + DAY) };
+
+  it.each([
+    ["expiresAt", "expires: must be", ["31/12/2030", "2030-12-31", "never", 1.5]],
+    ["enabled", "enabled: must be true or false", ["FALSE", "no", 2]],
+    ["rateLimitMax", "ratelimits[0].limit: must be", ["five", 1.5]],
+    ["rateLimitTimeWindow", "ratelimits[0].duration: must be", ["1m", 60_000.5]],
+    ["remaining", "credits.remaining: must be", ["many", 0.5]],
+    ["refillAmount", "credits.refill.amount: must be", ["ten", 1.5]],
+    ["refillInterval", "credits.refill.interval: must be", ["1d", "monthly", "daily"]],
+  ])("%s: the key is refused, rather than imported without the bound", async (column, message, values) => {
+    const file = await database();
+    const rows = values.map((value, i) => rowOf(i, { ...fields, [column]: value }));
+    const { stdout, stderr } = await file.import(...FROM, "--source", betterAuthFile([rowOf(99, fields), ...rows]));
+    expect(JSON.parse(stdout)).toEqual({ migrated: 1, failed: values.length });
+    for (let i = 0; i < values.length; i++) expect(stderr).toContain(`row ${i + 2}: INVALID_KEY: ${message}`);
+  });
+
+  it("a column that the plugin's table has not is told of: a program may have named it so", async () => {
+    const file = await database();
+    const path = join(FOLDER, `${++files}-renamed.json`);
+    writeFileSync(path, JSON.stringify([{ ...rowOf(0), expires_on: iso(NOW + DAY) }]));
+    const dry = await file.import(...FROM, "--keys", `@${path}`, "--dry-run", "--output", "json");
+    expect((JSON.parse(dry.stdout) as { lost: object }).lost).toMatchObject({
+      "expiresOn: no column of the plugin's table": 1,
+      "id: keys get new ids": 1,
+    });
+  });
+
+  it("a true or false of any database is read", async () => {
+    const file = await database();
+    const enabled = [true, 1, "1", "t", "true", false, 0, "0", "f", "false"];
+    const path = join(FOLDER, `${++files}-booleans.json`);
+    writeFileSync(path, JSON.stringify(enabled.map((value, i) => ({ ...rowOf(i), enabled: value }))));
+    expect(JSON.parse((await file.import(...FROM, "--keys", `@${path}`)).stdout)).toEqual({ migrated: 10, failed: 0 });
+    await file.open(async (keyring) => {
+      const { data } = await keyring.searchKeys({});
+      expect(data.filter((key) => key.enabled).length).toBe(5);
+    });
+  });
+
+  it("of Unkey an identity or a refill that is none refuses the key", async () => {
+    const file = await database();
+    const key = { keyId: "key_12345678", hash: createHash("sha256").update("k").digest("hex"), enabled: true };
+    const path = join(FOLDER, `${++files}-unkey.json`);
+    const odd = [
+      { identity: "acme" },
+      { identity: ["acme"] },
+      { credits: { remaining: 5, refill: "monthly" } },
+      { credits: { remaining: 5, refill: [] } },
+    ];
+    writeFileSync(path, JSON.stringify(odd.map((more) => ({ ...key, ...more }))));
+    const { stdout, stderr } = await file.import("--from", "unkey", "--keys", `@${path}`);
+    expect(JSON.parse(stdout)).toEqual({ migrated: 0, failed: 4 });
+    expect(stderr).toContain("item 1: INVALID_KEY: identity: must be an object");
+    expect(stderr).toContain("item 3: INVALID_KEY: credits.refill: must be an object");
+  });
+});
+
 describe("import --from unkey", () => {
   const hash = (text: string) => createHash("sha256").update(text).digest("base64");
   const identity = {
