@@ -1,22 +1,6 @@
 /** In-memory store on plain maps. Also the reference implementation that tests compare other stores with. */
 import { KeystileError } from "../contracts/errors.js";
-import type {
-  BalanceQuery,
-  Change,
-  GrantRow,
-  KeyRecord,
-  KeyRef,
-  KeyRow,
-  ListQuery,
-  NewKey,
-  RootKeyRow,
-  Rows,
-  Spend,
-  Store,
-  Table,
-  Write,
-  WrittenBalance,
-} from "../contracts/store.js";
+import type * as Port from "../contracts/store.js";
 import {
   type Account,
   type Applied,
@@ -82,15 +66,15 @@ interface Leases {
 
 /** Everything one store holds. */
 interface State {
-  readonly rows: { readonly [T in Table]: Map<string, Rows[T]> };
+  readonly rows: { readonly [T in Port.Table]: Map<string, Port.Rows[T]> };
   /** Ids in order, by table and workspace, for lists. */
   readonly sorted: Map<string, SortedIds>;
   /** Unique text (a name in its workspace, a digest, a hash) → id of the row that holds it. */
   readonly unique: Map<string, string>;
   /** By ref. */
-  readonly accounts: Map<KeyRef, Account>;
+  readonly accounts: Map<Port.KeyRef, Account>;
   /** By ref of the account. */
-  readonly leases: Map<KeyRef, Leases>;
+  readonly leases: Map<Port.KeyRef, Leases>;
   readonly endings: Endings;
   /** Ids of open grants, by the id of their owner. */
   readonly openGrants: Map<string, Set<string>>;
@@ -107,7 +91,7 @@ interface State {
  * @returns a new, empty store; its `KeyRef` is the key's id, or a number for the account of an identity
  * @see src/contracts/store.ts for the contract · a find costs a few microseconds, since it builds the record each time
  */
-export function memoryStore(): Store {
+export function memoryStore(): Port.Store {
   const state: State = {
     rows: {
       workspaces: new Map(),
@@ -133,7 +117,7 @@ export function memoryStore(): Store {
     lastRef: 0,
   };
   const { rows, sorted, unique, accounts } = state;
-  const { add: subscribe, notify } = createListeners<Change>();
+  const { add: subscribe, notify } = createListeners<Port.Change>();
   const recorded = createMemoryOnce();
   const creditDays = createMemoryCreditDays({
     find: (ref) => accounts.get(ref),
@@ -148,9 +132,9 @@ export function memoryStore(): Store {
   let secret: string | undefined;
   const keyBy = (text: string) => rows.keys.get(unique.get(text) ?? "");
 
-  const spendCredits = (ref: KeyRef, cost: number, period: number, now: number) =>
+  const spendCredits = (ref: Port.KeyRef, cost: number, period: number, now: number) =>
     onAccount(state, ref, (account) => spend(account, () => expiredOf(state, ref, now), cost, period, now));
-  const reserveCredits: Store["reserveCredits"] = (ref, cost, period, now, reservation) => {
+  const reserveCredits: Port.Store["reserveCredits"] = (ref, cost, period, now, reservation) => {
     assertReservation(reservation);
     state.endings.forget(now);
     return onAccount(state, ref, (account) => {
@@ -166,7 +150,7 @@ export function memoryStore(): Store {
       return { count: countReservations(leases), hasId: leases.has(id) };
     },
   };
-  const findKey: Store["findKey"] = (digest) => recordOf(state, keyBy(`digest ${digest}`));
+  const findKey: Port.Store["findKey"] = (digest) => recordOf(state, keyBy(`digest ${digest}`));
   return closable({
     powers: Object.freeze({ ...POWERS, audit: true, changes: "own", durability: "none" }),
     findKey,
@@ -191,7 +175,7 @@ export function memoryStore(): Store {
       const spendFrom = (taken: number) => {
         if (ref === undefined) return { ok: true, remaining: null };
         if (reservation === undefined) return spendCredits(ref, taken, period, now);
-        return reserveCredits(ref, taken, period, now, reservation) as Spend | undefined;
+        return reserveCredits(ref, taken, period, now, reservation) as Port.Spend | undefined;
       };
       return spendOnce(recorded, spendFrom, cost, now, record, bounds);
     },
@@ -246,13 +230,13 @@ export function memoryStore(): Store {
     readMany: (table, ids) => ids.map((id) => rows[table].get(id)),
     readNames: (table, workspaceId, names) =>
       [...new Set(names)].flatMap((name) => rows[table].get(unique.get(nameOf(table, workspaceId, name)) ?? "") ?? []),
-    list<T extends Table>(table: T, query: ListQuery) {
-      const of = rows[table] as Map<string, Rows[T]>;
-      const found: Rows[T][] = [];
+    list<T extends Port.Table>(table: T, query: Port.ListQuery) {
+      const of = rows[table] as Map<string, Port.Rows[T]>;
+      const found: Port.Rows[T][] = [];
       const all = sorted.get(`${table} ${query.workspaceId}`);
       const ids = all?.ids ?? [];
       for (let i = all?.after(query.after ?? "") ?? 0; i < ids.length && found.length < query.limit; i++) {
-        const row = of.get(ids[i] as string) as Rows[T];
+        const row = of.get(ids[i] as string) as Port.Rows[T];
         if (listed(row, query)) found.push(row);
       }
       return found;
@@ -302,7 +286,7 @@ export function memoryStore(): Store {
 }
 
 /** Makes every call after `close()` fail (store clause 11). */
-function closable({ powers, ...methods }: Store): Store {
+function closable({ powers, ...methods }: Port.Store): Port.Store {
   let closed = false;
   const guarded = Object.entries(methods).map(([name, method]: [string, (...args: never[]) => unknown]) => [
     name,
@@ -322,7 +306,7 @@ function keyIdsOf({ sorted }: State, { workspaceId }: { readonly workspaceId: st
   return sorted.get(`keys ${workspaceId}`) ?? NO_IDS;
 }
 
-function recordOf(state: State, row: KeyRow | undefined): KeyRecord | undefined {
+function recordOf(state: State, row: Port.KeyRow | undefined): Port.KeyRecord | undefined {
   if (row === undefined) return undefined;
   const { rows, identityRefs } = state;
   return toRecord(
@@ -343,20 +327,23 @@ function recordOf(state: State, row: KeyRow | undefined): KeyRecord | undefined 
 
 /** The open grants of an owner; the ref of a grant's account is its id. */
 function grantsTo({ openGrants, rows }: State, ownerId: string): Granted[] {
-  return [...(openGrants.get(ownerId) ?? [])].map((ref) => ({ ref, row: rows.grants.get(ref) as GrantRow }));
+  return [...(openGrants.get(ownerId) ?? [])].map((ref) => ({ ref, row: rows.grants.get(ref) as Port.GrantRow }));
 }
 
-function accountOf({ id, accountId }: KeyRow): string {
+function accountOf({ id, accountId }: Port.KeyRow): string {
   return accountId ?? id;
 }
 
 /** The ref of the account that belongs to a row. */
-function refOf({ identityRefs }: State, { table, row }: CreditWrite): KeyRef {
+function refOf({ identityRefs }: State, { table, row }: CreditWrite): Port.KeyRef {
   if (table === "keys") return accountOf(row);
   return table === "grants" ? row.id : (identityRefs.get(row.id) as number);
 }
 
-function refOfQuery({ rows, identityRefs }: State, { keyId, identityId, grantId }: BalanceQuery): KeyRef | undefined {
+function refOfQuery(
+  { rows, identityRefs }: State,
+  { keyId, identityId, grantId }: Port.BalanceQuery,
+): Port.KeyRef | undefined {
   if (grantId !== undefined) return rows.grants.has(grantId) ? grantId : undefined;
   if (identityId !== undefined) return identityRefs.get(identityId);
   const row = rows.keys.get(keyId);
@@ -364,7 +351,7 @@ function refOfQuery({ rows, identityRefs }: State, { keyId, identityId, grantId 
 }
 
 /** The account of a key, an identity or a grant that a write is about. */
-function accountsOfWrite({ rows, identityRefs }: State, write: Write): KeyRef[] {
+function accountsOfWrite({ rows, identityRefs }: State, write: Port.Write): Port.KeyRef[] {
   const id = "remove" in write ? write.remove : write.row.id;
   if (write.table === "grants") return [id];
   const key = write.table === "keys" ? rows.keys.get(id) : undefined;
@@ -373,7 +360,7 @@ function accountsOfWrite({ rows, identityRefs }: State, write: Write): KeyRef[] 
 }
 
 /** What an account is: a grant's, which is known by the id of its row, an identity's or that of keys. */
-function rowOf({ rows, identityIds, accounts }: State, ref: KeyRef): AccountRow {
+function rowOf({ rows, identityIds, accounts }: State, ref: Port.KeyRef): AccountRow {
   if (typeof ref === "number") {
     const identityId = identityIds.get(ref);
     return identityId === undefined ? {} : { identityId };
@@ -384,7 +371,7 @@ function rowOf({ rows, identityIds, accounts }: State, ref: KeyRef): AccountRow 
 }
 
 /** The account itself, that of the identity of its keys, and the open grants of both. */
-function besides(state: State, ref: KeyRef): KeyRef[] {
+function besides(state: State, ref: Port.KeyRef): Port.KeyRef[] {
   const { identityIds, identityRefs, accounts, openGrants } = state;
   const identityId = typeof ref === "number" ? identityIds.get(ref) : newestKeyOf(state, ref)?.identityId;
   const identity = identityRefs.get(identityId ?? "");
@@ -393,7 +380,7 @@ function besides(state: State, ref: KeyRef): KeyRef[] {
 }
 
 /** Whose an account is: its identity's, or that of the newest key that has it; and whether it is a cap. */
-function ownerOf(state: State, ref: KeyRef): Owner | undefined {
+function ownerOf(state: State, ref: Port.KeyRef): Owner | undefined {
   const { rows, identityIds } = state;
   if (typeof ref === "number") return rows.identities.get(identityIds.get(ref) ?? "");
   const grant = rows.grants.get(ref);
@@ -407,15 +394,15 @@ function ownerOf(state: State, ref: KeyRef): Owner | undefined {
 }
 
 /** The account beside which a grant is. */
-function mainOf({ identityRefs }: State, { identityId, accountId }: GrantRow): KeyRef {
+function mainOf({ identityRefs }: State, { identityId, accountId }: Port.GrantRow): Port.KeyRef {
   return identityRefs.get(identityId ?? "") ?? String(accountId);
 }
 
 /** The newest of the keys that share an account, without those that are deleted. */
-function newestKeyOf({ rows }: State, ref: string): KeyRow | undefined {
+function newestKeyOf({ rows }: State, ref: string): Port.KeyRow | undefined {
   // Once the first is gone, the next one leads to the others.
-  const isFirst = ({ accountId, rerolledFrom = "" }: KeyRow) => accountId === ref && !rows.keys.has(rerolledFrom);
-  let newest: KeyRow | undefined;
+  const isFirst = ({ accountId, rerolledFrom = "" }: Port.KeyRow) => accountId === ref && !rows.keys.has(rerolledFrom);
+  let newest: Port.KeyRow | undefined;
   for (let key = rows.keys.get(ref) ?? [...rows.keys.values()].find(isFirst); key !== undefined;) {
     if (!key.deleted) newest = key;
     key = rows.keys.get(key.rerolledTo ?? "");
@@ -426,7 +413,7 @@ function newestKeyOf({ rows }: State, ref: string): KeyRow | undefined {
 /** Changes an account and its leases. `undefined`: there is none. */
 function onAccount<T>(
   state: State,
-  ref: KeyRef,
+  ref: Port.KeyRef,
   change: (account: Account, leases: ReadonlyMap<string, Lease>) => Applied<T>,
 ): T | undefined {
   const before = state.accounts.get(ref);
@@ -446,12 +433,12 @@ function keepStep<T>(state: State, { result, changes }: WalletStep<T>): T {
   return result;
 }
 
-function leasesOf({ leases }: State, ref: KeyRef): ReadonlyMap<string, Lease> {
+function leasesOf({ leases }: State, ref: Port.KeyRef): ReadonlyMap<string, Lease> {
   return leases.get(ref)?.byId ?? NO_LEASES;
 }
 
 /** The leases of an account, if one has expired by now: a spend beside a thousand looks at none. */
-function expiredOf(state: State, ref: KeyRef, now: number): ReadonlyMap<string, Lease> {
+function expiredOf(state: State, ref: Port.KeyRef, now: number): ReadonlyMap<string, Lease> {
   const of = state.leases.get(ref);
   return of === undefined || of.firstExpiry > now ? NO_LEASES : of.byId;
 }
@@ -462,7 +449,7 @@ function countReservations(leases: ReadonlyMap<string, Lease>): number {
   return count;
 }
 
-function setLeases(state: State, ref: KeyRef, changes: LeaseChanges): void {
+function setLeases(state: State, ref: Port.KeyRef, changes: LeaseChanges): void {
   if (changes.length === 0) return;
   const of = state.leases.get(ref) ?? { byId: new Map<string, Lease>(), firstExpiry: Infinity };
   state.leases.set(ref, of);
@@ -475,7 +462,7 @@ function setLeases(state: State, ref: KeyRef, changes: LeaseChanges): void {
   for (const { expires } of of.byId.values()) if (expires < of.firstExpiry) of.firstExpiry = expires;
 }
 
-function insertKey(state: State, { row, balance }: NewKey): boolean {
+function insertKey(state: State, { row, balance }: Port.NewKey): boolean {
   if (state.rows.keys.has(row.id) || uniqueOf("keys", row).some((text) => state.unique.has(text))) return false;
   put(state, "keys", row);
   const { generation } = row;
@@ -485,7 +472,7 @@ function insertKey(state: State, { row, balance }: NewKey): boolean {
 }
 
 /** Why the writes cannot be made (store clause 13). `undefined`: they can. */
-function refusalOf(state: State, writes: readonly Write[]): "conflict" | "taken" | undefined {
+function refusalOf(state: State, writes: readonly Port.Write[]): "conflict" | "taken" | undefined {
   const { rows, unique, accounts } = state;
   const claimed = new Set<string>();
   for (const write of writes) {
@@ -516,7 +503,7 @@ function isDrawnOn({ rows }: State, id: string): boolean {
 }
 
 /** @returns the balance that it left, if it changes one */
-function apply(state: State, write: Write): WrittenBalance | undefined {
+function apply(state: State, write: Port.Write): Port.WrittenBalance | undefined {
   if ("remove" in write) {
     remove(state, write.table, write.remove);
     return undefined;
@@ -530,52 +517,52 @@ function apply(state: State, write: Write): WrittenBalance | undefined {
   return writtenBalance(changed);
 }
 
-function put<T extends Table>(state: State, table: T, row: Rows[T]): void {
-  const used = (state.rows[table].get(row.id) as Partial<KeyRow> | undefined)?.lastUsedAt;
+function put<T extends Port.Table>(state: State, table: T, row: Port.Rows[T]): void {
+  const used = (state.rows[table].get(row.id) as Partial<Port.KeyRow> | undefined)?.lastUsedAt;
   remove(state, table, row.id, true);
   const next: { version: number; lastUsedAt?: number } = { ...structuredClone(row), version: row.version + 1 };
   // Set by `recordUses` alone (store clause 24).
   delete next.lastUsedAt;
   if (used !== undefined) next.lastUsedAt = used;
-  const stored = deepFreeze(next as Rows[T]);
-  (state.rows[table] as Map<string, Rows[T]>).set(row.id, stored);
+  const stored = deepFreeze(next as Port.Rows[T]);
+  (state.rows[table] as Map<string, Port.Rows[T]>).set(row.id, stored);
   sortedOf(state, table, stored).add(row.id);
   if (table === "identities" && !state.identityRefs.has(row.id)) {
     state.identityRefs.set(row.id, ++state.lastRef);
     state.identityIds.set(state.lastRef, row.id);
   }
-  if (table === "grants") setOpen(state, stored as GrantRow, (stored as GrantRow).endedAt === undefined);
+  if (table === "grants") setOpen(state, stored as Port.GrantRow, (stored as Port.GrantRow).endedAt === undefined);
   for (const text of uniqueOf(table, stored)) state.unique.set(text, row.id);
 }
 
-function setOpen({ openGrants }: State, { id, identityId, accountId = "" }: GrantRow, isOpen: boolean): void {
+function setOpen({ openGrants }: State, { id, identityId, accountId = "" }: Port.GrantRow, isOpen: boolean): void {
   const owner = identityId ?? accountId;
   const ids = openGrants.get(owner) ?? new Set();
   if (isOpen) openGrants.set(owner, ids.add(id));
   else if (ids.delete(id) && ids.size === 0) openGrants.delete(owner);
 }
 
-function sortedOf({ sorted }: State, table: Table, row: Rows[Table]): SortedIds {
+function sortedOf({ sorted }: State, table: Port.Table, row: Port.Rows[Port.Table]): SortedIds {
   const name = `${table} ${"workspaceId" in row ? row.workspaceId : row.id}`;
   let ids = sorted.get(name);
   if (ids === undefined) sorted.set(name, (ids = new SortedIds()));
   return ids;
 }
 
-function remove(state: State, table: Table, id: string, replaced = false): void {
+function remove(state: State, table: Port.Table, id: string, replaced = false): void {
   const old = state.rows[table].get(id);
   if (old === undefined) return;
   for (const text of uniqueOf(table, old)) state.unique.delete(text);
   state.rows[table].delete(id);
   sortedOf(state, table, old).delete(id);
   if (replaced) return;
-  let ref: KeyRef | undefined;
+  let ref: Port.KeyRef | undefined;
   if (table === "grants") {
-    setOpen(state, old as GrantRow, false);
+    setOpen(state, old as Port.GrantRow, false);
     ref = id;
   }
   if (table === "keys") {
-    ref = accountOf(old as KeyRow);
+    ref = accountOf(old as Port.KeyRow);
     for (const other of state.rows.keys.values()) if (accountOf(other) === ref) return;
   } else if (table === "identities") {
     const number = state.identityRefs.get(id) as number;
@@ -589,11 +576,14 @@ function remove(state: State, table: Table, id: string, replaced = false): void 
 }
 
 /** The changes of a write that a find could see (store clause 15). A new role or API changes no existing key. */
-function changesOf({ rows }: State, write: Write): Change[] {
+function changesOf({ rows }: State, write: Port.Write): Port.Change[] {
   const id = "remove" in write ? write.remove : write.row.id;
   const old = rows[write.table].get(id);
   if (write.table === "keys" || write.table === "rootKeys") {
-    const digests = [(old as KeyRow | RootKeyRow | undefined)?.digest, "row" in write ? write.row.digest : undefined];
+    const digests = [
+      (old as Port.KeyRow | Port.RootKeyRow | undefined)?.digest,
+      "row" in write ? write.row.digest : undefined,
+    ];
     return digests.flatMap((digest) => (digest === undefined ? [] : [{ digest }]));
   }
   const { table } = write;

@@ -29,16 +29,17 @@ export function conclude(call: Verification, key: CachedKey, code: VerificationC
   if (onOutcome === undefined && counter === undefined) return response;
   const taken = code === "VALID" && key.policy.hasCredits && call.once?.isRepeat !== true ? call.cost : 0;
   const spent = call.context.timeout === undefined ? taken : 0;
-  counter?.count(key, code, spent, now, call.tags, call.key);
+  counter?.count(key, code, spent, call);
   if (code !== "VALID") counter?.noteRefusal?.(key, refusalOf(call, key, code));
   onOutcome?.(eventOf(call, key, { code, spent, ...(taken > spent && { reserved: taken }) }));
   return response;
 }
 
 /** Ends a call whose key does not exist or is not visible to the caller. */
-export function notFound({ deps, tags, key, context, now, began }: Verification): UnknownKey {
+export function notFound(call: Verification): UnknownKey {
+  const { deps, tags, key, context, now, began } = call;
   const { onOutcome, counter, sources } = deps;
-  counter?.countUnknown(context.caller?.workspaceId ?? sources.workspaceId ?? DEFAULT_WORKSPACE, now, tags, key);
+  counter?.countUnknown(context.caller?.workspaceId ?? sources.workspaceId ?? DEFAULT_WORKSPACE, call);
   if (onOutcome !== undefined) {
     const duration = performance.now() - began;
     onOutcome({ time: now, code: "NOT_FOUND", tags: redact(tags, key), spent: 0, duration, degraded: false });

@@ -26,6 +26,7 @@ import { startTimer, setTimeout } from "../lib/timers.js";
 import { redact } from "./outcome-events.js";
 import { type Counted, OutcomeMeter, textOf } from "./outcome-meter.js";
 import { createRefusalLog, type RefusalLog } from "./refusals.js";
+import type { VerificationRequest } from "./request.js";
 
 /** How verifications are counted. */
 export interface AnalyticsOptions {
@@ -120,6 +121,9 @@ interface Counters {
   readonly verifications: Readonly<Record<VerificationCode, number>>;
   readonly creditsSpent: number;
 }
+
+/** The call that is counted: its time, and its tags, in which the text of its key is not counted. */
+type CountedCall = Pick<VerificationRequest, "tags" | "key"> & { readonly now: number };
 
 /** Whose reservation or spend it was. */
 export type SettledOf = Omit<Counted, "cell">;
@@ -274,51 +278,39 @@ export function createOutcomeCounter(store: Store, options: AnalyticsOptions, of
       void flushNow();
     }, interval);
   };
-  const count = (
-    of: Counted,
-    code: VerificationCode,
-    spent: number,
-    now: number,
-    tags: readonly string[],
-    key: string,
-  ): void => add(of, code, spent, now, keepsTags && tags.length > 0 ? redact(tags, key) : NO_TAGS);
-  const add: OutcomeMeter["count"] = (of, code, spent, now, tags) => {
+  const count = (of: Counted, code: VerificationCode | undefined, spent: number, call: CountedCall): void => {
+    const { now, tags, key } = call;
     latest[0] = now;
-    meter.count(of, code, spent, now, tags);
+    meter.count(of, code, spent, now, keepsTags && tags.length > 0 ? redact(tags, key) : NO_TAGS);
     if (!isScheduled && flushing === undefined) schedule();
     if (meter.bytes >= bounds.bytes * 0.75 && flushing === undefined) void flushNow();
   };
   return {
-    /** Counts a verification whose key was found. @param key its text, which is removed from the tags */
+    /** Counts a verification whose key was found. */
     count,
     /** Keeps a refusal that was counted, with what decided; undefined: none is kept. */
     noteRefusal:
       keepsRefusals && store.powers.refusals === true
-        ? (of: RefusalsQuery, refusal: Refusal): void => refusals.note(of, keepsTags ? refusal : withoutTags(refusal))
+        ? (of: RefusalsQuery, { tags, ...rest }: Refusal): void =>
+            refusals.note(of, keepsTags && tags !== undefined ? { ...rest, tags } : rest)
         : undefined,
     /** Counts a verification whose key was not found. */
-    countUnknown(workspaceId: string, now: number, tags: readonly string[], key: string): void {
+    countUnknown(workspaceId: string, call: CountedCall): void {
       const whose = unknown.has(workspaceId) || unknown.size < MAX_UNKNOWN ? workspaceId : OTHER;
       const of = unknown.get(whose) ?? { cell: -1, workspaceId: whose, apiId: "", keyId: "" };
       unknown.set(whose, of);
-      count(of, "NOT_FOUND", 0, now, tags, key);
+      count(of, "NOT_FOUND", 0, call);
     },
     /**
      * Counts what is no verification of a key's text.
      * @param code `undefined`: credits that a settled reservation kept, whose call was counted before, with these tags
      */
-    countSpent(
-      of: SettledOf,
-      code: VerificationCode | undefined,
-      spent: number,
-      now: number,
-      tags: readonly string[],
-    ): void {
+    countSpent(of: SettledOf, code: VerificationCode | undefined, spent: number, call: CountedCall): void {
       const { workspaceId, apiId, keyId, identity, account, ownerAccount } = of;
       const id = JSON.stringify([workspaceId, keyId, identity?.externalId, account]);
       const known = settled.get(id) ?? { workspaceId, apiId, keyId, identity, account, ownerAccount, cell: -1 };
       if (settled.size < MAX_SETTLED) settled.set(id, known);
-      add(known, code, spent, now, keepsTags ? tags : NO_TAGS);
+      count(known, code, spent, call);
     },
     counters: (): Counters => ({
       outcomesFolded: aggregated + meter.aggregated,
@@ -344,10 +336,6 @@ export function createOutcomeCounter(store: Store, options: AnalyticsOptions, of
 
 /** Counts verifications. */
 export type OutcomeCounter = ReturnType<typeof createOutcomeCounter>;
-
-function withoutTags({ tags: _, ...refusal }: Refusal): Refusal {
-  return refusal;
-}
 
 /** The first cell of a key has its refusals. */
 function* withRefusals(cells: Iterable<OutcomeCell>, log: RefusalLog): Generator<OutcomeCell> {

@@ -142,7 +142,7 @@ export async function settleReservation(
     const { apiId, keyId, externalId, tags, ref, ownerAccount } = told;
     const identity = externalId === undefined ? undefined : { externalId };
     const settled = { workspaceId: of, apiId, keyId, identity, account: ref, ownerAccount };
-    if (spent > 0) counter?.countSpent(settled, undefined, spent, now, tags);
+    if (spent > 0) counter?.countSpent(settled, undefined, spent, { now, tags, key: "" });
     return { settled: true, spent };
   }
   const { reason } = outcome;

@@ -95,7 +95,7 @@ export async function spendById(
       const payer = await findPayer(sources, owner);
       if (payer === "changed") continue;
       if (payer === undefined) {
-        counter?.countUnknown(sources.workspaceId ?? DEFAULT_WORKSPACE, now, tags, "");
+        counter?.countUnknown(sources.workspaceId ?? DEFAULT_WORKSPACE, call);
         onOutcome?.({ ...told(began), time: now, code: "NOT_FOUND", tags, spent: 0 });
         return { code: "NOT_FOUND" };
       }
@@ -107,7 +107,7 @@ export async function spendById(
       const repeated = once?.isRepeat === true;
       const code = spend.ok || repeated ? "VALID" : "USAGE_EXCEEDED";
       const spent = code === "VALID" && target !== undefined && !repeated ? cost : 0;
-      counter?.countSpent(of, code, spent, now, tags);
+      counter?.countSpent(of, code, spent, call);
       if (code !== "VALID" && payer.key !== undefined) counter?.noteRefusal?.(of, refusedSpend(call, spend, payer.key));
       onOutcome?.({ ...told(began), ...whose(payer, spend), time: now, code, tags, spent });
       return { code, remaining: spend.remaining, ...(repeated && { repeated }) };

@@ -3,24 +3,7 @@
  * account is locked.
  */
 import { KeystileError } from "../../contracts/errors.js";
-import type {
-  BalanceQuery,
-  CountedBalance,
-  Draw,
-  DrawRequest,
-  KeyRef,
-  LeaseReturn,
-  OnceBounds,
-  OnceRecord,
-  OnceSpend,
-  WriteOnce,
-  Settlement,
-  Spend,
-  SettleRequest,
-  Store,
-  Wallet,
-  WalletSpend,
-} from "../../contracts/store.js";
+import type * as Port from "../../contracts/store.js";
 import {
   type Account,
   assertDraw,
@@ -43,7 +26,7 @@ import type { PostgresSettings } from "./options.js";
 import { isStorable } from "./texts.js";
 
 export type Credits = Pick<
-  Store,
+  Port.Store,
   | "spendCredits"
   | "spendOnce"
   | "findOnce"
@@ -53,7 +36,7 @@ export type Credits = Pick<
   | "settleCredits"
   | "readBalances"
 > &
-  Required<Pick<Store, "spendWallets" | "settleWallets">>;
+  Required<Pick<Port.Store, "spendWallets" | "settleWallets">>;
 
 /** Most calls in one statement; of those with idempotency keys, of which each takes a lock of the server's table. */
 const MAX_GROUP = 512;
@@ -133,9 +116,9 @@ export function createCredits(session: Session, { schema, durability, timeout }:
   const grouped = <I, O>(call: string, accountOf: (item: I) => number | string, maxSize: number) =>
     createContended<I, O>(sending<O>(call), accountOf, { maxSize, timeout });
   const ofTuples = <O>(name: string) => grouped<Tuple, O>(`group_v1('${name}', `, accountOfTuple, MAX_GROUP);
-  const together = sending<Spend | null>("group_v1('spend_v1', ");
+  const together = sending<Port.Spend | null>("group_v1('spend_v1', ");
   const alone = spendAlone(schema, durability, lockMs);
-  const spends = createContended<Tuple, Spend | null>(
+  const spends = createContended<Tuple, Port.Spend | null>(
     (calls, skips) => {
       const [call] = calls as [Tuple, ...Tuple[]];
       const [, cost, , , reservation] = call;
@@ -146,10 +129,10 @@ export function createCredits(session: Session, { schema, durability, timeout }:
     accountOfTuple,
     { maxSize: MAX_GROUP, timeout },
   );
-  const draws = ofTuples<Draw | null>("draw_v1");
+  const draws = ofTuples<Port.Draw | null>("draw_v1");
   const ends = ofTuples<null>("end_leases_v1");
-  const settles = ofTuples<Settlement>("settle_reservations_v1");
-  const once = grouped<OnceCall, OnceSpend>("once_group_v1(", ({ n, id }) => n ?? id, MAX_ONCE);
+  const settles = ofTuples<Port.Settlement>("settle_reservations_v1");
+  const once = grouped<OnceCall, Port.OnceSpend>("once_group_v1(", ({ n, id }) => n ?? id, MAX_ONCE);
   const findRecord: Statement = {
     isRead: true,
     text: `SELECT i.body FROM ${schema}.idempotency i WHERE i.id = $1 AND i.expires > $2::text::bigint`,
@@ -157,8 +140,8 @@ export function createCredits(session: Session, { schema, durability, timeout }:
   const ofWallets = <O>(name: string) =>
     // Calls of many keys of an owner have its account in common, and it is of the last wallet.
     grouped<WalletCall, O>(`${name}(`, ({ wallets }) => (wallets.at(-1) ?? []).flat()[0] ?? 0, MAX_WALLETS);
-  const spendsOfWallets = ofWallets<OnceSpend>("spend_wallets_v1");
-  const settlesOfWallets = ofWallets<Settlement>("settle_wallets_v1");
+  const spendsOfWallets = ofWallets<Port.OnceSpend>("spend_wallets_v1");
+  const settlesOfWallets = ofWallets<Port.Settlement>("settle_wallets_v1");
   const idsIn = (place: number) => `(SELECT pg_catalog.jsonb_array_elements_text($${place}::text::jsonb))`;
   const account = `a.unlimited::text AS unlimited, ${[...COUNTS, "rollover"].map((name) => `a.${name}::text AS ${name}`).join(", ")},
       pg_catalog.array_to_json(ARRAY(SELECT pg_catalog.json_build_array(l.holder, l.generation, l.expires, l.held, l.spent, l.is_forfeited, l.reserved, l.rollovers)
@@ -169,13 +152,13 @@ export function createCredits(session: Session, { schema, durability, timeout }:
       WHERE a.number IN (SELECT pg_catalog.jsonb_array_elements_text($1::text::jsonb)::bigint)`,
   };
   /** What the wallets have: a read takes no lock. */
-  const readWallets = async (wallets: readonly Wallet[], request: WalletSpend): Promise<Spend> => {
+  const readWallets = async (wallets: readonly Port.Wallet[], request: Port.WalletSpend): Promise<Port.Spend> => {
     const refs = wallets.flat().flatMap(({ ref }) => (typeof ref === "number" ? [ref] : []));
     const rows = await session.run(accountsByNumber, JSON.stringify(refs));
-    const found = new Map<KeyRef, PostgresRow>(rows.map((row) => [Number(row["number"]), row]));
+    const found = new Map<Port.KeyRef, PostgresRow>(rows.map((row) => [Number(row["number"]), row]));
     const accounts = {
-      find: (ref: KeyRef) => (found.has(ref) ? accountOf(found.get(ref)!) : undefined),
-      leases: (ref: KeyRef) => leasesOf(found.get(ref)!),
+      find: (ref: Port.KeyRef) => (found.has(ref) ? accountOf(found.get(ref)!) : undefined),
+      leases: (ref: Port.KeyRef) => leasesOf(found.get(ref)!),
       reservations: () => ({ count: 0, hasId: false }),
     };
     return spendFromWallets(accounts, wallets, request).result;
@@ -191,11 +174,11 @@ export function createCredits(session: Session, { schema, durability, timeout }:
   };
 
   return {
-    async spendCredits(ref: KeyRef, cost: number, period: number, now: number) {
+    async spendCredits(ref: Port.KeyRef, cost: number, period: number, now: number) {
       assertSpend(cost, period, now);
       return typeof ref === "number" ? ((await spends([ref, cost, period, now])) ?? undefined) : undefined;
     },
-    async spendOnce(ref, cost, period, now, record: OnceRecord, bounds: OnceBounds) {
+    async spendOnce(ref, cost, period, now, record: Port.OnceRecord, bounds: Port.OnceBounds) {
       assertSpend(cost, period, now);
       assertRecord(record);
       const { reservation } = record;
@@ -209,13 +192,13 @@ export function createCredits(session: Session, { schema, durability, timeout }:
       const [row] = await session.run(findRecord, id, String(Math.floor(now)));
       return row?.["body"] as string | undefined;
     },
-    async drawCredits(ref, request: DrawRequest) {
+    async drawCredits(ref, request: Port.DrawRequest) {
       assertDraw(request);
       if (typeof ref !== "number") return undefined;
       const { holder, spent, cost, step, period, now, until } = request;
       return (await draws([ref, holder, spent, cost, step, period, now, until])) ?? undefined;
     },
-    async returnCredits(ref, { holder, spent }: LeaseReturn) {
+    async returnCredits(ref, { holder, spent }: Port.LeaseReturn) {
       assertReturn({ holder, spent });
       if (typeof ref === "number") await ends([ref, holder, spent]);
     },
@@ -245,13 +228,16 @@ export function createCredits(session: Session, { schema, durability, timeout }:
         ...(record !== undefined && bounds !== undefined && { once: onceFields({ record, bounds, now }) }),
       });
     },
-    async settleWallets(wallets: readonly (readonly KeyRef[])[], { id, spent, now }: SettleRequest) {
+    async settleWallets(wallets: readonly (readonly Port.KeyRef[])[], { id, spent, now }: Port.SettleRequest) {
       assertSettle({ id, spent, now });
       assertRefs(wallets);
       const numbers = wallets.map((refs) => refs.filter((ref) => typeof ref === "number"));
       return settlesOfWallets({ wallets: numbers, ...{ id, spent, now } });
     },
-    async readBalances(queries: readonly BalanceQuery[], now: number): Promise<(CountedBalance | undefined)[]> {
+    async readBalances(
+      queries: readonly Port.BalanceQuery[],
+      now: number,
+    ): Promise<(Port.CountedBalance | undefined)[]> {
       const idsOf = (of: "keyId" | "identityId" | "grantId") =>
         [...new Set(queries.flatMap(({ [of]: id = [] }) => id))].filter(isStorable);
       const given = [idsOf("keyId"), idsOf("identityId"), idsOf("grantId")];
@@ -270,7 +256,7 @@ export function createCredits(session: Session, { schema, durability, timeout }:
 }
 
 /** What `spend_once_v1` reads of a call besides its account and its cost. */
-export function onceFields({ record: { id, workspaceId, body, until }, bounds, now }: WriteOnce) {
+export function onceFields({ record: { id, workspaceId, body, until }, bounds, now }: Port.WriteOnce) {
   return { now, id, ws: workspaceId, body, until, most: bounds.maxRecords, share: bounds.maxPerWorkspace };
 }
 

@@ -1,24 +1,10 @@
 /** Typical rows and small helpers for the suites of stores. */
-import type {
-  ApiRow,
-  CountedBalance,
-  IdentityRow,
-  KeyRef,
-  KeyRow,
-  NewBalance,
-  OverrideRow,
-  PermissionRow,
-  RoleRow,
-  RootKeyRow,
-  Rows,
-  Store,
-  Table,
-} from "../../contracts/store.js";
+import type * as Port from "../../contracts/store.js";
 
 export const WS = "ws_1";
 export const NOW = 1_700_000_000_000;
 
-export const api = (over: Partial<ApiRow> = {}): ApiRow => ({
+export const api = (over: Partial<Port.ApiRow> = {}): Port.ApiRow => ({
   id: "api_1",
   workspaceId: WS,
   version: 0,
@@ -29,7 +15,7 @@ export const api = (over: Partial<ApiRow> = {}): ApiRow => ({
   createdAt: NOW,
   ...over,
 });
-export const keyRow = (n: number, over: Partial<KeyRow> = {}): KeyRow => ({
+export const keyRow = (n: number, over: Partial<Port.KeyRow> = {}): Port.KeyRow => ({
   id: `key_${String(n).padStart(6, "0")}`,
   workspaceId: WS,
   version: 0,
@@ -47,7 +33,7 @@ export const keyRow = (n: number, over: Partial<KeyRow> = {}): KeyRow => ({
   createdAt: NOW,
   ...over,
 });
-export const permission = (slug: string, over: Partial<PermissionRow> = {}): PermissionRow => ({
+export const permission = (slug: string, over: Partial<Port.PermissionRow> = {}): Port.PermissionRow => ({
   id: `perm_${slug.replace(/\W/g, "_")}`,
   workspaceId: WS,
   version: 0,
@@ -55,7 +41,7 @@ export const permission = (slug: string, over: Partial<PermissionRow> = {}): Per
   slug,
   ...over,
 });
-export const role = (name: string, permissions: string[], over: Partial<RoleRow> = {}): RoleRow => ({
+export const role = (name: string, permissions: string[], over: Partial<Port.RoleRow> = {}): Port.RoleRow => ({
   id: `role_${name}`,
   workspaceId: WS,
   version: 0,
@@ -63,7 +49,7 @@ export const role = (name: string, permissions: string[], over: Partial<RoleRow>
   permissions,
   ...over,
 });
-export const identity = (externalId: string, over: Partial<IdentityRow> = {}): IdentityRow => ({
+export const identity = (externalId: string, over: Partial<Port.IdentityRow> = {}): Port.IdentityRow => ({
   id: `id_${externalId}`,
   workspaceId: WS,
   version: 0,
@@ -71,7 +57,7 @@ export const identity = (externalId: string, over: Partial<IdentityRow> = {}): I
   ratelimits: [],
   ...over,
 });
-export const rootKey = (n: number, over: Partial<RootKeyRow> = {}): RootKeyRow => ({
+export const rootKey = (n: number, over: Partial<Port.RootKeyRow> = {}): Port.RootKeyRow => ({
   id: `root_${n}`,
   workspaceId: WS,
   version: 0,
@@ -82,7 +68,11 @@ export const rootKey = (n: number, over: Partial<RootKeyRow> = {}): RootKeyRow =
   createdAt: NOW,
   ...over,
 });
-export const override = (namespaceId: string, identifier: string, over: Partial<OverrideRow> = {}): OverrideRow => ({
+export const override = (
+  namespaceId: string,
+  identifier: string,
+  over: Partial<Port.OverrideRow> = {},
+): Port.OverrideRow => ({
   id: `ov_${namespaceId}_${identifier.length}`,
   workspaceId: WS,
   version: 0,
@@ -92,7 +82,7 @@ export const override = (namespaceId: string, identifier: string, over: Partial<
   duration: 60_000,
   ...over,
 });
-export const balance = (remaining: number, over: Partial<NewBalance> = {}): NewBalance => ({
+export const balance = (remaining: number, over: Partial<Port.NewBalance> = {}): Port.NewBalance => ({
   remaining,
   amount: 0,
   period: 0,
@@ -100,33 +90,44 @@ export const balance = (remaining: number, over: Partial<NewBalance> = {}): NewB
 });
 
 /** Inserts one key. */
-export const insert = async (store: Store, row: KeyRow, credits?: NewBalance): Promise<boolean | undefined> =>
-  (await store.insertKeys([{ row, ...(credits && { balance: credits }) }]))[0];
+export const insert = async (
+  store: Port.Store,
+  row: Port.KeyRow,
+  credits?: Port.NewBalance,
+): Promise<boolean | undefined> => (await store.insertKeys([{ row, ...(credits && { balance: credits }) }]))[0];
 
 /** The row with this id. */
-export async function readRow<T extends Table>(store: Store, table: T, id: string): Promise<Rows[T] | undefined> {
+export async function readRow<T extends Port.Table>(
+  store: Port.Store,
+  table: T,
+  id: string,
+): Promise<Port.Rows[T] | undefined> {
   return (await store.readMany(table, [id]))[0];
 }
 
 /** The balance of one key. */
 export async function readBalance(
-  store: Store,
+  store: Port.Store,
   keyId: string,
   period: number,
   now: number,
-): Promise<CountedBalance | undefined> {
+): Promise<Port.CountedBalance | undefined> {
   return (await store.readBalances([{ keyId, period }], now))[0];
 }
 
 /** The store's handle of the key with this digest, which must be there. */
-export async function refOf(store: Store, digest: string): Promise<KeyRef> {
+export async function refOf(store: Port.Store, digest: string): Promise<Port.KeyRef> {
   const record = await store.findKey(digest);
   if (record === undefined) throw new Error(`no key is found by ${digest}`);
   return record.ref;
 }
 
 /** Inserts the first key with a balance. @returns the handle of its account */
-export async function accountWith(store: Store, remaining: number, over?: Partial<NewBalance>): Promise<KeyRef> {
+export async function accountWith(
+  store: Port.Store,
+  remaining: number,
+  over?: Partial<Port.NewBalance>,
+): Promise<Port.KeyRef> {
   await insert(store, keyRow(1, { hasCredits: true }), balance(remaining, over));
   return refOf(store, "digest-1");
 }
