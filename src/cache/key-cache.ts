@@ -176,14 +176,11 @@ export function createRecordCache<T extends object>(
 
 /** A long value in a cache. */
 export class Heavy<T> {
-  /** `undefined`: it was pushed out, and is as one that is not cached. */
-  value: T | undefined;
-  readonly bytes: number;
-
-  constructor(value: T, bytes: number) {
-    this.value = value;
-    this.bytes = bytes;
-  }
+  /** @param value `undefined`: it was pushed out, and is as one that is not cached */
+  constructor(
+    public value: T | undefined,
+    readonly bytes: number,
+  ) {}
 }
 
 /** Bytes up to which a value is not counted. */

@@ -42,7 +42,6 @@ const MAX_NAME_LENGTH = 2_048;
 const NONE = -1;
 
 export class BucketTable implements KeptBuckets<LimitCheck> {
-  readonly bound: number;
   /** Since the table was made. */
   readonly counters = { newcomersRefused: 0, bucketsDisplaced: 0 };
   /** The rows of this table; places in any others are outdated. */
@@ -54,9 +53,7 @@ export class BucketTable implements KeptBuckets<LimitCheck> {
   readonly #hand = new ClockHand();
 
   /** @param bound the most buckets held, ≥ 1 */
-  constructor(bound: number) {
-    this.bound = bound;
-  }
+  constructor(readonly bound: number) {}
 
   held(isAdHoc: boolean): number {
     return isAdHoc ? this.#workspaces.adHoc.total : this.#names.size;

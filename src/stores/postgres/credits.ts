@@ -18,25 +18,13 @@ import {
 } from "../../credits/account.js";
 import { assertRefs, assertWalletSpend, spendFromWallets } from "../../credits/wallet.js";
 import { endedAs } from "../endings.js";
+import type { CreditMethods } from "../powers.js";
 import { assertRecord } from "../spend-once.js";
 import { type PostgresRow, type Session, type Statement, writing } from "./client.js";
 import { createContended } from "./groups.js";
 import { HAS_EXPIRED, SET_DURABILITY } from "./credits-sql.js";
 import type { PostgresSettings } from "./options.js";
 import { isStorable } from "./texts.js";
-
-export type Credits = Pick<
-  Port.Store,
-  | "spendCredits"
-  | "spendOnce"
-  | "findOnce"
-  | "drawCredits"
-  | "returnCredits"
-  | "reserveCredits"
-  | "settleCredits"
-  | "readBalances"
-> &
-  Required<Pick<Port.Store, "spendWallets" | "settleWallets">>;
 
 /** Most calls in one statement; of those with idempotency keys, of which each takes a lock of the server's table. */
 const MAX_GROUP = 512;
@@ -102,7 +90,7 @@ function spendAlone(schema: string, durability: PostgresSettings["durability"], 
   );
 }
 
-export function createCredits(session: Session, { schema, durability, timeout }: PostgresSettings): Credits {
+export function createCredits(session: Session, { schema, durability, timeout }: PostgresSettings): CreditMethods {
   const lockMs = Math.min(LOCK_MS, timeout / 8);
   const returned = async <O>(statement: Statement, ...values: string[]): Promise<O[]> => {
     const [row] = await session.run(statement, ...values);

@@ -23,26 +23,13 @@ import {
 } from "../../../credits/account.js";
 import { assertRefs, assertWalletSpend, spendFromWallets } from "../../../credits/wallet.js";
 import { endedAs } from "../../endings.js";
+import type { CreditMethods } from "../../powers.js";
 import { assertRecord, bodyAt, spendOnce } from "../../spend-once.js";
 import { walletAccountsOf, type AccountSession } from "./account-session.js";
 import type { Accounts } from "./account-table.js";
 import type { GroupCommit } from "./group-commit.js";
 import type { SqliteOnceTable } from "./once-table.js";
 import type { Counters } from "../connection/counters.js";
-
-export type Spending = Pick<
-  Store,
-  | "spendCredits"
-  | "spendOnce"
-  | "findOnce"
-  | "readSecret"
-  | "drawCredits"
-  | "returnCredits"
-  | "reserveCredits"
-  | "settleCredits"
-  | "readBalances"
-> &
-  Required<Pick<Store, "spendWallets" | "settleWallets">>;
 
 /** An instant at which no lease has expired. */
 const NOBODY_EXPIRED = Number.MIN_SAFE_INTEGER;
@@ -60,7 +47,7 @@ export function createSpending(
   accounts: Accounts,
   recorded: SqliteOnceTable,
   { group, reading, assertOpen }: SpendingOptions,
-): Spending {
+): CreditMethods & Pick<Store, "readSecret"> {
   /** The result for a ref of another store. */
   const foreign = <T>(result: T): T => {
     assertOpen();
@@ -182,6 +169,8 @@ function isNumber(ref: KeyRef): ref is number {
   return typeof ref === "number";
 }
 
+type Leasing = Pick<CreditMethods, "drawCredits" | "returnCredits">;
+
 /** What accounts lose, counted for `health()`: refills beyond what is made up for at once, and returns that failed. */
 export function countLosses(counters: Counters) {
   const countForfeits = <T extends { readonly forfeited?: number } | undefined>(outcome: T): T => {
@@ -196,7 +185,7 @@ export function countLosses(counters: Counters) {
       spendWallets: (...given) => countForfeits(session.spendWallets(...given)),
     }),
     /** @param spending whose draws and returns are counted */
-    ofLeases: ({ drawCredits, returnCredits }: Spending): Pick<Spending, "drawCredits" | "returnCredits"> => ({
+    ofLeases: ({ drawCredits, returnCredits }: Leasing): Leasing => ({
       drawCredits: (ref, request) => Promise.resolve(drawCredits(ref, request)).then(countForfeits),
       returnCredits: (ref, lease) =>
         Promise.resolve(returnCredits(ref, lease)).catch((cause: unknown) => {
