@@ -130,12 +130,17 @@ describe("console: keys", () => {
     for (const [operation, value, left] of [
       ["increment", "1,000", 1_037],
       ["decrement", "37", 1_000],
-      ["set", "5", 5],
+      ["set", "1 000 000", 1_000_000],
+      ["set", " 5 ", 5],
     ] as const) {
       expect((await browser.submit(path, `${path}/credits`, { operation, value })).status).toBe(303);
       expect((await shown()).credits?.remaining).toBe(left);
     }
-    expect((await browser.submit(path, `${path}/credits`, { operation: "increment", value: "x" })).status).toBe(400);
+    for (const value of ["x", "10.000", "1,5", "1,00", "1,0000", "10 00", "1,000_000", "1e3", "0x10", "5.5", "", "-1"])
+      for (const operation of ["increment", "set"]) {
+        const { status } = await browser.submit(path, `${path}/credits`, { operation, value });
+        expect([value, status, (await shown()).credits?.remaining]).toEqual([value, 400, 5]);
+      }
   });
 
   it("an edit changes what was changed, and nothing that another changed meanwhile", async () => {

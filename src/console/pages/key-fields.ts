@@ -190,9 +190,12 @@ export function refillOf(form: URLSearchParams): object | undefined {
   return { interval, amount: toNumber(value("amount")), ...more };
 }
 
-/** A number, also grouped; any other text as it is, so that the operation says what is wrong with it. */
+/** Digits, also in groups of three; `10.000` is ten here and ten thousand elsewhere, and `1,5` is no fifteen. */
+const NUMBER = /^-?(?:\d+(?:\.\d{1,2})?|\d{1,3}([,_ ])\d{3}(?:\1\d{3})*)$/;
+
+/** A number; any other text as it is, so that the operation says what is wrong with it. */
 export const toNumber = (text: string): number | string =>
-  /^-?\d[\d,_ ]*(\.\d+)?$/.test(text.trim()) ? Number(text.replace(/[,_ ]/g, "")) : text;
+  NUMBER.test(text.trim()) ? Number(text.replace(/[,_ ]/g, "")) : text;
 
 const orText = (value: number, text: string): number | string => (Number.isNaN(value) ? text : value);
 
