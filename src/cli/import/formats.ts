@@ -4,7 +4,8 @@ import { usage } from "../io/failures.js";
 import { ofBetterAuth } from "./better-auth.js";
 import type { KeySource } from "./key-source.js";
 import { ofUnkey, refuseUnkey } from "./unkey.js";
-import { type ForeignRow, type Lose, type SourceRow, timeOf } from "./values.js";
+import { bound, type ForeignRow, type Lose, type SourceRow, timeOf } from "./values.js";
+import type { ImportedKeyData } from "../../keyring/schemas/migration-requests.js";
 import { importedKey } from "../../keyring/schemas/imports.js";
 import { type JsonSchema, toJsonSchema } from "../../keyring/schemas/json-schema.js";
 import { tryJson } from "../io/input.js";
@@ -146,11 +147,14 @@ const TEXT: JsonSchema = { type: "string" };
 /** How the text of a cell is read, by the type of its field; what cannot be read stays text, which is refused later. */
 const READERS: Readonly<Record<string, (text: string) => unknown>> = {
   string: (text) => text,
-  integer: (text) => (/^-?\d+$/.test(text) ? Number(text) : (timeOf(text) ?? text)),
+  integer: (text) => (/^-?\d+$/.test(text) ? Number(text) : text),
   boolean: (text) => ({ true: true, false: false })[text] ?? text,
   object: (text) => tryJson(text).value ?? text,
   array: (text) => (text.startsWith("[") ? (tryJson(text).value ?? text) : text.split(",").map((one) => one.trim())),
 };
+
+/** Fields that a date may be given for. In any other, as where columns were mixed up, it is no number. */
+const TIMES: ReadonlySet<string> = new Set(["expires", "createdAt"] satisfies (keyof ImportedKeyData)[]);
 
 /** The schema of a field; `undefined`: an import has none of this name. */
 function fieldOf(name: string): JsonSchema | undefined {
@@ -173,7 +177,10 @@ function setField(key: object, name: string, value: unknown): void {
     place = place[part] as Record<string, unknown>;
   });
   place[last] = typeof value === "string" ? readCell(fieldOf(name) ?? TEXT, value) : value;
+  if (TIMES.has(name)) place[last] = readDate(place[last]);
 }
+
+const readDate = (value: unknown): unknown => (typeof value === "string" ? bound(timeOf, value) : value);
 
 function readCell({ type = "string" }: JsonSchema, text: string): unknown {
   const types = typeof type === "string" ? [type] : type;

@@ -334,6 +334,19 @@ describe("import --from csv", () => {
     });
   });
 
+  it("a date is read where a field is a time, and is no number of anything else", async () => {
+    const file = await database();
+    await file.create("sha256", "old");
+    const path = join(FOLDER, `${++files}-dates.csv`);
+    const date = "2089-01-01 00:00:00";
+    const rows = [`${hashOf("a")},${date},5`, `${hashOf("b")},,${date}`, `${hashOf("c")},1900000000,5`];
+    writeFileSync(path, ["hash,expires,credits.remaining", ...rows].join("\n"));
+    const { stdout, stderr } = await file.import("--from", "csv", "--migration-id", "old", "--keys", `@${path}`);
+    expect(JSON.parse(stdout)).toEqual({ migrated: 1, failed: 2 });
+    expect(stderr).toContain("line 3: INVALID_KEY: credits.remaining: must be an integer");
+    expect(stderr).toContain("line 4: INVALID_KEY: expires must be in milliseconds, not seconds");
+  });
+
   it.each(["colour", "credits.left", "__proto__", "meta.", "ratelimits.100.name", "hash.length"])(
     "column %j is refused, since no row could use it",
     async (name) => {
