@@ -26,7 +26,7 @@ export type { RefusedHour, Refusals, RefusalsOf, RefusalsRange } from "./analyti
 export type { AnalyticsRow } from "./analytics/rows.js";
 export type { Statement, StatementAccount, StatementLine, StatementOf, StatementSums } from "./analytics/statement.js";
 export type { CacheOptions } from "./cache/key-cache.js";
-export type { AuditCredits, AuditEntry, AuditQuery, AuditSlice } from "./contracts/audit.js";
+export type { AuditChange, AuditCredits, AuditEntry, AuditQuery, AuditSlice } from "./contracts/audit.js";
 export type * from "./contracts/alerts.js";
 export type { Caller, Resource } from "./contracts/caller.js";
 export { isKeystileError, KeystileError, type KeystileErrorCode, type ValidationProblem } from "./contracts/errors.js";
@@ -50,7 +50,7 @@ export type {
   OwnerRotateRequestBody,
 } from "./keyring/schemas/owner.js";
 export type { CreditsSource } from "./lib/credits-source.js";
-export type { KeyState, ListedState } from "./lib/key-state.js";
+export type { DisabledParent, KeyState, ListedState } from "./lib/key-state.js";
 export {
   createRatelimits,
   type RatelimitContext,

@@ -13,10 +13,12 @@ export type KeyState = (typeof KEY_STATES)[number];
 
 /** What forbids the use of a key while it is disabled. */
 export const DISABLED_PARENTS = ["workspace", "api", "identity"] as const;
+/** One of these. */
 export type DisabledParent = (typeof DISABLED_PARENTS)[number];
 
 /** What lists are filtered by: a state, or `replaced`, as {@link isListedAs} says. */
 export const LISTED_STATES = [...KEY_STATES, "replaced"] as const;
+/** A value of the filter of lists. */
 export type ListedState = (typeof LISTED_STATES)[number];
 
 /**

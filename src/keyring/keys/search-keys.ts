@@ -134,8 +134,8 @@ function fitting({ matcher, apiIds, isForDeleted, phases }: Walk, rows: readonly
 }
 
 /**
- * Keys without credits all have the same: the newest come first, as in `made`, without looking at other keys. Those that
- * were replaced all have an end, which an index has.
+ * Keys without credits all have the same: the newest come first, as in `made`, without looking at other keys. Those
+ * that were replaced all have an end, which an index has.
  */
 function orderOf({ order, state, search, externalId }: SearchKeysRequestBody): KeyCursor["order"] {
   if (order !== undefined || (search ?? externalId) !== undefined) return order ?? "made";

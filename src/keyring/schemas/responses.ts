@@ -157,8 +157,8 @@ export interface KeyResponseData extends ShownKeyFields {
 }
 
 /**
- * An identity as `getIdentity` of the library shows it; `updateIdentity` and HTTP show all but `credits`, and so do lists
- * without `details`.
+ * An identity as `getIdentity` of the library shows it; `updateIdentity` and HTTP show all but `credits`, and so do
+ * lists without `details`.
  */
 export interface IdentityData extends Identity {
   /** Its keys are FORBIDDEN. Absent: it is enabled. */
