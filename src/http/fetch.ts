@@ -2,6 +2,7 @@
  * The service as a function from web `Request` to `Response`: for Hono, Next, Bun, Deno and workers. Uses no Node
  * modules.
  */
+import { badRequest, type KeystileError } from "../contracts/errors.js";
 import type { Store } from "../contracts/store.js";
 import { fireAndForget, settled } from "../lib/callbacks.js";
 import { callable, text } from "../lib/check-options.js";
@@ -132,8 +133,13 @@ function throwEndedEarly(): never {
   throw endedEarly();
 }
 
+const badLength = (): KeystileError =>
+  badRequest([{ location: "headers.Content-Length", message: "must be the bytes of the body, in digits" }]);
+
 async function readBody(request: Request, maxBytes: number, hold: Hold): Promise<Uint8Array> {
   const length = request.headers.get("content-length");
+  // Node refuses it; another host may pass on what its client sent.
+  if (length !== null && !/^\d+$/.test(length)) throw badLength();
   const declared = length === null ? Infinity : Number(length);
   if (length !== null && declared > maxBytes) throw tooLarge(maxBytes);
   const stream = request.body as ReadableStream<unknown> | null;

@@ -124,6 +124,24 @@ describe("hosts", () => {
     expect([await statusOf("gzip, chunked"), await statusOf("chunked")]).toEqual([415, 200]);
   });
 
+  it("a length that the host passed on and that is none is a 400, and no fault of the server's", async () => {
+    const faults: unknown[] = [];
+    const { handler, request } = await made({ onError: (error) => faults.push(error) });
+    const answerTo = async (length: string) => {
+      const asked = request("http://a.test/v2/keys.verifyKey");
+      asked.headers.set("content-length", length);
+      const response = await handler(asked);
+      return [response.status, await response.text()] as const;
+    };
+    for (const length of ["abc", "NaN", "-1", "0x10", "1e9", "1e400", "5, 5", "+5", ""]) {
+      const [status, text] = await answerTo(length);
+      expect([length, status, text.includes("headers.Content-Length")]).toEqual([length, 400, true]);
+    }
+    // What is well formed and wrong bounds nothing.
+    for (const length of ["0", "5", " 20 "]) expect((await answerTo(length))[0]).toBe(200);
+    expect(faults).toEqual([]);
+  });
+
   it("bytes of another realm are bytes", async () => {
     const bytes = runInNewContext("new Uint8Array([123, 125])") as Uint8Array;
     expect(bytes).not.toBeInstanceOf(Uint8Array);
