@@ -20,7 +20,7 @@ export function nameOf(table: NamedTable, workspaceId: string, name: string): st
 export function uniqueOf(table: Table, row: Rows[Table]): string[] {
   if (table === "workspaces" || table === "apis") return [];
   if (table !== "keys") {
-    const name = fullName(table, row as Rows[typeof table]);
+    const name = nameOf(table, (row as Rows[typeof table]).workspaceId, NAME_OF[table](row as never));
     return table === "rootKeys" ? [name, `root ${(row as RootKeyRow).digest}`] : [name];
   }
   const { digest, foreignDigest } = row as KeyRow;
@@ -42,7 +42,3 @@ export function listed(row: Rows[Table], query: ListQuery): boolean {
 }
 
 const ownerOf = ({ identityId, accountId }: Partial<GrantRow>) => identityId ?? accountId;
-
-function fullName<T extends NamedTable>(table: T, row: Rows[T]): string {
-  return nameOf(table, row.workspaceId, NAME_OF[table](row));
-}

@@ -1,5 +1,5 @@
 /** Converts rows of the tables other than keys between what an SQL store keeps and the contract. */
-import type { Rows, Table } from "../../contracts/store.js";
+import type { NamedTable, Rows, Table } from "../../contracts/store.js";
 import { NAME_OF } from "../../lib/row-name.js";
 import { readEntityBody, readName } from "./read-body.js";
 
@@ -53,11 +53,6 @@ export function encodeEntity<T extends EntityTable>(
   const { id: _id, version: _version, workspaceId = "", ...rest } = row as unknown as Record<string, unknown>;
   // JSON leaves out `undefined`: a field with its own column is not written twice.
   const body = JSON.stringify(field === undefined ? rest : { ...rest, [field]: undefined });
-  return { workspaceId: workspaceId as string, name: nameOf(table, row), body };
-}
-
-function nameOf<T extends EntityTable>(table: T, row: Rows[T]): string | null {
-  const field = NAMES[table];
-  if (field !== undefined) return (row as unknown as Record<string, string>)[field] as string;
-  return table === "overrides" || table === "grants" ? NAME_OF[table as "overrides"](row as never) : null;
+  const name = Object.hasOwn(NAME_OF, table) ? NAME_OF[table as NamedTable](row as never) : null;
+  return { workspaceId: workspaceId as string, name, body };
 }
