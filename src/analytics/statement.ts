@@ -257,7 +257,8 @@ function ofAccount(
   for (const { time, credits, reason, operation, actor } of entries) {
     const added = credits?.added ?? 0;
     given -= added;
-    const who = { operation, ...(reason !== undefined && { reason }), ...(actor !== undefined && { actor }) };
+    const of = grant === undefined ? {} : { grantId: grant.grantId };
+    const who = { ...of, operation, ...(reason !== undefined && { reason }), ...(actor !== undefined && { actor }) };
     if (added !== 0) lines.push({ time, kind: "adjustment", credits: added, ...who });
   }
   const { createdAt = -Infinity } = grant ?? keys.get(first.keyId ?? "") ?? {};
@@ -297,10 +298,12 @@ function rowAt(rows: Rows, time: number): CreditDay | undefined {
 /** Whether a change is one of this balance; a change of a key's may name its identity too. */
 function isOfAccount(
   { credits, ids, count }: AuditEntry,
-  { keyId, identityId }: CreditDay,
+  { keyId, identityId, grantId }: CreditDay,
   keys: ReadonlyMap<string, KeyRow>,
 ): boolean {
-  if (credits === undefined || credits.grantId !== undefined) return false;
+  if (credits === undefined || (credits.grantId === undefined) !== (grantId === undefined)) return false;
+  // What a grant was given at first counts as granted.
+  if (grantId !== undefined) return credits.added < 0 && ids.includes(grantId);
   if (identityId !== undefined) return count === 1 && ids[0] === identityId;
   return keyId !== undefined && ids.some((id) => id === keyId || keys.get(id)?.accountId === keyId);
 }

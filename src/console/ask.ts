@@ -31,6 +31,7 @@ export interface Answers {
   "keys.updateCredits": A.KeyCredits;
   "keys.changePlan": A.KeyCredits;
   "keys.grantCredits": A.GrantCreditsData;
+  "keys.endGrant": A.EndGrantData;
   "keys.listGrants": A.ListGrantsData;
   "keys.deleteKey": A.EmptyResponse;
   "keys.rerollKey": A.V2KeysCreateKeyResponseData;
@@ -42,6 +43,7 @@ export interface Answers {
   "identities.updateCredits": A.KeyCredits;
   "identities.changePlan": A.KeyCredits;
   "identities.grantCredits": A.GrantCreditsData;
+  "identities.endGrant": A.EndGrantData;
   "identities.listGrants": A.ListGrantsData;
   "identities.deleteIdentity": A.EmptyResponse;
   "permissions.listPermissions": A.Page<A.Permission>;

@@ -18,11 +18,12 @@ import { expiryOf } from "./keys/create-key.js";
 import { termsOf } from "./keys/credit-change.js";
 import { grantsOf, isOver, isUsedUp, readGrants } from "./granted.js";
 import { operation } from "./operation.js";
-import { endOf } from "./over-grants.js";
+import { changeBalanceOf } from "./keys/update-key.js";
+import { endOf, markOf } from "./over-grants.js";
 import { MAX_BATCH, ownedRow, requireKey, requireNamed, setField } from "./rows.js";
-import { grantsAsked, newGrant } from "./schemas/grants.js";
-import type { GrantCreditsRequestBody, GrantOwner } from "./schemas/requests.js";
-import type { GrantCreditsData, GrantData, ListGrantsData } from "./schemas/responses.js";
+import { endedGrant, grantsAsked, newGrant } from "./schemas/grants.js";
+import type { EndGrantRequestBody, GrantCreditsRequestBody, GrantOwner } from "./schemas/requests.js";
+import type { EndGrantData, GrantCreditsData, GrantData, ListGrantsData } from "./schemas/responses.js";
 import { writeRows } from "./write.js";
 
 /** Most open grants of one owner. */
@@ -36,7 +37,9 @@ const REMOVED_PER_GRANT = 16;
 interface Owner {
   readonly id: string;
   readonly field: "identityId" | "accountId";
-  readonly rows: readonly Write[];
+  readonly hasCredits: boolean;
+  /** The writes of its rows, marked by whether it has open grants. */
+  readonly marked: (hasGrants: boolean) => Write[];
 }
 
 /** The id of an identity, or of a key's account. */
@@ -49,18 +52,17 @@ async function ownerIdOf(context: Context, { identity, keyId }: GrantOwner): Pro
 async function findOwner(context: Context, { identity, keyId }: GrantOwner): Promise<Owner> {
   if (identity !== undefined) {
     const row = await requireNamed(context, "identities", identity);
-    if (row.hasCredits !== true) throw unlimited("body.identity", "an identity");
-    const rows: Write[] = [{ table: "identities", row: { ...row, hasGrants: true } }];
-    return { id: row.id, field: "identityId", rows };
+    const { id, hasCredits = false } = row;
+    return { id, field: "identityId", hasCredits, marked: (hasGrants) => markOf("identities", [row], hasGrants) };
   }
   const row = await requireKey(context, keyId);
-  if (!row.hasCredits) throw unlimited("body.keyId", "a key");
   const keys = [row, ...(await othersOfAccount(context, row))];
-  const rows = keys.map((key): Write => ({ table: "keys", row: { ...key, hasGrants: true } }));
-  return { id: row.accountId ?? row.id, field: "accountId", rows };
+  const { accountId: id = row.id, hasCredits } = row;
+  return { id, field: "accountId", hasCredits, marked: (hasGrants) => markOf("keys", keys, hasGrants) };
 }
 
-function unlimited(location: string, what: string): KeystileError {
+function unlimited({ keyId }: GrantOwner): KeystileError {
+  const [location, what] = keyId === undefined ? ["body.identity", "an identity"] : ["body.keyId", "a key"];
   const message = `must be ${what} with credits of its own`;
   return badRequest([{ location, message, fix: "set a balance first, of 0 if only grants are to be spent" }]);
 }
@@ -80,6 +82,7 @@ async function give(context: Context, request: GrantCreditsRequestBody): Promise
     throw badRequest([{ location: "body.expires", message: "is not later than now", fix: "give a later time" }]);
   return updateWithRetry(context, request.identity ?? request.keyId, async () => {
     const owner = await findOwner(context, request);
+    if (!owner.hasCredits) throw unlimited(request);
     const known = request.grantId === undefined ? undefined : await findGrant(context, owner.id, request.grantId);
     if (known !== undefined) {
       // The idempotency key is of this request from now on, though nothing is added.
@@ -89,7 +92,7 @@ async function give(context: Context, request: GrantCreditsRequestBody): Promise
     }
     const row = newRow(context, owner, request, now);
     if (expires !== undefined) row.expires = expires;
-    const writes = [...owner.rows, ...(await makeSpace(context, owner.id, now))];
+    const writes = [...owner.marked(true), ...(await makeSpace(context, owner.id, now))];
     const { refill } = row;
     const period = periodOf(refill, now);
     const credits = { period, now, remaining: row.amount, refill: { ...termsOf(refill), period } };
@@ -156,6 +159,45 @@ async function makeSpace(context: Context, owner: string, now: number): Promise<
   if (open.length - ending.length >= MAX_OPEN_GRANTS)
     throw new KeystileError("CONFLICT", `the owner has ${MAX_OPEN_GRANTS} open grants, and may have no more`);
   return [...writes, ...ending.map((row) => endOf(row, now))];
+}
+
+/**
+ * Ends a grant before its time, as a refund does: what is left of it is taken away, leased and reserved credits with it.
+ * One that has ended stays as it is.
+ * @throws KeystileError NOT_FOUND · STORE_POWER_MISSING
+ */
+export const endGrant = adjustment("endGrant", endedGrant, end, async (context, request) => {
+  const row = await requireGrant(context, await ownerIdOf(context, request), request.grantId);
+  return endedOf(row, context.clock());
+});
+
+async function end(context: Context, request: EndGrantRequestBody): Promise<EndGrantData> {
+  requirePower(context.store, "wallets", "endGrant");
+  const now = context.clock();
+  return updateWithRetry(context, request.identity ?? request.keyId, async () => {
+    const owner = await findOwner(context, request);
+    const found = await requireGrant(context, owner.id, request.grantId);
+    if (isOver(found, now)) {
+      if (context.once !== undefined) await writeRows(context, []);
+      return endedOf(found, now);
+    }
+    const { row } = endOf(found, now);
+    const credits = await changeBalanceOf(context, row, { grantId: row.id }, { remaining: 0, refill: null }, now);
+    const open = (await grantsOf(context, owner.id)).filter((one) => one.endedAt === undefined && one.id !== row.id);
+    const ends: Write = { table: "grants", row, ...(credits && { credits }) };
+    const balances = await writeRows(context, [...owner.marked(open.length > 0), ends]);
+    return balances && { ...endedOf(row, now), withdrawn: Math.max(0, -(balances[0]?.added ?? 0)) };
+  });
+}
+
+async function requireGrant(context: Context, owner: string, grantId: string): Promise<GrantRow> {
+  const row = await findGrant(context, owner, grantId);
+  if (row === undefined) throw new KeystileError("NOT_FOUND", "the owner has no grant of this id");
+  return row;
+}
+
+function endedOf({ id, grantId, amount, expires = Infinity, endedAt = Infinity }: GrantRow, now: number): EndGrantData {
+  return { grantId, id, amount, endedAt: Math.min(expires, endedAt, now), withdrawn: 0 };
 }
 
 /** The writes that remove all grants of an owner, which ends with them. */

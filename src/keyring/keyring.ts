@@ -13,7 +13,7 @@ import { type Audited, type AuditOptions, PROGRAM_AUDIT_OPTIONS, programAudit } 
 import { type Audit, createContext } from "./context.js";
 import { changePlan } from "./change-plan.js";
 import { getBalance } from "./balance.js";
-import { grantCredits, listGrants } from "./credit-grants.js";
+import { endGrant, grantCredits, listGrants } from "./credit-grants.js";
 import * as identities from "./identities.js";
 import { updateIdentityCredits } from "./identity-credits.js";
 import { createMigration, migrateKeys } from "./import/migrate-keys.js";
@@ -265,6 +265,16 @@ export interface Keyring<Meta = JsonObject> {
    */
   grantCredits(body: R.GrantCreditsRequestBody, options?: AdjustmentOptions): Promise<A.GrantCreditsData>;
   /**
+   * Ends a grant before its time, such as a pack that is refunded: what is left of it is taken away, with what nodes
+   * have leased and calls have reserved of it. One that has ended stays as it is, and the call succeeds.
+   * @param options an idempotency key, so that a repeat answers as such
+   * @throws KeystileError NOT_FOUND: the owner, or its grant · STORE_POWER_MISSING · of an idempotency key as
+   *   `updateCredits`
+   * @example
+   * await keyring.endGrant({ identity: "acme", grantId: "order_4711", reason: "refund" });
+   */
+  endGrant(body: R.EndGrantRequestBody, options?: AdjustmentOptions): Promise<A.EndGrantData>;
+  /**
    * Moves an identity or a key to another plan: its refill, and with `now: "difference"` at once what the new one gives
    * more, in one step. Returns the balance as the change left it.
    * @param options an idempotency key, so that a change that comes twice is made once
@@ -425,6 +435,7 @@ function methodsOf(context: RootKeyContext): Keyring {
     updateIdentity: method(identities.updateIdentity),
     updateIdentityCredits: adjustmentMethod(context, updateIdentityCredits),
     grantCredits: adjustmentMethod(context, grantCredits),
+    endGrant: adjustmentMethod(context, endGrant),
     changePlan: adjustmentMethod(context, changePlan),
     getBalance: method(getBalance),
     listGrants: method(listGrants),

@@ -40,11 +40,7 @@ export async function endOverGrants(store: Store, { table, id }: GrantsOwner, no
     return isUsedUp(grant, balances[i], now) && balances[i]?.totals?.forfeited === 0;
   });
   if (over.length === 0) return;
-  const owners = [row, ...others].map((one): Write => {
-    const written: Mutable<KeyRow | IdentityRow> = { ...one };
-    if (over.length === open.length) delete written.hasGrants;
-    return { table, row: written } as Write;
-  });
+  const owners = markOf(table, [row, ...others], over.length < open.length);
   const ends = over.map((grant): Write => {
     // Changes no credits, but says when: totals of accounts are kept by the day.
     const credits = { period: periodOf(grant.refill, now), now, add: 0 };
@@ -53,7 +49,18 @@ export async function endOverGrants(store: Store, { table, id }: GrantsOwner, no
   await store.write([...owners, ...ends]);
 }
 
+/** The writes of the rows of an owner, marked by whether it has open grants. */
+export function markOf(table: GrantsOwner["table"], rows: readonly (KeyRow | IdentityRow)[], hasGrants: boolean) {
+  return rows.map((row): Write => {
+    const written: Mutable<KeyRow | IdentityRow> = { ...row };
+    if (hasGrants) written.hasGrants = true;
+    else delete written.hasGrants;
+    return { table, row: written } as Write;
+  });
+}
+
 /** The write that ends a grant. */
 export function endOf(row: GrantRow, now: number) {
-  return { table: "grants", row: { ...row, endedAt: Math.min(row.expires ?? now, now) } } as const;
+  const ended: Mutable<GrantRow> = { ...row, endedAt: Math.min(row.expires ?? now, now) };
+  return { table: "grants", row: ended } as const;
 }

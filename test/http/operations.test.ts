@@ -69,6 +69,11 @@ const steps: readonly [name: string, body: (w: Made) => unknown, data: unknown][
   ],
   ["identities.listGrants", () => ({ identity: "user_1" }), { grants: [{ grantId: "order 1", reason: "bonus" }] }],
   [
+    "identities.endGrant",
+    () => ({ identity: "user_1", grantId: "order 1", reason: "refund" }),
+    { grantId: "order 1", amount: 7, withdrawn: 7 },
+  ],
+  [
     "keys.createKey",
     ({ apiId }) => ({
       apiId,
@@ -93,7 +98,11 @@ const steps: readonly [name: string, body: (w: Made) => unknown, data: unknown][
   ["keys.removeRoles", ({ keyId }) => ({ keyId, roles: ["editor"] }), []],
   ["keys.updateKey", ({ keyId }) => ({ keyId, name: "renamed", ratelimits: [limit] }), {}],
   ["keys.updateCredits", ({ keyId }) => ({ keyId, operation: "set", value: 5 }), { remaining: 5 }],
-  ["keys.grantCredits", ({ keyId }) => ({ keyId, amount: 6 }), { amount: 6, remaining: 6, created: true }],
+  [
+    "keys.grantCredits",
+    ({ keyId }) => ({ keyId, grantId: "two", amount: 6 }),
+    { amount: 6, remaining: 6, created: true },
+  ],
   [
     "keys.changePlan",
     ({ keyId }) => ({ keyId, refill: { interval: "daily", amount: 9 } }),
@@ -101,6 +110,7 @@ const steps: readonly [name: string, body: (w: Made) => unknown, data: unknown][
   ],
   ["keys.getBalance", ({ keyId }) => ({ keyId }), { accounts: [{ owner: "key" }, { owner: "key" }] }],
   ["keys.listGrants", ({ keyId }) => ({ keyId, ended: true }), { grants: [{ amount: 6, priority: 100 }] }],
+  ["keys.endGrant", ({ keyId }) => ({ keyId, grantId: "two" }), { amount: 6, withdrawn: 6 }],
   [
     "keys.rerollKey",
     ({ keyId }) => ({ keyId, expiration: 1_000 }),

@@ -49,13 +49,25 @@ async function world() {
   await keyring.createRole({ name: "guest" });
   const has = { permissions: ["docs.list"], roles: ["guest"] };
   const { key, keyId } = await keyring.createKey({ apiId, credits: { remaining: 10 }, ...has });
+  const { keyId: grantedId } = await keyring.createKey({ apiId, credits: { remaining: 0 } });
+  await keyring.grantCredits({ keyId: grantedId, grantId: "given", amount: 5 });
   const { permissionId } = await keyring.createPermission({ name: "read", slug: "docs.read" });
   const { identityId } = await keyring.createIdentity({ externalId: "user_1" });
   const { migrationId } = await keyring.createMigration({ id: "old", algorithm: "sha256" });
   const root = await keyring.createRootKey({ permissions: ["api.*.read_key"] });
   const { namespaceId } = await ratelimits.createNamespace({ name: "email" });
   await ratelimits.setOverride({ namespace: "email", identifier: "user_1", ...LIMIT });
-  const ids = { apiId, keyId, roleId, permissionId, identityId, migrationId, rootKeyId: root.rootKeyId, namespaceId };
+  const ids = {
+    apiId,
+    keyId,
+    grantedId,
+    roleId,
+    permissionId,
+    identityId,
+    migrationId,
+    rootKeyId: root.rootKeyId,
+    namespaceId,
+  };
   const secrets = [key, root.key];
   /** The entries that an act makes, and how many changes the store has made for it. */
   const during = async (act: () => Promise<unknown>) => {
@@ -163,6 +175,13 @@ const KEYRING: Cases<Keyring> = {
   grantCredits: [
     ({ ids }) => ({ keyId: ids.keyId, grantId: "bonus", amount: 5 }),
     ({ ids }) => ({ ids: [ids.keyId, expect.stringMatching(/^grant_/)], fields: [], count: 2 }),
+  ],
+  endGrant: [
+    ({ ids }) => ({ keyId: ids.grantedId, grantId: "given" }),
+    ({ ids }) => ({
+      ...{ ids: [ids.grantedId, expect.stringMatching(/^grant_/)], count: 2 },
+      fields: expect.arrayContaining(["credits", "endedAt"]),
+    }),
   ],
   changePlan: [
     ({ ids }) => ({ keyId: ids.keyId, refill: { interval: "daily", amount: 7 } }),

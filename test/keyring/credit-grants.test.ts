@@ -1,6 +1,6 @@
 /** Grants of credits: what they add, when they end, and that keys of their owner spend them in order. */
 import { describe, expect, it } from "vitest";
-import { createKeyring, createVerifier, memoryStore, type Store } from "../../src/index.js";
+import { createAnalytics, createKeyring, createVerifier, memoryStore, type Store } from "../../src/index.js";
 import { endOverGrants } from "../../src/keyring/over-grants.js";
 import { digestKey } from "../../src/lib/hash.js";
 import { sqliteStore } from "../../src/stores/sqlite/index.js";
@@ -39,6 +39,85 @@ async function world(store: Store) {
 
 const fault = (code: string, location?: string) =>
   expect.objectContaining({ code, ...(location && { errors: [expect.objectContaining({ location })] }) }) as Error;
+
+describe.each(BEDS)("a grant that is ended before its time: %s", (_, openStore) => {
+  const PACK = { identity: "ann", grantId: "pack", amount: 50 };
+  const END = { identity: "ann", grantId: "pack", reason: "refund" };
+
+  it("takes away what is left, once, and no call spends it any more", async () => {
+    const store = await openStore();
+    const { keyring, spend, list, verifier } = await world(store);
+    await keyring.grantCredits({ ...PACK, priority: 0 });
+    expect(await spend(20)).toEqual(["VALID", 40]);
+    const once = { idempotencyKey: "evt_1" };
+    expect(await keyring.endGrant(END, once)).toMatchObject({ amount: 50, withdrawn: 30, endedAt: NOON });
+    expect(await keyring.endGrant(END, once)).toMatchObject({ withdrawn: 0, endedAt: NOON, repeated: true });
+    expect(await keyring.endGrant(END)).toEqual(expect.not.objectContaining({ repeated: true }));
+    expect(await spend(11)).toEqual(["USAGE_EXCEEDED", 10]);
+    expect(await spend(10)).toEqual(["VALID", 0]);
+    expect(await list()).toEqual([]);
+    expect(await list(true)).toEqual([["pack", 0]]);
+    // Its id stays known, and the owner lost its mark with the last open grant.
+    expect((await keyring.grantCredits(PACK)).created).toBe(false);
+    const [row] = await store.readNames("identities", "ws_default", ["ann"]);
+    expect(row).not.toHaveProperty("hasGrants");
+    await expect(keyring.endGrant({ ...END, grantId: "none" })).rejects.toEqual(fault("NOT_FOUND"));
+    await verifier.close();
+    await store.close();
+  });
+
+  it("refills no more, and others stay open", async () => {
+    const store = await openStore();
+    const { keyring, time, spend, list, verifier } = await world(store);
+    await keyring.grantCredits({ ...PACK, priority: 255, refill: { interval: "daily", amount: 50 } });
+    time.now += 1;
+    await keyring.grantCredits({ ...PACK, grantId: "other", amount: 5 });
+    time.now += DAY;
+    expect(await keyring.endGrant(END)).toMatchObject({ withdrawn: 100 });
+    time.now += DAY;
+    expect(await list(true)).toEqual([
+      ["pack", 0],
+      ["other", 5],
+    ]);
+    expect(await spend(15)).toEqual(["VALID", 0]);
+    await verifier.close();
+    await store.close();
+  });
+
+  it("voids what is reserved and leased of it; the statement has the reason and adds up", async () => {
+    const store = await openStore();
+    const { keyring, time, key, list, verifier } = await world(store);
+    await keyring.grantCredits({ ...PACK, priority: 0 });
+    const leased = createVerifier(store, {
+      clock: () => time.now,
+      credits: { mode: "leased", step: 8 },
+      analytics: true,
+    });
+    await leased.verify({ key });
+    await leased.flush();
+    const calls = await Promise.all([1, 2, 3].map(() => leased.verify({ key })));
+    expect(calls.map(({ code }) => code)).toEqual(["VALID", "VALID", "VALID"]);
+    const reserved = await verifier.reserve({ key, credits: { cost: 20 } });
+    expect((await keyring.endGrant(END)).withdrawn).toBeGreaterThan(0);
+    if (!reserved.valid) throw new Error(reserved.code);
+    expect(await reserved.commit(20)).toEqual({ settled: false, reason: "voided" });
+    await leased.close();
+    expect(await list(true)).toEqual([["pack", 0]]);
+    expect((await keyring.getIdentity({ identity: "ann" })).credits).toEqual({ remaining: 10 });
+    const months = createAnalytics(store, { clock: () => time.now });
+    const statement = await months.statement({ externalId: "ann" }, "2026-03");
+    const pack = statement.accounts.find(({ grantId }) => grantId === "pack")!;
+    const { granted, adjustments, spent, forfeited, closing } = pack;
+    expect(granted + adjustments).toBe(spent + forfeited + closing);
+    // What the node had spent of its lease, and not told yet.
+    expect([granted, spent + closing]).toEqual([50, 4]);
+    expect(statement.unexplained).toBe(0);
+    const why = { kind: "adjustment", grantId: "pack", operation: "endGrant", reason: "refund" };
+    expect(statement.lines).toContainEqual({ ...why, time: NOON, credits: pack.adjustments });
+    await verifier.close();
+    await store.close();
+  });
+});
 
 describe.each(BEDS)("grants that are over: %s", (_, openStore) => {
   const HOUR = DAY / 24;

@@ -30,6 +30,8 @@ export async function stageOperations(store: Store): Promise<Staged> {
     permissions: ["docs.read"],
   });
   for (let i = 0; i < 2; i++) await keyring.createKey({ ...APIS, externalId: "ann" });
+  if (store.powers.wallets === true)
+    await keyring.grantCredits({ identity: "ann", grantId: "bonus", amount: 5, priority: 200 });
   const ratelimits = createRatelimits(store);
   await ratelimits.createNamespace({ name: "mail" });
   await ratelimits.setOverride({ namespace: "mail", identifier: "vip", limit: 5, duration: 1_000 });
@@ -83,6 +85,7 @@ export const OPERATIONS: Readonly<Record<string, Act>> = {
   updateIdentity: keyring((k) => k.updateIdentity({ identity: "ann", meta: { a: 1 } })),
   updateIdentityCredits: keyring((k) => k.updateIdentityCredits({ identity: "ann", operation: "increment", value: 5 })),
   grantCredits: keyring((k) => k.grantCredits({ identity: "ann", amount: 5 })),
+  endGrant: keyring((k) => k.endGrant({ identity: "ann", grantId: "bonus" })),
   changePlan: keyring((k) =>
     k.changePlan({ identity: "ann", refill: { interval: "daily", amount: 7 }, now: "difference" }),
   ),

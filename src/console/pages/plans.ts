@@ -56,7 +56,8 @@ export function planWays(view: View, { group, to, credits }: Holder): Part {
   const isLimited = typeof credits?.remaining === "number";
   const way = (what: string, text: string) => button(view, `${to}/${what}`, text);
   return html`${view.may(`${group}.changePlan`) && way("plan", isLimited ? "Change plan" : group === "keys" ? "Give this key credits of its own" : "Give this owner credits")}
-    ${isLimited && view.may(`${group}.grantCredits`) && way("grant", "Grant credits")}`;
+    ${isLimited && view.may(`${group}.grantCredits`) && way("grant", "Grant credits")}
+    ${(credits?.granted ?? 0) > 0 && view.may(`${group}.endGrant`) && way("end-grant", "End a grant")}`;
 }
 
 function grantTable(view: View, grants: readonly GrantData[]): Html {
@@ -156,6 +157,22 @@ async function grant(view: View, { group, named, to }: Holder): Promise<Done> {
   return { to, notice: created ? "granted" : "known" };
 }
 
+async function endForm(view: View, { group, named, to }: Holder): Promise<Html> {
+  const { grants } = await view.ask(`${group}.listGrants`, named);
+  const options = grants.map(({ grantId, remaining, amount }): Options[number] => [
+    grantId,
+    `${grantId}: ${number(remaining)} of ${number(amount)} left`,
+  ]);
+  const fields: readonly Field[] = [{ name: "grantId", label: "Grant", type: "select", options }, REASON];
+  const lead = "What is left of it is taken away, also what is set aside. It does not come back.";
+  return html`<p class="ks-lead">${lead}</p>${form(view, { to: `${to}/end-grant`, fields, submit: "End grant", cancel: to })}`;
+}
+
+async function endGrant(view: View, { group, named, to }: Holder): Promise<Done> {
+  await view.ask(`${group}.endGrant`, { ...named, grantId: view.form.get("grantId") ?? "", ...reasonOf(view.form) });
+  return { to, notice: "ended" };
+}
+
 async function changeCredits(view: View, { group, named, to }: Holder): Promise<Done> {
   await view.ask(`${group}.updateCredits`, { ...named, ...creditChange(view) }, { idempotencyKey: idOfForm(view) });
   return { to, notice: "credits" };
@@ -169,11 +186,11 @@ export function planPages(
   find: (view: View, id: string) => Promise<Holder>,
 ) {
   const page =
-    (title: string, body: (view: View, holder: Holder) => Html) =>
+    (title: string, body: (view: View, holder: Holder) => Html | Promise<Html>) =>
     async (view: View, id: string): Promise<Content> => {
       const holder = await find(view, id);
       const named = Object.values(holder.named)[0] as string;
-      return { title, about: link(view.path(holder.to), name(named)), body: body(view, holder) };
+      return { title, about: link(view.path(holder.to), name(named)), body: await body(view, holder) };
     };
   const act = (done: (view: View, holder: Holder) => Promise<Done>) => async (view: View, id: string) =>
     done(view, await find(view, id));
@@ -181,5 +198,6 @@ export function planPages(
     { path: `${path}/credits`, needs: `${group}.updateCredits`, show, act: act(changeCredits) },
     { path: `${path}/plan`, needs: `${group}.changePlan`, show: page("Change plan", planForm), act: act(changePlan) },
     { path: `${path}/grant`, needs: `${group}.grantCredits`, show: page("Grant credits", grantForm), act: act(grant) },
+    { path: `${path}/end-grant`, needs: `${group}.endGrant`, show: page("End a grant", endForm), act: act(endGrant) },
   ] as const satisfies readonly Page[];
 }

@@ -82,6 +82,7 @@ export const NOTICES = {
   credits: "The credits are changed.",
   plan: "The plan is changed.",
   granted: "The credits are granted.",
+  ended: "The grant has ended. What was left of it is taken away.",
   known: "A grant of this id was made before. Nothing was added.",
   found: "The key is found: this is its page.",
   kept: "You are signed in again. Nothing was sent yet: look at what you typed, and send it.",

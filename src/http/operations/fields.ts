@@ -105,6 +105,8 @@ const FIELDS: Readonly<Record<string, Field>> = {
     "Only keys that expire at this or later, not those that never do: Unix time, milliseconds.",
     1_830_211_200_000,
   ],
+  "endGrant.amount": ["Credits that were granted.", 5_000],
+  "endGrant.grantId": ["The id of the grant.", "order_4711"],
   externalId: ["Your own id of the entity that the key belongs to.", "user_17"],
   failed: ["The hashes that did not go in.", "9f86d081884c7d65…"],
   fields: ["Names of the fields that were changed.", "name"],

@@ -1,11 +1,11 @@
 /** Operations on the credits of one owner, a key or an identity: its grants, its plan and its balance. */
 import { getBalance } from "../../keyring/balance.js";
 import { changePlan } from "../../keyring/change-plan.js";
-import { grantCredits, listGrants } from "../../keyring/credit-grants.js";
+import { endGrant, grantCredits, listGrants } from "../../keyring/credit-grants.js";
 import { type OwnerField, schemasOf } from "../../keyring/schemas/grants.js";
 import type { Access } from "./access.js";
 import { group, type Operation } from "./operation.js";
-import { changedCredits, grantList, newGrant, ownerBalance } from "./responses.js";
+import { changedCredits, endedGrant, grantList, newGrant, ownerBalance } from "./responses.js";
 import { toWireCredits } from "./wire-key.js";
 
 /** Who may change the credits of an owner, and who may read them. */
@@ -30,6 +30,14 @@ export function ownerCreditOperations<F extends OwnerField>(
         answer: newGrant,
         access: update,
         statuses: [404, 409],
+      },
+    ),
+    define(
+      { ...endGrant, schema: schemas.end },
+      {
+        summary: `Ends a grant of ${owner}, and takes away what is left of it.`,
+        answer: endedGrant,
+        access: update,
       },
     ),
     define(

@@ -123,6 +123,10 @@ export const newGrant = object<A.GrantCreditsData>(
   { grantId: text, id, amount: integer(1), remaining: integer(0), created: { type: "boolean" } },
   { expires: integer(0), repeated: { ...flag, enum: [true] } },
 );
+export const endedGrant = object<A.EndGrantData>(
+  { grantId: text, id, amount: integer(1), endedAt: integer(0), withdrawn: integer(0) },
+  { repeated: { ...flag, enum: [true] } },
+);
 /** What an owner has, account by account. */
 export const accounts = arrayOf(
   object<A.AccountData>(

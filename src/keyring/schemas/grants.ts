@@ -53,6 +53,8 @@ const plan = {
 };
 export const newPlan = ofOwner<R.ChangePlanRequestBody>(BOTH, plan);
 export const newGrant = ofOwner<R.GrantCreditsRequestBody>(BOTH, { ...grant, expiresIn: optional(atom.period) });
+const ended = { grantId: atom.name, reason: optional(atom.name) };
+export const endedGrant = ofOwner<R.EndGrantRequestBody>(BOTH, ended);
 const asked = { ended: optional(atom.boolean) };
 export const grantsAsked = ofOwner<R.ListGrantsRequestBody>(BOTH, asked);
 
@@ -63,6 +65,7 @@ export const schemasOf = <F extends OwnerField>(field: F) => {
     owned: only<R.GetBalanceRequestBody>({}),
     plan: only<R.ChangePlanRequestBody>(plan),
     grant: only<R.GrantCreditsRequestBody>(grant),
+    end: only<R.EndGrantRequestBody>(ended),
     grants: only<R.ListGrantsRequestBody>(asked),
   };
 };

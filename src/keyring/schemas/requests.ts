@@ -347,6 +347,12 @@ export type GrantCreditsRequestBody = GrantOwner &
     /** Credits that are added to the grant at each boundary. */
     readonly refill?: Refill;
   };
+/** Body of `endGrant`. */
+export type EndGrantRequestBody = GrantOwner &
+  Explained & {
+    /** As `grantCredits` was given it, or returned it. */
+    readonly grantId: string;
+  };
 /** Body of `changePlan`. */
 export type ChangePlanRequestBody = GrantOwner &
   Explained & {

@@ -194,6 +194,20 @@ export interface GrantCreditsData {
   /** The idempotency key was used before: nothing was added, and this is the grant as it stands. Absent: no. */
   readonly repeated?: true;
 }
+/** What `endGrant` resolves to. */
+export interface EndGrantData {
+  readonly grantId: string;
+  /** `grant_` and 22 characters of `[a-zA-Z0-9]`. */
+  readonly id: string;
+  /** Credits that were granted. */
+  readonly amount: number;
+  /** Unix time, milliseconds: when it ended, which may have been before this call. */
+  readonly endedAt: number;
+  /** Credits that this call took away; 0 where it had ended before. */
+  readonly withdrawn: number;
+  /** The idempotency key was used before: nothing was changed. Absent: no. */
+  readonly repeated?: true;
+}
 /** A grant as `listGrants` shows it. */
 export interface GrantData extends Omit<GrantCreditsData, "created" | "repeated"> {
   /** Credits of reservations that are open, besides `remaining`. Absent: none. */
@@ -205,7 +219,7 @@ export interface GrantData extends Omit<GrantCreditsData, "created" | "repeated"
   readonly reason?: string;
   /** Unix time, milliseconds. */
   readonly createdAt: number;
-  /** When it was ended, because it had expired or was used up, Unix time in milliseconds. Absent: it was not. */
+  /** When it was ended: by `endGrant`, or because it had expired or was used up. Unix time, milliseconds. */
   readonly endedAt?: number;
 }
 /** An account of an owner: its main one, or an open grant. */

@@ -56,6 +56,11 @@ const TABLE: Readonly<Record<string, readonly [permissions: readonly string[], b
     ofOne("identity", "identity_id", "update_identity"),
     () => ({ identity: "user_1", amount: 5 }),
   ],
+  "identities.endGrant": [
+    ofOne("identity", "identity_id", "update_identity"),
+    () => ({ identity: "user_1", grantId: "bonus" }),
+  ],
+  "keys.endGrant": [ofKey("update_key"), keyed({ grantId: "bonus" })],
   "identities.getBalance": [ofOne("identity", "identity_id", "read_identity"), () => ({ identity: "user_1" })],
   "identities.listGrants": [ofOne("identity", "identity_id", "read_identity"), () => ({ identity: "user_1" })],
   "identities.changePlan": [
@@ -237,6 +242,8 @@ async function world(): Promise<{ services: Services; ids: Ids }> {
   const { apiId } = await keyring.createApi({ name: "documents" });
   const { key, keyId } = await keyring.createKey({ apiId, credits: { remaining: 100 } });
   const { identityId } = await keyring.createIdentity({ externalId: "user_1", credits: { remaining: 100 } });
+  for (const owner of [{ keyId }, { identity: "user_1" }])
+    await keyring.grantCredits({ ...owner, grantId: "bonus", amount: 5 });
   const { roleId } = await keyring.createRole({ name: "editor", permissions: ["a.b"] });
   const { id: permissionId } = await keyring.getPermission({ permission: "a.b" });
   const given = { permissions: ["a.b"], roles: ["editor"], externalId: "user_1", creditsFrom: "none" } as const;
@@ -293,6 +300,7 @@ const OURS = [
   "audit.listAudit",
   "callers.whoami",
   "identities.changePlan",
+  "identities.endGrant",
   "identities.grantCredits",
   "identities.getBalance",
   "identities.listGrants",
@@ -300,6 +308,7 @@ const OURS = [
   "keys.changeKeys",
   "keys.changePlan",
   "keys.countKeys",
+  "keys.endGrant",
   "keys.explainKey",
   "keys.getKeys",
   "keys.grantCredits",
