@@ -834,6 +834,7 @@ describe("console: plans", () => {
       ]);
       const { text } = await browser.get(to);
       for (const shown of ["order_1", "5,000 of 5,000", "bonus", "in 63 y"]) expect(text).toContain(shown);
+      expect((await browser.get(`${to}/end-grant`)).text).toContain("order_1: 5,000 of 5,000 left");
       for (const [name, value] of [
         ["credits", ""],
         ["credits", "many"],
@@ -844,6 +845,10 @@ describe("console: plans", () => {
         expect([name, bad.status, bad.text]).toEqual([name, 400, expect.stringContaining(`id="ks-${name}-problem"`)]);
       }
       expect((await keyring.listGrants(named)).grants).toHaveLength(1);
+      const end = await send("end-grant", { grantId: "order_1", reason: "refund" });
+      expect(end.headers.get("location")).toBe(`${to}?notice=ended`);
+      expect((await keyring.listGrants(named)).grants).toEqual([]);
+      expect((await browser.get(to)).text).not.toContain("End a grant");
     },
   );
 

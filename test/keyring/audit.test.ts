@@ -232,7 +232,7 @@ const EXPLAINED = [
   ...["updateKey", "changeKeys", "deleteKey", "rerollKey", "updateIdentity", "deleteIdentity"],
   ...["addPermissions", "removePermissions", "setPermissions", "addRoles", "removeRoles", "setRoles"],
   ...["updateApi", "deleteApi", "updateRootKey", "deleteRootKey", "updateWorkspace"],
-  ...["updateCredits", "updateIdentityCredits", "grantCredits", "changePlan"],
+  ...["updateCredits", "updateIdentityCredits", "grantCredits", "endGrant", "changePlan"],
 ];
 /** Operations that add something each time that they are called. */
 const ADDING = ["createApi", "createKey", "createRootKey", "rerollKey", "updateCredits"];

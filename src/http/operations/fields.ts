@@ -270,6 +270,7 @@ const FIELDS: Readonly<Record<string, Field>> = {
   updatedAt: ["Unix time, milliseconds.", 1_798_848_000_000],
   valid: ["Whether the key may be used."],
   value: ["Credits; null, unlimited, goes only with `set`.", 100],
+  withdrawn: ["Credits that this call took away; 0 where it had ended before.", 4_200],
   workspaceId: ["The workspace of the credential.", "ws_default"],
 };
 
