@@ -92,7 +92,9 @@
  *     keeps the totals of the accounts of the keys, identities and grants that it changes, with the same others, as
  *     they were before and as they are after it: so those of an owner end where the key moves, or is deleted, and
  *     those of the next one begin there. An account is of the identity that it belongs to, or of the newest of its
- *     keys that is not deleted; that of a grant is of the owner of the account beside which it is. Totals are of the
+ *     keys that is not deleted; that of a grant is of the owner of the account beside which it is. It is a cap while
+ *     that key and its identity have credits, and the key no `creditsFrom`; without a balance of the key's own it stays
+ *     what it was, since what its leases spent before is told later. Totals are of the
  *     day on which they are kept, also if later ones were kept before, and those of a grant of the day of its expiry
  *     at the latest: after that day what is left has expired in them. Counts and totals stay when their key is
  *     removed. `pruneOutcomes` removes at most `most` counts of periods before `before`, and what nothing names any

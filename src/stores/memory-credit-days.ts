@@ -8,8 +8,8 @@ import { DAY } from "./outcome-entries.js";
 export interface Owner {
   readonly workspaceId: string;
   readonly externalId: string;
-  /** {@link CreditDay.isCap}. */
-  readonly isCap?: boolean;
+  /** {@link CreditDay.isCap}. Undefined: as it was, of a key that has no balance of its own any more. */
+  readonly isCap?: boolean | undefined;
 }
 type Kept = CreditDay & Partial<Pick<Owner, "workspaceId">>;
 
@@ -34,15 +34,15 @@ type Sums = Readonly<Record<(typeof SUMS)[number], number>>;
 export function createMemoryCreditDays(accounts: AccountsOfStore) {
   const all = new Map<KeyRef, Kept[]>();
   /** Its names alone: of an identity's row the days would keep the rest. */
-  const ownerOf = (ref: KeyRef): Owner | undefined => {
+  const ownerOf = (ref: KeyRef, last: Kept | undefined): (Owner & Pick<Kept, "isCap">) | undefined => {
     const found = accounts.ownerOf(ref);
-    const isCap = found?.isCap && { isCap: true };
+    const isCap = (found?.isCap ?? last?.isCap === true) && { isCap: true };
     return found && { workspaceId: found.workspaceId, externalId: found.externalId, ...isCap };
   };
   const keepOne = (ref: KeyRef, at: number): void => {
     const rows = all.get(ref) ?? [];
     const last = rows.at(-1);
-    const owner = ownerOf(ref);
+    const owner = ownerOf(ref, last);
     const found = accounts.find(ref);
     if (found === undefined && last?.externalId === undefined) return;
     const { expires = Infinity } = accounts.rowOf(ref);

@@ -389,8 +389,8 @@ function ownerOf(state: State, ref: Port.KeyRef): Owner | undefined {
   if (newest === undefined) return undefined;
   const identity = rows.identities.get(newest.identityId ?? "");
   const { workspaceId, externalId } = identity ?? { workspaceId: newest.workspaceId, externalId: "" };
-  const isCap = identity?.hasCredits === true && newest.creditsFrom === undefined;
-  return { workspaceId, externalId, ...(isCap && { isCap }) };
+  const isCap = newest.hasCredits ? identity?.hasCredits === true && newest.creditsFrom === undefined : undefined;
+  return { workspaceId, externalId, isCap };
 }
 
 /** The account beside which a grant is. */

@@ -284,9 +284,6 @@ async function playOnce(
   const isGone = acts.some((act) => act === ACTS["deletion of the owner"]);
   const forgotten = leased ? processes.filter(({ isDead }) => isDead || isGone) : [];
   const letGo = forgotten.reduce((sum, { acknowledged }) => sum + acknowledged, isSet ? world.kept : 0);
-  // What was taken of a cap is told when its lease ends: of one that was given up by then, as spent of its own.
-  const isUncapped = acts.some((act) => act === ACTS["key unlimited"] || act === ACTS["cap given up"]);
-  if (leased && isUncapped) inFlight += acts.reduce<number>((sum, { takes = 0 }: Act) => sum + takes, processes.length);
   // It counts as forfeited once something else takes from the account.
   const held = leased && processes[0].isDead ? 2 * LEASED.size + (acts[0].takes ?? 0) : 0;
   await judge(store, world, clock, processes, { inFlight, letGo, held });

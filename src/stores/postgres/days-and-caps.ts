@@ -139,6 +139,30 @@ ALTER TABLE ${s}.credit_days DROP COLUMN is_cap;`,
   refuses: {},
 };
 
+/* The step from which on an account that its key has given up stays what it was, a cap or not. */
+
+const STAYS = "CASE WHEN o.name IS NULL THEN 0 ELSE coalesce(o.cap, l.is_cap, 0) END";
+const OF_FORMER = (s: string): readonly Change[] => {
+  const given = isCap(s);
+  // The key's own, and that of the keys that share its account.
+  const ownerOnly = `CASE WHEN ${fieldOf("k", "limited")} IS NOT NULL THEN ${given} END`;
+  return [
+    ["coalesce(o.cap, 0) AS cap", `${STAYS} AS cap`],
+    ["l.is_cap = coalesce(o.cap, 0) AS is_same", `l.is_cap = ${STAYS} AS is_same`],
+    [`${given} AS cap`, `${ownerOnly} AS cap`],
+    [`coalesce(i.name, ''), ${given} FROM`, `coalesce(i.name, ''), ${ownerOnly} FROM`],
+  ];
+};
+const capped = (s: string, changes: readonly Change[]): string =>
+  changed(CAPPED_DAYS.up(s).replaceAll("CREATE OR REPLACE", "CREATE"), s, "keep_totals_v1", changes);
+
+/** The step. */
+export const FORMER_CAPS = {
+  up: (s: string): string => capped(s, OF_FORMER(s)),
+  down: (s: string): string => capped(s, []),
+  refuses: {},
+};
+
 /*
  * The step from which on a key's own credits cap what it takes of its identity's: both are a reason not to remove the
  * identity, and a spend of two wallets says which has the least.

@@ -415,6 +415,50 @@ export function outcomesClauses(all: Clause): void {
   });
 
   clause(
+    "clause 28: an account is a cap while its key's identity has credits too, and stays what it was once the key has no balance of its own",
+    async (store) => {
+      const plan = identity("a", { hasCredits: true, generation: 1 });
+      await store.write([{ table: "identities", row: plan, credits: { period: 0, remaining: 100 } }]);
+      await insert(store, keyRow(1, { hasCredits: true, identityId: plan.id }), balance(10));
+      await insert(store, keyRow(2, { hasCredits: true, identityId: plan.id, creditsFrom: "key" }), balance(10));
+      const refs = [await refOf(store, "digest-1"), await refOf(store, "digest-2")];
+      let seq = 0;
+      const count = async () => {
+        for (const ref of refs) await store.spendCredits(ref, 1, 0, NOON);
+        await store.countOutcomes(
+          flush(
+            ++seq,
+            refs.map((account) => cell({ account })),
+          ),
+        );
+      };
+      const shown = async () => {
+        const rows = await store.readCreditDays({ workspaceId: WS, externalId: "a", from: 0, to: NOON + DAY });
+        return rows
+          .filter(({ keyId }) => keyId !== undefined)
+          .map(({ keyId, spent, isCap }) => [keyId, spent, isCap])
+          .sort();
+      };
+      await count();
+      const [one, two] = [keyRow(1).id, keyRow(2).id];
+      expect(await shown()).toEqual([
+        [one, 1, true],
+        [two, 1, undefined],
+      ]);
+      for (const [id, from] of [[one, "none"] as const, [two, undefined] as const]) {
+        const { creditsFrom: _, ...row } = (await readRow(store, "keys", id))!;
+        const given = { ...row, hasCredits: false, ...(from && { creditsFrom: from }) };
+        await store.write([{ table: "keys", row: given }], [entryAt(NOON)]);
+      }
+      await count();
+      expect(await shown()).toEqual([
+        [one, 2, true],
+        [two, 2, undefined],
+      ]);
+    },
+  );
+
+  clause(
     "clause 28: grants have totals beside the account of their owner, and end with their expiry",
     async (store) => {
       if (store.powers.wallets !== true) return;

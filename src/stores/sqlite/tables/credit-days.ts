@@ -59,7 +59,9 @@ export const CAPPED_DAYS = {
   refuses: {},
 };
 
-const IS_CAP = "coalesce(json_extract(i.body, '$.hasCredits') AND json_extract(k.body, '$.creditsFrom') IS NULL, 0)";
+/** NULL of a key that has no balance of its own any more: as it was. */
+const IS_CAP = `CASE WHEN json_extract(k.body, '$.limited') IS NOT NULL THEN
+  coalesce(json_extract(i.body, '$.hasCredits') AND json_extract(k.body, '$.creditsFrom') IS NULL, 0) END`;
 /** Whose an account is: its identity's, or that of the newest key that has it; and whether it is a cap. */
 const OWNER = `
   SELECT k.number, i.workspace_id AS ws, coalesce(i.name, '') AS name, ${IS_CAP} AS cap FROM keystile_keys k
@@ -138,7 +140,7 @@ export function createCreditDays(handle: Handle) {
     if (found.remaining === null && found.lastName === null) return;
     const [day, last] = [Math.min(today, Number(end ?? today)), Number(found.day ?? -Infinity)];
     const sums = sumsOf(found, end !== null && Number(end) < today);
-    const cap = Number(found.cap);
+    const cap = found.name === null ? 0 : Number(found.cap ?? found.lastCap);
     const isSame = found.seq !== null && found.lastName === found.name && Number(found.lastCap) === cap;
     const known = !isSame
       ? undefined
