@@ -292,7 +292,8 @@ async function playOnce(
 async function setUp(store: Store, leased: boolean) {
   let now = START;
   const clock = () => now;
-  const credits: CreditsOptions = leased ? LEASED : { mode: "exact" };
+  const size = store.powers.reserves ? LEASED.size : LEASED.step;
+  const credits: CreditsOptions = leased ? { ...LEASED, size } : { mode: "exact" };
   const processes = [new Process(store, clock, credits), new Process(store, clock, credits)] as const;
   const keyring = createKeyring(store, { clock });
   const { apiId } = await keyring.createApi({ name: "api" });

@@ -85,17 +85,6 @@ export async function endPostgres(): Promise<void> {
   await made?.close();
 }
 
-/** A handle on the same database, with nothing in it. */
-export async function emptiedPostgres(): Promise<Store> {
-  const database = await shared();
-  const { rows } = await database.query<{ name: string }>(
-    "SELECT tablename AS name FROM pg_tables WHERE schemaname = $1 AND tablename <> 'meta'",
-    [SCHEMA],
-  );
-  await database.exec(rows.map(({ name }) => `DELETE FROM ${SCHEMA}.${name};`).join(""));
-  return postgresStore(database, { schema: SCHEMA, timeout: PATIENCE });
-}
-
 /** One database: each client has a handle of its own, which a crash abandons. */
 export async function postgresBed(seed: number): Promise<Bed> {
   const database = await shared();

@@ -3,7 +3,9 @@ import { afterAll, describe, expect, it } from "vitest";
 import { CONNECTION_FAULTS } from "./faults.js";
 import { find, play } from "./playing.js";
 import { type ActName, cross } from "./crossings.js";
-import { emptiedPostgres, endPostgres, postgresBed } from "./postgres-bed.js";
+import { endPostgres, postgresBed } from "./postgres-bed.js";
+import { noPostgres } from "../servers/postgres.js";
+import { postgresServer } from "../stores/postgres/support.js";
 
 /** Its schedules take longer: planted faults are found soon from these seeds. */
 const FAULTS = [
@@ -25,16 +27,39 @@ describe("every interleaving of clients of one PostgreSQL", () => {
   });
 });
 
-describe("operations of a plan that meet on PostgreSQL", () => {
+describe.skipIf(noPostgres)("operations of a plan that meet on a PostgreSQL server", () => {
+  const server = postgresServer();
+  const open = async () => (await server.open(1))[0]!;
   /** All pairs are played on the other stores. */
-  const PAIRS = [
+  const EXACT = [
     ["call over two accounts", "boundary, expiry and call"],
     ["grant", "set of the cap"],
     ["deletion of the owner", "call within a cap"],
+    ["end of a grant that is used up", "grant"],
+  ] as const satisfies readonly (readonly [ActName, ActName])[];
+  const LEASED = [
+    ["call within a cap", "call over two accounts"],
+    ["time-out and call", "set of the cap"],
+    ["key unlimited", "call within a cap"],
+    ["end of a grant that is used up", "call over two accounts"],
+    ["call within a cap", "flush of counts"],
   ] as const satisfies readonly (readonly [ActName, ActName])[];
 
-  it.each(PAIRS)("%s × %s: statements say what was acknowledged, and balances what is left", async (first, second) => {
-    const crossing = { first, second, open: emptiedPostgres, crashes: false, switches: 1 };
-    expect(await cross(crossing)).toBeGreaterThan(1);
-  });
+  it.each(EXACT)(
+    "%s × %s: statements say what was acknowledged, and balances what is left",
+    async (first, second) => {
+      expect(await cross({ first, second, open, crashes: false, switches: 1 })).toBeGreaterThan(1);
+    },
+    300_000,
+  );
+
+  it.each(LEASED)(
+    "%s × %s, by nodes that lease: the same, also where the first crashes",
+    async (first, second) => {
+      const pair = { first, second, open, leased: true };
+      expect(await cross({ ...pair, crashes: false, switches: 1 })).toBeGreaterThan(1);
+      expect(await cross({ ...pair, crashes: true, switches: 0 })).toBeGreaterThan(1);
+    },
+    300_000,
+  );
 });

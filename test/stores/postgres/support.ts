@@ -1,5 +1,6 @@
 /** Stores on one database: in this process, or on a real server. */
 import { PGlite } from "@electric-sql/pglite";
+import pg from "pg";
 import { afterAll, beforeAll } from "vitest";
 import type { Store } from "../../../src/contracts/store.js";
 import {
@@ -8,6 +9,7 @@ import {
   type PostgresStore,
   type PostgresStoreOptions,
 } from "../../../src/stores/postgres/index.js";
+import { startPostgres, type TestPostgres } from "../../servers/postgres.js";
 
 const TABLES = [
   ...["keys", "entities", "accounts", "changes", "audit", "idempotency", "idempotency_counts"],
@@ -78,6 +80,25 @@ export function openerOf(client: (i: number) => PostgresClient, exec: (sql: stri
  * quarter of the time.
  */
 let files: Blob | undefined;
+
+/** A server of the tests of a file. */
+export function postgresServer(): Opener {
+  let server: TestPostgres;
+  let pool: pg.Pool;
+  beforeAll(async () => {
+    server = await startPostgres();
+    pool = new pg.Pool({ connectionString: await server.newDatabase(), max: 8 });
+    pool.on("error", () => undefined);
+  }, 120_000);
+  afterAll(async () => {
+    await pool.end();
+    await server.close();
+  });
+  return openerOf(
+    () => pool,
+    (sql) => pool.query(sql),
+  );
+}
 
 /** A PostgreSQL that runs in this process. */
 export function pglite() {
