@@ -21,21 +21,13 @@ interface Session {
   readonly used: number;
 }
 
-/** Sessions by their ids. */
-export interface Sessions {
-  /** A new session of a root key. @returns its id; undefined: the root key is not in force */
-  begin(rootKey: string): Promise<string | undefined>;
-  /** Whose session it is, if it is one and its root key is in force and as it was. */
-  find(id: string): Promise<ActiveRootKey | undefined>;
-  end(id: string): Promise<void>;
-}
-
 /** @param clock returns Unix time, milliseconds */
-export function createSessions(rootKeys: Pick<RootKeys, "find">, clock: () => number): Sessions {
+export function createSessions(rootKeys: Pick<RootKeys, "find">, clock: () => number) {
   const sessions = new Map<string, Session>();
   const isOver = ({ began, used }: Session, now: number): boolean => now - began >= MAX_AGE || now - used >= MAX_IDLE;
   return {
-    async begin(rootKey) {
+    /** A new session of a root key. @returns its id; undefined: the root key is not in force */
+    async begin(rootKey: string): Promise<string | undefined> {
       const digest = await digestKey(rootKey);
       const active = await rootKeys.find(digest);
       if (active === undefined) return undefined;
@@ -47,7 +39,8 @@ export function createSessions(rootKeys: Pick<RootKeys, "find">, clock: () => nu
       sessions.set(name, { digest, workspaceId, grants: grantsOf(active), began: now, used: now });
       return id;
     },
-    async find(id) {
+    /** Whose session it is, if it is one and its root key is in force and as it was. */
+    async find(id: string): Promise<ActiveRootKey | undefined> {
       const name = await digestKey(id);
       const session = sessions.get(name);
       if (session === undefined) return undefined;
@@ -60,11 +53,14 @@ export function createSessions(rootKeys: Pick<RootKeys, "find">, clock: () => nu
       sessions.set(name, { ...session, used: Math.max(session.used, clock()) });
       return active;
     },
-    async end(id) {
+    async end(id: string): Promise<void> {
       sessions.delete(await digestKey(id));
     },
   };
 }
+
+/** Sessions by their ids. */
+export type Sessions = ReturnType<typeof createSessions>;
 
 /** @param sessions not empty, in the order of their last use */
 function oldestOfLargest(sessions: ReadonlyMap<string, Session>): string {

@@ -10,16 +10,6 @@ import type { Language, TextName } from "./texts.js";
 import { toStyle } from "./theme.js";
 import { type Content, NOTICES, type PortalView } from "./view.js";
 
-/** What is the same on all pages of a portal. */
-export interface Frame {
-  /** By path. */
-  readonly files: Readonly<Record<string, PageFile>>;
-  /** A page for its owner. */
-  page(view: PortalView, content: Content): string;
-  /** A page for nobody, or an error. @param body below what is said */
-  said(text: TextName, body?: Part): string;
-}
-
 /** The menu; all but the first need counts. */
 const MENU = [
   ["/", "keys"],
@@ -31,7 +21,7 @@ export function createFrame(
   { theme = {}, home, analytics }: Pick<PortalOptions, "theme" | "home" | "analytics">,
   language: Language,
   path: (to: string) => string,
-): Frame {
+) {
   const { say, lang } = language;
   const files: Readonly<Record<string, PageFile>> = {
     "/portal.css": { type: "text/css; charset=utf-8", text: toStyle(theme) },
@@ -54,8 +44,10 @@ export function createFrame(
       <body class="ks-body"><a class="ks-skip" href="#ks-main">${say("skip")}</a><header class="ks-top">${brand}${menu}</header>
       <main id="ks-main" class="ks-main" tabindex="-1">${main}</main></body></html>`);
   return {
+    /** By path. */
     files,
-    page({ here, query }, { title, heading = title, actions, body }) {
+    /** A page for its owner. */
+    page({ here, query }: PortalView, { title, heading = title, actions, body }: Content): string {
       const notice = NOTICES.find((one) => one === query.get("notice"));
       const isHere = (to: string): boolean => (to === "/" ? !/^\/(?:usage|statement)$/.test(here) : here === to);
       const items = MENU.filter(([to]) => to === "/" || analytics !== undefined).map(
@@ -70,7 +62,8 @@ export function createFrame(
           ${actions !== undefined && html`<div class="ks-actions">${actions}</div>`}</header>${body}`,
       );
     },
-    said: (text, body = html`<p>${link(path("/"), say("keys"))}</p>`) =>
+    /** A page for nobody, or an error. @param body below what is said */
+    said: (text: TextName, body: Part = html`<p>${link(path("/"), say("keys"))}</p>`): string =>
       document(
         say("portal"),
         undefined,
@@ -78,3 +71,6 @@ export function createFrame(
       ),
   };
 }
+
+/** What is the same on all pages of a portal. */
+export type Frame = ReturnType<typeof createFrame>;

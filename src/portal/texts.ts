@@ -151,26 +151,7 @@ function isLocale(tag: string): boolean {
   }
 }
 
-/** Texts, numbers and times in one language. */
-export interface Language {
-  readonly lang: string;
-  /**
-   * A text, with its invisible characters, which some languages need.
-   * @param values what stands in place of parts in braces
-   */
-  say(name: TextName, values?: Readonly<Record<string, Part>>): Html;
-  number(value: number): string;
-  /** With its sign. */
-  signed(value: number): string;
-  /** Days and months are those of UTC. @param at Unix time, milliseconds */
-  day(at: number): string;
-  month(at: number): string;
-  time(at: number): Html;
-  /** The day, with its time as a title. */
-  date(at: number): Html;
-}
-
-export function createLanguage(lang = "en", texts: Partial<PortalTexts> = {}): Language {
+export function createLanguage(lang = "en", texts: Partial<PortalTexts> = {}) {
   const all = { ...ENGLISH, ...Object.fromEntries(Object.entries(texts).filter(([, text]) => text !== undefined)) };
   const numbers = new Intl.NumberFormat(lang);
   const signs = new Intl.NumberFormat(lang, { signDisplay: "exceptZero" });
@@ -186,15 +167,26 @@ export function createLanguage(lang = "en", texts: Partial<PortalTexts> = {}): L
   });
   return {
     lang,
-    say(name, values = {}) {
+    /**
+     * A text, with its invisible characters, which some languages need.
+     * @param values what stands in place of parts in braces
+     */
+    say(name: TextName, values: Readonly<Record<string, Part>> = {}): Html {
       const parts = all[name].split(/\{(\w+)\}/);
       return html`${parts.map((part, i) => (i % 2 === 0 ? literal(part) : (ownProperty(values, part) ?? literal(`{${part}}`))))}`;
     },
-    number: (value) => numbers.format(value),
-    signed: (value) => signs.format(value).replace(/\p{Cf}/gu, ""),
+    number: (value: number): string => numbers.format(value),
+    /** With its sign. */
+    signed: (value: number): string => signs.format(value).replace(/\p{Cf}/gu, ""),
+    /** Days and months are those of UTC. @param at Unix time, milliseconds */
     day,
     month: dates({ month: "long", year: "numeric" }),
-    date: (at) => html`<time datetime="${new Date(at).toISOString()}" title="${time(at)}">${day(at)}</time>`,
-    time: (at) => html`<time datetime="${new Date(at).toISOString()}">${time(at)}</time>`,
+    /** The day, with its time as a title. */
+    date: (at: number): Html =>
+      html`<time datetime="${new Date(at).toISOString()}" title="${time(at)}">${day(at)}</time>`,
+    time: (at: number): Html => html`<time datetime="${new Date(at).toISOString()}">${time(at)}</time>`,
   };
 }
+
+/** Texts, numbers and times in one language. */
+export type Language = ReturnType<typeof createLanguage>;

@@ -6,49 +6,35 @@
 /** Longest text of a value in a message. */
 const MAX_TEXT = 2_000;
 
-/** Each throws an error with `actual` and `expected`, whose difference runners show. */
-export interface Expectation {
-  toBe(expected: unknown): void;
-  /** Deeply equal; a property that is `undefined` counts as absent. */
-  toEqual(expected: unknown): void;
-  /** Deeply equal, and the same properties. */
-  toStrictEqual(expected: unknown): void;
-  /** Has at least these properties, deeply; lists have as many items. */
-  toMatchObject(expected: unknown): void;
-  toBeUndefined(): void;
-  toBeNull(): void;
-  toHaveLength(expected: number): void;
-  toContainEqual(expected: unknown): void;
-  toBeGreaterThan(least: number): void;
-  toBeLessThan(most: number): void;
-  toBeLessThanOrEqual(most: number): void;
-}
-
 /** @param about included in the message of a failure */
-export function expect(actual: unknown, about?: string): Expectation {
+export function expect(actual: unknown, about?: string) {
   const compare = (fits: boolean, what: string, expected: unknown): void => {
     if (fits) return;
     const message = `${about === undefined ? "" : `${about}: `}expected ${textOf(actual)} ${what} ${textOf(expected)}`;
     throw Object.assign(new Error(message), { name: "AssertionError", actual, expected });
   };
   return {
-    toBe: (expected) => compare(Object.is(actual, expected), "to be", expected),
-    toEqual: (expected) => compare(isEqual(actual, expected, presentKeys), "to equal", expected),
-    toStrictEqual: (expected) => compare(isEqual(actual, expected, Object.keys), "to equal strictly", expected),
-    toMatchObject: (expected) => compare(isMatch(actual, expected), "to match", expected),
-    toBeUndefined: () => compare(actual === undefined, "to be", undefined),
-    toBeNull: () => compare(actual === null, "to be", null),
-    toHaveLength: (expected) =>
+    toBe: (expected: unknown): void => compare(Object.is(actual, expected), "to be", expected),
+    /** Deeply equal; a property that is `undefined` counts as absent. */
+    toEqual: (expected: unknown): void => compare(isEqual(actual, expected, presentKeys), "to equal", expected),
+    /** Deeply equal, and the same properties. */
+    toStrictEqual: (expected: unknown): void =>
+      compare(isEqual(actual, expected, Object.keys), "to equal strictly", expected),
+    /** Has at least these properties, deeply; lists have as many items. */
+    toMatchObject: (expected: unknown): void => compare(isMatch(actual, expected), "to match", expected),
+    toBeUndefined: (): void => compare(actual === undefined, "to be", undefined),
+    toBeNull: (): void => compare(actual === null, "to be", null),
+    toHaveLength: (expected: number): void =>
       compare(Array.isArray(actual) && actual.length === expected, "to have length", expected),
-    toContainEqual: (expected) =>
+    toContainEqual: (expected: unknown): void =>
       compare(
         Array.isArray(actual) && actual.some((one) => isEqual(one, expected, presentKeys)),
         "to contain",
         expected,
       ),
-    toBeGreaterThan: (least) => compare(Number(actual) > least, "to be above", least),
-    toBeLessThan: (most) => compare(Number(actual) < most, "to be below", most),
-    toBeLessThanOrEqual: (most) => compare(Number(actual) <= most, "to be at most", most),
+    toBeGreaterThan: (least: number): void => compare(Number(actual) > least, "to be above", least),
+    toBeLessThan: (most: number): void => compare(Number(actual) < most, "to be below", most),
+    toBeLessThanOrEqual: (most: number): void => compare(Number(actual) <= most, "to be at most", most),
   };
 }
 

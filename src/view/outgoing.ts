@@ -15,16 +15,7 @@ export interface PageRights {
   readonly ancestors?: readonly string[] | undefined;
 }
 
-/** Makes responses of one kind of pages. */
-export interface PageResponses {
-  page(status: number, text: string): Outgoing;
-  redirect(to: string, more?: readonly string[]): Outgoing;
-  file(file: PageFile): Outgoing;
-  /** A file that is saved, and kept by nobody between. @param name ASCII */
-  download(type: string, name: string, text: string): Outgoing;
-}
-
-export function createPageResponses({ images = "", ancestors }: PageRights = {}): PageResponses {
+export function createPageResponses({ images = "", ancestors }: PageRights = {}) {
   const policy =
     `default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'${images && ` ${images}`}; ` +
     `form-action 'self'; base-uri 'none'; frame-ancestors ${ancestors?.join(" ") ?? "'none'"}`;
@@ -34,20 +25,32 @@ export function createPageResponses({ images = "", ancestors }: PageRights = {})
   ];
   const kept = ["cache-control", "no-store", ...headers];
   return {
-    page: (status, text) => ({ status, headers: ["content-type", "text/html; charset=utf-8", ...kept], text }),
-    redirect: (to, more = []) => ({ status: 303, headers: ["location", to, ...kept, ...more], text: "" }),
-    file: ({ type, text }) => ({
+    page: (status: number, text: string): Outgoing => ({
+      status,
+      headers: ["content-type", "text/html; charset=utf-8", ...kept],
+      text,
+    }),
+    redirect: (to: string, more: readonly string[] = []): Outgoing => ({
+      status: 303,
+      headers: ["location", to, ...kept, ...more],
+      text: "",
+    }),
+    file: ({ type, text }: PageFile): Outgoing => ({
       status: 200,
       headers: ["content-type", type, "cache-control", "public, max-age=31536000, immutable", ...headers],
       text,
     }),
-    download: (type, name, text) => ({
+    /** A file that is saved, and kept by nobody between. @param name ASCII */
+    download: (type: string, name: string, text: string): Outgoing => ({
       status: 200,
       headers: ["content-type", type, "content-disposition", `attachment; filename="${name}"`, ...kept],
       text,
     }),
   };
 }
+
+/** Makes responses of one kind of pages. */
+export type PageResponses = ReturnType<typeof createPageResponses>;
 
 /** The path below the mount path, which a proxy or framework before may have taken away. */
 export function belowBase(path: string, base: string): string {

@@ -20,23 +20,11 @@ export async function readForm(incoming: Incoming, hold: Hold): Promise<URLSearc
   return new URLSearchParams(new TextDecoder().decode(bytes));
 }
 
-/** Which forms were sent. */
-export interface SentForms {
-  /**
-   * Runs what a form does. The same form again while that runs, as a double click sends it, gets the same answer: a
-   * browser shows only the last one.
-   * @param form its token says whose it is: nobody's forms push those of others out of the memory
-   * @returns undefined: it was sent before
-   * @throws (rejects) what `act` throws; the form may be sent again then
-   */
-  once<T>(form: Pick<FormView, "token" | "here" | "form">, act: () => Promise<T>): Promise<T> | undefined;
-}
-
 /** What is remembered of a form: what it sent and its answer, until that is there. */
 type Sent = { readonly fields: string; readonly answer: Promise<unknown> } | "done";
 
 /** The memory of which forms were sent. */
-export function createSentForms(): SentForms {
+export function createSentForms() {
   /** By owner and id, the oldest first. */
   const owners = new Map<string, Map<string, Sent>>();
   let size = 0;
@@ -53,7 +41,17 @@ export function createSentForms(): SentForms {
     for (const id of most?.[1].keys() ?? []) return forget(most?.[0] ?? "", id);
   };
   return {
-    once<T>({ token, here, form }: Pick<FormView, "token" | "here" | "form">, act: () => Promise<T>) {
+    /**
+     * Runs what a form does. The same form again while that runs, as a double click sends it, gets the same answer: a
+     * browser shows only the last one.
+     * @param form its token says whose it is: nobody's forms push those of others out of the memory
+     * @returns undefined: it was sent before
+     * @throws (rejects) what `act` throws; the form may be sent again then
+     */
+    once<T>(
+      { token, here, form }: Pick<FormView, "token" | "here" | "form">,
+      act: () => Promise<T>,
+    ): Promise<T> | undefined {
       const id = (form.get(ONCE) ?? "").slice(0, MAX_ID);
       const fields = `${here} ${form.toString()}`;
       const sent = owners.get(token) ?? new Map<string, Sent>();
@@ -76,3 +74,6 @@ export function createSentForms(): SentForms {
     },
   };
 }
+
+/** Which forms were sent. */
+export type SentForms = ReturnType<typeof createSentForms>;
