@@ -15,25 +15,15 @@ import { operation } from "./operation.js";
 import { IDENTITIES, readReservedIds } from "./rbac/resolve-names.js";
 import { ownedRow, readRows, requireNamed, setField } from "./rows.js";
 import { changedCredits, credits, drawingKeys } from "./schemas/credits.js";
-import { page } from "./schemas/page.js";
+import { listedIdentities } from "./schemas/page.js";
 import type { Schema } from "./schemas/parse.js";
-import {
-  anyExternalId,
-  body,
-  boolean,
-  explained,
-  meta,
-  nameGiven,
-  nullable,
-  optional,
-  optionalOr,
-  text,
-  time,
-} from "./schemas/primitives.js";
+import * as atom from "./schemas/primitives.js";
 import { ratelimits } from "./schemas/ratelimits.js";
 import type * as R from "./schemas/requests.js";
 import type { IdentityData, KeyCredits, ListedIdentity } from "./schemas/responses.js";
 import { insertNamed, taken, writeRows } from "./write.js";
+
+const { anyExternalId, body, boolean, explained, meta, nameGiven, nullable, optional, time } = atom;
 
 const WHAT = "An identity with this externalId";
 
@@ -83,20 +73,19 @@ export const getIdentity = operation("getIdentity", given, async (context, { ide
   return credits === undefined ? response : { ...response, credits };
 });
 
-const listed = body<R.ListIdentitiesRequestBody>()({
-  ...page("identities"),
-  ...{ search: optional(text(0, 256)), details: optionalOr(boolean, false) },
-});
 /** Keys of an identity that a list counts. */
 const MAX_COUNTED = 100;
 
 /** By id. */
-export const listIdentities = operation("listIdentities", listed, (context, { details = false, ...request }) =>
-  readMatches<"identities", ListedIdentity>(context, request, {
-    table: "identities",
-    toResponses: details ? (rows) => detailsOf(context, rows) : (rows) => rows.map(toIdentityData),
-    ...(details && { refersTo: () => MAX_COUNTED }),
-  }),
+export const listIdentities = operation(
+  "listIdentities",
+  listedIdentities,
+  (context, { details = false, ...request }) =>
+    readMatches<"identities", ListedIdentity>(context, request, {
+      table: "identities",
+      toResponses: details ? (rows) => detailsOf(context, rows) : (rows) => rows.map(toIdentityData),
+      ...(details && { refersTo: () => MAX_COUNTED }),
+    }),
 );
 
 /** With what is left of their credits, and how many keys they have that the caller may read. */
@@ -109,12 +98,8 @@ async function detailsOf(context: Context, rows: readonly IdentityRow[]): Promis
   for (const [i, row] of rows.entries()) {
     const query = { workspaceId, identityId: row.id, limit: MAX_COUNTED + 1 };
     const keys = mayCount ? await store.list("keys", query) : [];
-    await readRows(
-      context,
-      "apis",
-      keys.map(({ apiId }) => apiId),
-      apis,
-    );
+    const apiIds = keys.map(({ apiId }) => apiId);
+    await readRows(context, "apis", apiIds, apis);
     const isSeen = ({ apiId: id }: KeyRow): boolean =>
       apis.get(id)?.deleted === false && caller?.may("read_key", { type: "api", id }) !== false;
     shown.push({

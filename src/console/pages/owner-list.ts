@@ -20,10 +20,8 @@ export const ownerState = ({ now }: View, owner: Omit<IdentityData, "credits">):
 
 /** A list of owners, with how many keys they have, how often those were used, and what is left. */
 export async function ownerList(view: View, owners: readonly ListedIdentity[]): Promise<List> {
-  const calls = await callsOf(
-    view,
-    owners.map(({ externalId }) => externalId),
-  );
+  const externalIds = owners.map(({ externalId }) => externalId);
+  const calls = await callsOf(view, externalIds);
   const rows = owners.map((owner): Part[] => {
     const { externalId, credits, keyCount, hasMoreKeys = false, ratelimits = [] } = owner;
     return [

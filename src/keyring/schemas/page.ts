@@ -3,8 +3,8 @@ import * as v from "valibot";
 import { type CursorOf, type ListedTable, readCursor } from "./cursor.js";
 import { described } from "./json-schema.js";
 import { withFix } from "./parse.js";
-import { body, integer, optional, optionalOr, text } from "./primitives.js";
-import type { ListRequestBody, SearchRequestBody } from "./requests.js";
+import { body, boolean, integer, optional, optionalOr, text } from "./primitives.js";
+import type { ListIdentitiesRequestBody, ListRequestBody, SearchRequestBody } from "./requests.js";
 
 /** A cursor that may be left out. @param isOurs whether it is one of this list */
 export function cursorOf(isOurs: (cursor: string) => boolean) {
@@ -32,3 +32,8 @@ export function list(table: ListedTable) {
 export function search(table: ListedTable) {
   return body<SearchRequestBody>()({ ...page(table), search: optional(text(0, 256)) });
 }
+
+/** The request of a list of identities. */
+export const listedIdentities = body<ListIdentitiesRequestBody>()({
+  ...{ ...page("identities"), search: optional(text(0, 256)), details: optionalOr(boolean, false) },
+});
