@@ -107,8 +107,8 @@ export class NodeLease implements Leased {
   /** Of the balance that its credits came from. */
   #generation = NO_GENERATION;
   /**
-   * When what is in memory expires, Unix time in milliseconds; `undefined`: never. Not Infinity: the engine keeps such a
-   * number outside the object, one more line of memory to read for each spend.
+   * When what is in memory expires, Unix time in milliseconds; `undefined`: never. Not Infinity: the engine keeps such
+   * a number outside the object, one more line of memory to read for each spend.
    */
   #until: number | undefined = undefined;
   /** Credits that the store had for this node after the last draw, and those that a draw in flight counts on. */

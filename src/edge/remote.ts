@@ -178,8 +178,8 @@ interface Sent {
 }
 
 /**
- * Copies a call. It is sent after others had their turn, and its caller may have changed the request by then: the result
- * of one key would be remembered as that of another.
+ * Copies a call. It is sent after others had their turn, and its caller may have changed the request by then: the
+ * result of one key would be remembered as that of another.
  * @throws KeystileError BAD_REQUEST · TypeError for a context that is no object
  */
 function readCall(request: V2KeysVerifyKeyRequestBody, given: VerifyContext | undefined): Sent {

@@ -162,8 +162,8 @@ async function makeSpace(context: Context, owner: string, now: number): Promise<
 }
 
 /**
- * Ends a grant before its time, as a refund does: what is left of it is taken away, leased and reserved credits with it.
- * One that has ended stays as it is.
+ * Ends a grant before its time, as a refund does: what is left of it is taken away, leased and reserved credits with
+ * it. One that has ended stays as it is.
  * @throws KeystileError NOT_FOUND · STORE_POWER_MISSING
  */
 export const endGrant = adjustment("endGrant", endedGrant, end, async (context, request) => {

@@ -1,4 +1,6 @@
-/** Leases of keys that draw on several accounts, in memory and in a file. PostgreSQL: `stores/postgres/wallets.test.ts`. */
+/**
+ * Leases of keys that draw on several accounts, in memory and in a file. PostgreSQL: `stores/postgres/wallets.test.ts`.
+ */
 import { memoryStore } from "../../src/stores/memory.js";
 import { sqliteStore } from "../../src/stores/sqlite/index.js";
 import { playWalletLeases } from "./wallet-leases-play.js";

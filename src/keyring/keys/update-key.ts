@@ -173,7 +173,9 @@ export function changeBalance(
   return changeBalanceOf(context, row, { keyId: row.id }, patch, now);
 }
 
-/** The same of a key, an identity or a grant. Of a balance that is invalid, the store takes no change but a new balance. */
+/**
+ * The same of a key, an identity or a grant. Of a balance that is invalid, the store takes no change but a new balance.
+ */
 export async function changeBalanceOf(
   context: Context,
   row: Parameters<typeof changeCredits>[0],

@@ -8,18 +8,6 @@
  */
 import { ENDING_KEPT, KEPT_AFTER_EXPIRY, MAX_BALANCE, MAX_RESERVATIONS } from "../../credits/account.js";
 import { FORGOTTEN_PER_WRITE } from "../endings.js";
-import type { PostgresSettings } from "./options.js";
-
-const COMMIT = "'synchronous_commit'";
-const setCommit = (when: string, to: string): string =>
-  `CASE WHEN pg_catalog.current_setting(${COMMIT}) ${when} THEN pg_catalog.set_config(${COMMIT}, '${to}', true) END`;
-
-/** `set_durability_v1` as an expression, by its mode. */
-export const SET_DURABILITY = {
-  process: setCommit("<> 'off'", "off"),
-  replicated: setCommit("NOT IN ('on', 'remote_apply')", "on"),
-  power: setCommit("= 'off'", "local"),
-} as const satisfies Record<PostgresSettings["durability"], string>;
 
 /** Loads the account of `call` into `a`, and saves the one before it. */
 const LOAD = (s: string) => `

@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { KeyRow, Store, WrittenBalance } from "../../../src/contracts/store.js";
-import { SET_DURABILITY } from "../../../src/stores/postgres/credits-sql.js";
+import { setDurability } from "../../../src/stores/postgres/credits.js";
 import { postgresStore } from "../../../src/stores/postgres/index.js";
 import { memoryStore } from "../../../src/stores/memory.js";
 import { insert, keyRow, readBalance, readRow, refOf, api } from "../../../src/testing/store/rows.js";
@@ -161,7 +161,7 @@ it("postgres: the durability of a spend alone is that of the function of all oth
           await session.exec(`SET LOCAL synchronous_commit = ${before}; SELECT ${setting}`);
           return (await session.query("SHOW synchronous_commit")).rows[0];
         });
-      expect(await after(SET_DURABILITY[mode]), `${mode} ${before}`).toEqual(
+      expect(await after(setDurability(mode)), `${mode} ${before}`).toEqual(
         await after(`${schema}.set_durability_v1('${mode}')`),
       );
     }
