@@ -241,7 +241,7 @@ export function spend(
   const { result } = taken;
   if (result.stale === true || result.remaining === null) return taken;
   const isGranted = result.ok && cost > 0;
-  if (isGranted && account.reserved === 0) return taken;
+  if (result.ok && account.reserved === 0) return taken;
   const known = leases();
   if (isGranted && expiredReserves(known, account, now) === 0) return taken;
   const swept = sweep(account, known, undefined, now);

@@ -111,7 +111,7 @@ export interface WalletStep<T> {
 const STALE: Spend = Object.freeze({ ok: false, remaining: 0, stale: true });
 
 /** What can be taken from an account, and what else becomes of it. */
-interface Part extends WalletAccount {
+interface Part extends Pick<WalletAccount, "ref" | "period"> {
   readonly account: Account;
   /** null: unlimited. */
   readonly available: number | null;
@@ -157,19 +157,23 @@ export function spendFromWallets(
   }
   const reserved = once?.record.reservation ?? reservation;
   const step = takeParts(accounts, { limited, cost, now, left }, reserved);
-  return step.result.ok ? { ...step, result: { ...step.result, ...least } } : step;
+  return step.result.ok && wallets.length > 1 ? { ...step, result: { ...step.result, ...least } } : step;
 }
 
-function readPart(accounts: WalletAccounts, one: WalletAccount, now: number): Part | undefined {
-  const { ref, period, expires = Infinity } = one;
+function readPart(
+  accounts: WalletAccounts,
+  { ref, period, expires = Infinity }: WalletAccount,
+  now: number,
+): Part | undefined {
   const account = accounts.find(ref);
   if (account === undefined) return undefined;
   const leases = () => accounts.leases(ref, now);
   const { result } = spend(account, leases, 0, period, now);
   if (result.stale === true) return undefined;
-  if (account.unlimited || expires > now) return { ...one, account, available: result.remaining, expired: undefined };
+  if (account.unlimited || expires > now)
+    return { ref, period, account, available: result.remaining, expired: undefined };
   const expired = expire(account, account.reserved === 0 ? NO_LEASES : leases(), now);
-  return { ...one, account, available: 0, expired: expired.account === account ? undefined : expired };
+  return { ref, period, account, available: 0, expired: expired.account === account ? undefined : expired };
 }
 
 const NO_LEASES: ReadonlyMap<string, Lease> = new Map();
