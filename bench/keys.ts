@@ -10,9 +10,7 @@ export const API = "api_bench";
 export const QUERY = "documents.read AND (billing.view OR reports.export)";
 /** Granted to every key. */
 export const PERMISSIONS = ["documents.read", "reports.export", "audit.view"] as const;
-/**
- * The first balance of a limited key: more than any bench can spend, and a small integer of the engine, as most are.
- */
+/** The first balance of a limited key: more than any bench can spend, and a small integer of the engine. */
 export const BALANCE = 2 ** 30;
 /**
  * Never exceeded here, and never full again: a bucket in use, as a limiter has them. Small numbers, which cost less

@@ -23,7 +23,7 @@ const pool = new pg.Pool({
 const redis = new Redis(process.env["REDIS_URL"] ?? "redis://127.0.0.1:6379");
 for (const client of [pool, redis]) client.on("error", console.error);
 
-// Two methods in place of the pool: no connection listens for changes. Behind pgbouncer it works as it is.
+// A function in place of the pool: no connection listens for changes, and a pooler in between changes nothing.
 const store = postgresStore({ query: (text, values) => pool.query(text, [...values]) });
 // Counts are written after each response, see below, and not by the timer.
 const verifier = createVerifier(store, { limiter: redisLimiter(redis), analytics: { interval: 60_000 } });

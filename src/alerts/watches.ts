@@ -17,10 +17,9 @@ import type {
   Rows,
   Store,
 } from "../contracts/store.js";
-import { DEFAULT_PRIORITY } from "../credits/wallet.js";
 import { drawsOnIdentity } from "../lib/credits-source.js";
 import type { Reading } from "../keyring/context.js";
-import type { OpenGrant } from "../keyring/granted.js";
+import { isOverage, type OpenGrant } from "../keyring/granted.js";
 import { othersOfAccount } from "../keyring/keys/account-keys.js";
 import { type ReadAccount, readAccounts } from "../keyring/keys/key-response.js";
 import { createSlicing } from "../keyring/keys/slicing.js";
@@ -80,7 +79,7 @@ const sum = (grants: readonly OpenGrant[], creditsOf: (grant: OpenGrant) => numb
 
 /** The grants that count for a bound: a share is one of what is spent before overage. */
 function counted(below: number | CreditsShare, { grants = [] }: ReadAccount): readonly OpenGrant[] {
-  return typeof below === "number" ? grants : grants.filter(({ row }) => row.priority <= DEFAULT_PRIORITY);
+  return typeof below === "number" ? grants : grants.filter(({ row }) => !isOverage(row));
 }
 
 /** Credits of an account and its grants that nothing has spent yet; Infinity: unlimited. */

@@ -162,8 +162,8 @@ async function makeSpace(context: Context, owner: string, now: number): Promise<
 }
 
 /**
- * Ends a grant before its time, as a refund does: what is left of it is taken away, leased and reserved credits with
- * it. One that has ended stays as it is.
+ * Ends a grant before its time, as a refund does: what is left of it is taken away, and what is leased and reserved.
+ * One that has ended stays as it is.
  * @throws KeystileError NOT_FOUND · STORE_POWER_MISSING
  */
 export const endGrant = adjustment("endGrant", endedGrant, end, async (context, request) => {
@@ -198,12 +198,6 @@ async function requireGrant(context: Context, owner: string, grantId: string): P
 
 function endedOf({ id, grantId, amount, expires = Infinity, endedAt = Infinity }: GrantRow, now: number): EndGrantData {
   return { grantId, id, amount, endedAt: Math.min(expires, endedAt, now), withdrawn: 0 };
-}
-
-/** The writes that remove all grants of an owner, which ends with them. */
-export async function removalsOf(context: Context, ownerId: string): Promise<Write[]> {
-  if (context.store.powers.wallets !== true) return [];
-  return (await grantsOf(context, ownerId)).map(({ id, version }) => ({ table: "grants", remove: id, version }));
 }
 
 type Left = Pick<CountedBalance | WrittenBalance, "remaining" | "reserved">;

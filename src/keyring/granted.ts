@@ -1,6 +1,7 @@
 /** Reads grants, and what can be spent of them. */
-import type { BalanceQuery, CountedBalance, GrantRow, OwnedRow } from "../contracts/store.js";
+import type { BalanceQuery, CountedBalance, GrantRow, OwnedRow, Write } from "../contracts/store.js";
 import { periodOf } from "../credits/refill-calendar.js";
+import { DEFAULT_PRIORITY } from "../credits/wallet.js";
 import type { Context, Reading } from "./context.js";
 import { readBalances } from "./keys/read-balances.js";
 import { MAX_BATCH } from "./rows.js";
@@ -35,6 +36,17 @@ export async function readGrants({ store }: Pick<Reading, "store">, grants: read
   });
   const balances = await readBalances(store, queries, now);
   return balances.map((one) => (one === "invalid" ? undefined : one));
+}
+
+/** The writes that remove all grants of an owner, which ends with them. */
+export async function removalsOf(context: Context, ownerId: string): Promise<Write[]> {
+  if (context.store.powers.wallets !== true) return [];
+  return (await grantsOf(context, ownerId)).map(({ id, version }) => ({ table: "grants", remove: id, version }));
+}
+
+/** Whether it is spent after the plan, as what is invoiced. */
+export function isOverage({ priority = DEFAULT_PRIORITY }: { readonly priority?: number }): boolean {
+  return priority > DEFAULT_PRIORITY;
 }
 
 /** A grant that is open, and its balance; without one nothing of it can be spent. */

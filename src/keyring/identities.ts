@@ -5,7 +5,7 @@
 import type { ApiRow, IdentityRow, KeyRow } from "../contracts/store.js";
 import type { Mutable } from "../lib/mutable.js";
 import { type Context, updateWithRetry } from "./context.js";
-import { removalsOf } from "./credit-grants.js";
+import { removalsOf } from "./granted.js";
 import { changeIdentityCredits, disableKeys, identityWrite, requireUndrawn } from "./identity-credits.js";
 import { expiryOf } from "./keys/create-key.js";
 import { readCredits, toIdentityData } from "./keys/key-response.js";

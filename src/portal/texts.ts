@@ -68,6 +68,7 @@ export const ENGLISH = {
   leftOf: "{left} of {whole}",
   plan: "Plan",
   grant: "Extra credits",
+  overage: "Beyond the plan",
   next: "Next credits",
   nextCredits: "{amount} on {date}",
 

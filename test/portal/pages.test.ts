@@ -238,6 +238,16 @@ describe("portal: credits", () => {
     for (const hidden of ["staff only", "order_ann"]) expect(text).not.toContain(hidden);
   });
 
+  it("what is invoiced is named, and is not in what is left", async () => {
+    const { shop, ann } = await openAs();
+    const overage = { identity: "ann", grantId: "overage", amount: 10_000, priority: 255 };
+    await shop.keyring.grantCredits(overage);
+    const text = said((await ann.get("/")).text);
+    expect(text).toContain("1,047");
+    expect(text).toContain("Beyond the plan 10,000 of 10,000");
+    expect(text).not.toContain("11,047");
+  });
+
   it("an owner without credits has no such part, and a key with its own has a column", async () => {
     const { shop } = await openAs();
     const none = browse(shop, "new customer", { ceiling: { credits: { remaining: 7 } } });

@@ -25,7 +25,7 @@ import { ratelimits } from "../schemas/ratelimits.js";
 import type { V2KeysDeleteKeyRequestBody, V2KeysUpdateKeyRequestBody } from "../schemas/requests.js";
 import type { EmptyResponse } from "../schemas/responses.js";
 import { writeRows } from "../write.js";
-import { removalsOf } from "../credit-grants.js";
+import { removalsOf } from "../granted.js";
 import { othersOfAccount, unlink } from "./account-keys.js";
 import { changeCredits, type CreditPatch, refillCursorOf } from "./credit-change.js";
 import { requireOneSource, toLimitRows } from "./new-key.js";
@@ -173,9 +173,7 @@ export function changeBalance(
   return changeBalanceOf(context, row, { keyId: row.id }, patch, now);
 }
 
-/**
- * The same of a key, an identity or a grant. Of a balance that is invalid, the store takes no change but a new balance.
- */
+/** The same of a key, an identity or a grant. Of an invalid balance, the store takes no change but a new balance. */
 export async function changeBalanceOf(
   context: Context,
   row: Parameters<typeof changeCredits>[0],

@@ -1,5 +1,6 @@
 /** The first page: what is left, and the keys; and making a key. */
 import { badRequest } from "../../contracts/errors.js";
+import { isOverage } from "../../keyring/granted.js";
 import type { AccountData, KeyResponseData } from "../../keyring/schemas/responses.js";
 import type { KeyState } from "../../lib/key-state.js";
 import { copyField } from "../../view/copy.js";
@@ -59,7 +60,7 @@ async function show(view: PortalView): Promise<Content> {
   };
 }
 
-/** What is left in all, and account by account where there are several, with when more comes. */
+/** What is left without overage, and account by account where there are several, with when more comes. */
 function balance({ language }: PortalView, remaining: number, accounts: readonly AccountData[]): Html {
   const { say, number, day, date } = language;
   const left = ({ remaining, of }: AccountData): Part =>
@@ -68,7 +69,7 @@ function balance({ language }: PortalView, remaining: number, accounts: readonly
       : bar(remaining, of, say("leftOf", { left: number(remaining), whole: number(of) }));
   const columns = [say("what"), say("left"), say("next"), say("expires")].map((title) => ({ title }));
   const rows = accounts.map((one): Part[] => [
-    say(one.kind),
+    say(isOverage(one) ? "overage" : one.kind),
     left(one),
     one.next &&
       say("nextCredits", {
@@ -77,7 +78,8 @@ function balance({ language }: PortalView, remaining: number, accounts: readonly
       }),
     one.expires !== undefined && date(one.expires),
   ]);
-  return html`<p class="ks-left" id="ks-left">${number(remaining)}</p>${table(say("creditsLeft"), columns, rows, "")}`;
+  const beyond = accounts.filter(isOverage).reduce((sum, one) => sum + one.remaining, 0);
+  return html`<p class="ks-left" id="ks-left">${number(Math.max(0, remaining - beyond))}</p>${table(say("creditsLeft"), columns, rows, "")}`;
 }
 
 /** What the text of a new key is shown in: the answer to the form that made it, and nowhere else. */
