@@ -33,6 +33,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "lib",
     "analytics/rows",
     "keyring/context",
+    "keyring/granted",
     "keyring/rows",
     "keyring/keys/account-keys",
     "keyring/keys/key-response",
