@@ -1,5 +1,6 @@
 /** What does it cost that many keys draw on one account, or on several: exact calls, 64 in flight and alone? */
 import type { Store } from "../src/contracts/store.js";
+import { memoryStore } from "../src/stores/memory.js";
 import { sqliteStore } from "../src/stores/sqlite/index.js";
 import { createVerifier } from "../src/verify/verifier.js";
 import { noPostgres, startPostgres } from "../test/servers/postgres.js";
@@ -93,8 +94,11 @@ async function onPostgres(): Promise<Row[]> {
   return rows;
 }
 
-const file = sqliteStore(scratch("pool.db"));
-const rows = await onStore("SQLite", file);
-await file.close();
+const rows = await onStore("memory", memoryStore());
+for (const durability of ["power", "process"] as const) {
+  const file = sqliteStore(scratch(`pool-${durability}.db`), { durability });
+  rows.push(...(await onStore(`SQLite, ${durability}-durable`, file)));
+  await file.close();
+}
 if (noPostgres === undefined) rows.push(...(await onPostgres()));
 report({ question: QUESTION, rows });
