@@ -166,7 +166,7 @@ function limitsOf(key: ModelKey, { ratelimits = [] }: V2KeysVerifyKeyRequestBody
   });
   return [
     ...automatic.map(({ row, owner }) => ({
-      check: { bucket: `${owner} ${row.name}`, limit: row.limit, duration: row.duration, cost: 1 },
+      check: { bucket: `${owner} ${row.name}`, limit: row.limit, duration: row.duration, cost: 1, configured: row },
       name: row.name,
       autoApply: true,
       row,

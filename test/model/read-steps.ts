@@ -1,6 +1,6 @@
 /** Steps that read: one key whole, all keys of an API page by page. */
 import type { KeyCreditsData } from "../../src/contracts/types.js";
-import type { KeyState } from "../../src/lib/key-state.js";
+import type { DisabledParent, KeyState } from "../../src/lib/key-state.js";
 import type { KeyResponseData } from "../../src/keyring/schemas/responses.js";
 import { chosen } from "./key-rolls.js";
 import { createKey } from "./key-steps.js";
@@ -43,10 +43,12 @@ export async function readKey(stage: Stage): Promise<void> {
   const permissions = slugsOf(key);
   const roles = rolesOf(key);
   const owner = ownerOf(key);
+  const state = stateOf(key, world.now, rerolledTo !== undefined);
   const due: Omit<KeyResponseData, "start" | "createdAt"> = {
     keyId: key.id,
     apiId: key.api.id,
-    state: stateOf(key, world.now, rerolledTo !== undefined),
+    state,
+    ...(state === "forbidden" && { disabledBy: disabledParent(key) }),
     creditsFrom: sourceOf(key),
     enabled: key.enabled,
     ...(key.name !== undefined && { name: key.name }),
@@ -63,6 +65,11 @@ export async function readKey(stage: Stage): Promise<void> {
     ...(key.allowlist.length > 0 && { ipAllowlist: key.allowlist }),
   };
   same("readKey", shown, due);
+}
+
+function disabledParent({ api }: ModelKey): DisabledParent {
+  if (!api.workspace.enabled) return "workspace";
+  return api.enabled ? "identity" : "api";
 }
 
 /** What `verify` of the model would say of a key that is there, in the words of administration. */
