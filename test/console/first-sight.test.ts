@@ -75,7 +75,7 @@ it("a key whose calls are refused says so first, and is asked what the last refu
   await verifier.close();
   const page = await words(`/keys/${keys["Nightly export"]}`);
   expect(page).toMatch(
-    /3 calls were refused\. The last one 1 min ago 2026-11-24 11:59:00 UTC : INSUFF.* exports\.run AND admin/,
+    /3 calls were refused in 24 hours\. The last one 1 min ago 2026-11-24 11:59:00 UTC : INSUFF.* exports\.run AND admin/,
   );
   expect(page).toContain("INSUFFICIENT_PERMISSIONS This call would be refused");
   expect(page).toMatch(/admin missing/);

@@ -1136,7 +1136,9 @@ describe("console: callers", () => {
     const { browser, key } = await signedIn();
     await browser.submit(`${key("Trial")}/disable`, `${key("Trial")}/disable`);
     const { text } = await browser.get("/audit?operation=updateKey");
-    expect(text).toMatch(/rk_\w+(<\/bdi> )?<span class="ks-muted">rootKey|<span class="ks-muted">rk_\w+/);
+    expect(text).toMatch(
+      /rk_\w+(<\/bdi> )?<span class="ks-muted">rootKey|<span class="ks-muted"><bdi class="ks-name"[^>]*>rk_\w+/,
+    );
   });
 });
 

@@ -63,8 +63,8 @@ describe.each(HOSTS)("Idempotency-Key where it is not taken: %s", (host) => {
       if (!locations.includes(LOCATION)) taking.push(name);
     }
     expect(taking.sort()).toEqual([
-      ...["identities.changePlan", "identities.grantCredits", "identities.updateCredits"],
-      ...["keys.changePlan", "keys.grantCredits", "keys.updateCredits", "keys.verifyKey"],
+      ...["identities.changePlan", "identities.endGrant", "identities.grantCredits", "identities.updateCredits"],
+      ...["keys.changePlan", "keys.endGrant", "keys.grantCredits", "keys.updateCredits", "keys.verifyKey"],
     ]);
     for (const _ of [1, 2]) expect((await ask("keys.updateKey", { keyId, name: "n" })).status).toBe(400);
     expect((await keyring.getKey({ keyId })).name).toBeUndefined();

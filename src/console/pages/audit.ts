@@ -108,8 +108,8 @@ function row(view: View, entry: Entry, names: ReadonlyMap<string, string>): Part
   const who =
     shown === undefined
       ? muted(kind || "the program")
-      : html`${name(shown)} ${muted(actorName === undefined ? kind : actor)}`;
-  const why = reason === undefined ? "" : html` ${name(reason)}`;
+      : html`${name(shown)} ${muted(actorName === undefined ? kind : name(actor ?? ""))}`;
+  const why = reason === undefined ? "" : html`<div>${muted("Reason:")} ${name(reason)}</div>`;
   const many = entries === undefined ? "" : html` ${muted(`${count(rows, "key")} in ${entries} batches`)}`;
   return [
     time(at, view.now),

@@ -29,7 +29,8 @@ import { pace, usageOf } from "./usage.js";
 import { askedOf, explainAsked, usedLimits, verdict } from "./verdict.js";
 
 /** How long the old key of a rotation stays valid. */
-const OVERLAPS = [0, DAY / 24, DAY, 7 * DAY, 30 * DAY];
+/** Enter in the form takes the first: no typing ends a key that is in use. */
+const OVERLAPS = [DAY / 24, DAY, 7 * DAY, 30 * DAY, 0];
 
 /** What of the page needs which operation. */
 const PARTS = [
@@ -48,7 +49,7 @@ async function showKey(view: View, keyId: string): Promise<Content> {
     title: key.name ?? `${key.start}…`,
     about: html`${code(key.keyId)} ${showState(key)} ${muted("of")} ${ownerLink(view, key)}`,
     actions: !isDeleted && actionsOf(view, key),
-    body: html`${refused && lastRefused(refused, view.now)}${section("Permissions and roles", await grants(view, key))}
+    body: html`${refused && lastRefused(view, refused)}${section("Permissions and roles", await grants(view, key))}
       ${verdict(view, key, found, asked)}${refused && refusalsOf(view, { keyId }, refused)}
       <div class="ks-grid">${section("Key", aboutKey(view, key, apis))}${section("Credits", await credits(view, key))}</div>
       ${await usageOf(view, { keyId: [keyId] }, key.apiId)}${await rotations(view, key)}

@@ -58,10 +58,19 @@ function evaluated(text: string, granted: string): Html {
     const tree = parseQuery(text);
     const passes = compileQuery(text).satisfiedBy(grants);
     const word = (name: string): Html => (grants.covers(name) ? badge("good", "present") : badge("bad", "missing"));
-    const rows = namesInQuery(tree).map((name): Part[] => [code(name), word(name)]);
+    const names = namesInQuery(tree);
     const read = html`<pre class="ks-pre" tabindex="0" aria-label="The query with all parentheses">${toGroups(tree)}</pre>`;
+    if (granted === "")
+      return html`<p class="ks-empty">Name a key, or permissions, to see whether they satisfy it.</p>
+        ${table(
+          "Permissions in the query",
+          ["Permission"],
+          names.map((name) => [code(name)]),
+          "",
+        )}${section("How it is read", read)}`;
+    const rows = names.map((name): Part[] => [code(name), word(name)]);
     return html`<p class="ks-verdict">${passes ? badge("good", "satisfied") : badge("bad", "not satisfied")}</p>
-      ${table("Permissions in the query", ["Permission", "Key"], rows, "")}${section("How it is read", read)}`;
+      ${table("Permissions in the query", ["Permission", "Granted"], rows, "")}${section("How it is read", read)}`;
   } catch (error) {
     if (!isKeystileError(error)) throw error;
     return mistake(error, text);

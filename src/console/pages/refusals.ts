@@ -27,12 +27,14 @@ export async function findRefusals(view: View, of: RefusalsOf, apiId?: string): 
 }
 
 /** That calls were refused lately, and what the last one was refused for. */
-export function lastRefused({ hours, last: [last] }: Refusals, now: number): Part {
+export function lastRefused(view: View, { hours, last: [last] }: Refusals): Part {
   const times = hours.reduce((sum, { count: some }) => sum + some, 0);
   if (last === undefined || times === 0) return undefined;
   const query = last.permissions !== undefined && html`, for the query <bdi class="ks-mono">${last.permissions}</bdi>`;
-  return html`<p class="ks-alert ks-warn">${count(times, "call was", "calls were")} refused. The last one ${dated(last.time, now)}: ${last.code}${query}.</p>`;
+  return html`<p class="ks-alert ks-warn">${count(times, "call was", "calls were")} refused in ${spanOf(view)}. The last one ${dated(last.time, view.now)}: ${last.code}${query}.</p>`;
 }
+
+const spanOf = (view: View): string => (daysOf(view) === MORE_DAYS ? `${MORE_DAYS} days` : "24 hours");
 
 /** The same by hour, with the last ones. @param whose below, such as the keys that were refused most */
 export function refusalsOf(view: View, of: RefusalsOf, found: Refusals, whose?: Part): Html {
@@ -44,11 +46,7 @@ export function refusalsOf(view: View, of: RefusalsOf, found: Refusals, whose?: 
     keyId !== undefined &&
     found.last.length > 0 &&
     html`<div class="ks-below">${lastTable(view, keyId, found.last)}</div>`;
-  return section(
-    `Refused in ${isMore ? `${MORE_DAYS} days` : "24 hours"}`,
-    html`${byHour(found.hours)}${whose}${last}`,
-    other,
-  );
+  return section(`Refused in ${spanOf(view)}`, html`${byHour(found.hours)}${whose}${last}`, other);
 }
 
 /** Too many to add up for a page. */
