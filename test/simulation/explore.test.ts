@@ -6,7 +6,7 @@ import { explore } from "./explore.js";
 import { CLAUSES, VIOLATIONS } from "./faults.js";
 import { type PairName, sceneOf } from "./scenes.js";
 
-/** `npm test` cuts the longest two short; `npm run test:all` and `npm run simulate -- --explore` do not. */
+/** `npm test` cuts the longest two short, `npm run test:all` the last of them later: all its orders are 80,358. */
 const IS_WHOLE = Number(process.env["KEYSTILE_RUNS"] ?? 1) === 1;
 
 /** Orders of the first eight and the first twelve choices. */
@@ -30,7 +30,7 @@ describe("all orders of two operations", () => {
       IS_WHOLE ? ([name, 12, twelve] as const) : ([name, 8, eight] as const),
     ),
     IS_WHOLE ? ["draw × set", Infinity, 1_021] : ["draw × set", 8, 163],
-    IS_WHOLE ? ["adopt × delete", Infinity, 11_368] : ["adopt × delete", 8, 256],
+    IS_WHOLE ? ["adopt × delete", 14, 12_441] : ["adopt × delete", 8, 256],
   ])("%s, the first %s choices: %i orders, and none breaks an invariant", async (name, depth, orders) => {
     const { schedules, failed } = await explore(sceneOf(name), depth);
     expect(failed).toBeUndefined();
