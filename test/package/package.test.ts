@@ -283,9 +283,9 @@ describe("package: in any runtime", () => {
     expect(await runInNewContext(`(async () => { ${body} })()`, bare)).toBe("VALID");
   });
 
-  it("with all that it exports and imports it stays below 100 kB minified and gzipped", async () => {
+  it("with all that it exports and imports it stays below 102 kB minified and gzipped", async () => {
     const { contents } = await bundle(true);
-    expect(gzipSync(contents).length).toBeLessThan(100_000);
+    expect(gzipSync(contents).length).toBeLessThan(102_000);
   });
 
   it("a program that makes no keys is bundled without what makes them: below 53 kB", async () => {
