@@ -98,7 +98,9 @@ function boundOf(below: number | CreditsShare, account: ReadAccount): number {
   if (typeof below === "number") return below;
   if (balance === "invalid") return Infinity;
   const { credited = 0, refilled = 0, adjusted = 0 } = balance?.totals ?? {};
-  const granted = sum(counted(below, account), ({ row }) => row.amount);
+  const granted = sum(counted(below, account), ({ row, balance: of }) =>
+    Math.max(row.amount, (of?.totals?.credited ?? 0) + (of?.totals?.refilled ?? 0)),
+  );
   return below.share * (refill?.amount ?? credited + refilled + adjusted + granted);
 }
 

@@ -75,6 +75,8 @@ export const getIdentity = operation("getIdentity", given, async (context, { ide
 
 /** Keys of an identity that a list counts. */
 const MAX_COUNTED = 100;
+/** Pages of them that are looked at where a caller may not read all. */
+const MAX_PAGES = 5;
 
 /** By id. */
 export const listIdentities = operation(
@@ -96,17 +98,26 @@ async function detailsOf(context: Context, rows: readonly IdentityRow[]): Promis
   const apis = new Map<string, ApiRow>();
   const shown: ListedIdentity[] = [];
   for (const [i, row] of rows.entries()) {
-    const query = { workspaceId, identityId: row.id, limit: MAX_COUNTED + 1 };
-    const keys = mayCount ? await store.list("keys", query) : [];
-    const apiIds = keys.map(({ apiId }) => apiId);
-    await readRows(context, "apis", apiIds, apis);
     const isSeen = ({ apiId: id }: KeyRow): boolean =>
       apis.get(id)?.deleted === false && caller?.may("read_key", { type: "api", id }) !== false;
+    let seen = 0;
+    for (let page = 0, after = ""; mayCount && page < MAX_PAGES && seen <= MAX_COUNTED; page++) {
+      const keys = await store.list("keys", { workspaceId, identityId: row.id, after, limit: MAX_COUNTED + 1 });
+      await readRows(
+        context,
+        "apis",
+        keys.map(({ apiId }) => apiId),
+        apis,
+      );
+      seen += keys.filter(isSeen).length;
+      if (keys.length <= MAX_COUNTED) break;
+      after = keys.at(-1)!.id;
+    }
     shown.push({
       ...toIdentityData(row),
       ...(row.hasCredits === true && { credits: credits[i] as KeyCredits }),
-      ...(mayCount && { keyCount: Math.min(keys.filter(isSeen).length, MAX_COUNTED) }),
-      ...(keys.length > MAX_COUNTED && { hasMoreKeys: true }),
+      ...(mayCount && { keyCount: Math.min(seen, MAX_COUNTED) }),
+      ...(seen > MAX_COUNTED && { hasMoreKeys: true }),
     });
   }
   return shown;

@@ -1,5 +1,8 @@
 /**
- * Ends grants of which nothing can be spent any more, so that calls take from the balance alone again. Store clause 32.
+ * Ends grants that are used up, so that calls take from the balance alone again. Store clause 32.
+ *
+ * Why not those that have expired: it is done by verifiers, and what one with a clock that is ahead had ended would not
+ * come back. Of those something may be left by the clock of all others.
  *
  * Why it is written with the owner, as a grant is: of a grant that is given meanwhile and this, one is refused by the
  * version of the owner. So no open grant is ever hidden.
@@ -10,12 +13,6 @@ import type { Mutable } from "../lib/mutable.js";
 import { createTurns } from "./context.js";
 import { grantsOf, isUsedUp, readGrants } from "./granted.js";
 import { othersOfAccount } from "./keys/account-keys.js";
-
-/**
- * Milliseconds after its expiry for which a grant stays open: calls that began before it, or whose clock is behind, may
- * still spend from it.
- */
-const IN_FLIGHT = 3_600_000;
 
 /** Whose grants: of an identity, or of a key with credits of its own. */
 export interface GrantsOwner {
@@ -32,13 +29,13 @@ export async function endOverGrants(store: Store, { table, id }: GrantsOwner, no
   const ownerId = (table === "keys" && (row as KeyRow).accountId) || id;
   const all = await grantsOf({ store, workspaceId: row.workspaceId }, ownerId);
   const open = all.filter(({ endedAt }) => endedAt === undefined);
-  const balances = await readGrants({ store }, open, now);
-  const over = open.filter((grant, i) => {
-    const { expires = Infinity } = grant;
-    if (expires <= now) return expires + IN_FLIGHT <= now;
+  // As if they never expired.
+  const lasting = open.map(({ expires: _, ...grant }): GrantRow => grant);
+  const balances = await readGrants({ store }, lasting, now);
+  const over = open.filter(
     // What counts as forfeited comes back with the next report of a node that was only late.
-    return isUsedUp(grant, balances[i], now) && balances[i]?.totals?.forfeited === 0;
-  });
+    (_, i) => isUsedUp(lasting[i] as GrantRow, balances[i], now) && balances[i]?.totals?.forfeited === 0,
+  );
   if (over.length === 0) return;
   const owners = markOf(table, [row, ...others], over.length < open.length);
   const ends = over.map((grant): Write => {

@@ -13,6 +13,7 @@ import type {
   NewKey,
   OnceRefusal,
   Rows,
+  Table,
   Store,
   Write,
   WriteOutcome,
@@ -79,7 +80,8 @@ export async function write(context: Context, writes: readonly Write[]): Promise
   if (changing.length === 0 && once === undefined && !writes.some((write) => "credits" in write)) return "written";
   const isKept = unaudited.powers.audit === true;
   const isTold = changing.length > 0 && (audit.queue !== undefined || isKept);
-  const entry = isTold && describe(context, { ...touched(changing), ...(await tellChanges(unaudited, changed)) });
+  const entry =
+    isTold && describe(context, { ...touched(changing), ...(await tellChanges(unaudited, changed, changing)) });
   // All of them, where one changes something: the others guard the versions of their rows.
   const entries = isKept && entry ? [[entry]] : [];
   const outcome = await (once ? unaudited.write(writes, entries[0], once) : unaudited.write(writes, ...entries));
@@ -141,8 +143,17 @@ function creditsOfNew([first, second]: readonly NewKey[]): Pick<AuditEntry, "cre
 const MAX_IDS = 100;
 
 function touched(writes: readonly Write[]): Pick<AuditEntry, "ids" | "count"> {
-  const ids = writes.slice(0, MAX_IDS).map((write) => ("remove" in write ? write.remove : write.row.id));
-  return { ids, count: writes.length };
+  const ids = new Set(
+    writes.flatMap((write) => ("remove" in write ? write.remove : [...ownerOf(write), write.row.id])),
+  );
+  return { ids: [...ids].slice(0, MAX_IDS), count: Math.max(writes.length, ids.size) };
+}
+
+/** Whose a grant is: the entry is of its owner too, also where the owner's row stays as it is. */
+function ownerOf(write: Extract<Write, { readonly row: unknown }>): readonly string[] {
+  if (write.table !== "grants") return [];
+  const { identityId, accountId } = write.row;
+  return [identityId ?? accountId ?? []].flat();
 }
 
 /** Of an import the migration and the API: a row for each of its keys would be as large as the import. */
@@ -169,17 +180,20 @@ const TOUCHED: ReadonlySet<string> = new Set(["version", "updatedAt", "lastUsedA
 /** What writes change. */
 interface Changed {
   readonly fields: Set<string>;
-  /** By field; undefined: too long, or not the same in all rows. */
-  readonly changes: Map<string, AuditChange | undefined>;
+  /** By table and field, with how many rows changed so; undefined: too long, or not the same in all of them. */
+  readonly changes: Map<string, { readonly change: AuditChange | undefined; readonly rows: number }>;
 }
 
 /** Names of the fields, and of those that are told what they were and are. */
 async function tellChanges(
   store: Pick<Store, "readMany">,
   { fields, changes }: Changed,
+  writes: readonly Write[],
 ): Promise<Pick<AuditEntry, "fields" | "changes">> {
   const told: AuditChange[] = [];
-  for (const [, change] of [...changes].sort(([a], [b]) => (a < b ? -1 : 1))) {
+  for (const [of, { change, rows }] of [...changes].sort(([a], [b]) => (a < b ? -1 : 1))) {
+    // Of a row that was made, or changed in other fields, it would not be true.
+    if (rows < writes.filter((write) => "row" in write && of.startsWith(`${write.table} `)).length) continue;
     const named = change && (await withNames(store, change));
     if (named !== undefined && isShort([...told, named])) told.push(named);
   }
@@ -219,14 +233,14 @@ async function addChanges(store: Pick<Store, "readMany">, write: Write, changed:
   if (changesCredits) changed.fields.add("credits");
   // The store will refuse the write.
   if (before?.version !== row.version) return true;
-  return addChanged(changed, before, row) || changesCredits;
+  return addChanged(changed, table, before, row) || changesCredits;
 }
 
 function addsNothing({ add, remaining, refill }: CreditChange): boolean {
   return add === 0 && remaining === undefined && refill === undefined;
 }
 
-function addChanged({ fields, changes }: Changed, before: object, after: object): boolean {
+function addChanged({ fields, changes }: Changed, table: Table, before: object, after: object): boolean {
   const [old, now] = [before, after].map((row) => ownOnly(row) as Record<string, unknown>) as [
     Record<string, unknown>,
     Record<string, unknown>,
@@ -238,8 +252,10 @@ function addChanged({ fields, changes }: Changed, before: object, after: object)
     if (!INTERNAL.has(name)) fields.add(CREDITS.has(name) ? "credits" : name);
     if (!TOLD.has(name)) continue;
     const change = changeOf(name, old[name], now[name]);
-    const isSame = !changes.has(name) || JSON.stringify(changes.get(name)) === JSON.stringify(change);
-    changes.set(name, isSame && isShort(change) ? change : undefined);
+    const of = `${table} ${name}`;
+    const { change: other, rows } = changes.get(of) ?? { change, rows: 0 };
+    const isSame = JSON.stringify(other) === JSON.stringify(change);
+    changes.set(of, { change: isSame && isShort(change) ? change : undefined, rows: rows + 1 });
   }
   return isChanged;
 }

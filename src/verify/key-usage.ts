@@ -1,6 +1,6 @@
 /**
  * Tells the store, in batches, when keys were last used (to the minute), and the first characters of imported keys, and
- * ends grants of their owners that have expired or are used up.
+ * ends grants of their owners that are used up.
  *
  * A verification compares two numbers. Only the first use of a key in each minute is noted. Notes are written in the
  * background, never by a call: {@link DELAY} milliseconds after the first note of a use, {@link START_DELAY} after the
@@ -25,7 +25,7 @@ const DELAY = 5_000;
 const START_DELAY = 50;
 /** Most waiting notes of each kind: beyond them, a use goes unrecorded until the key's next minute. */
 const MAX_WAITING = 100_000;
-/** Most owners of grants that wait to be looked at, some reads each; beyond them, one waits for the next hour. */
+/** Most owners of grants that wait to be looked at, some reads each; beyond them, one waits for a later call. */
 const MAX_OWNERS = 100;
 /** Notes per store call; the event loop runs between the calls (store clause 24). */
 const MAX_BATCH = 1_000;
@@ -49,7 +49,7 @@ export function createKeyUsage(store: Store, recordsUses: boolean) {
       store.recordUses(batch.map(([keyId, minute]): KeyUse => ({ keyId, usedAt: minute * MINUTE }))),
     );
     await inBatches([...shown], (batch) => writeStarts(store, batch));
-    await inBatches([...granted.values()], ([one]) => endOverGrants(store, one!.owner, one!.now), 1);
+    await endGrants(store, [...granted.values()]);
   };
   const writeAll = (): Promise<void> =>
     (writing ??= write().finally(() => {
@@ -60,8 +60,8 @@ export function createKeyUsage(store: Store, recordsUses: boolean) {
   const schedule = (delay: number): void => {
     if (!isClosed) startTimer(() => void writeAll(), delay);
   };
-  const add = <T>(notes: Map<string, T>, id: string, note: T, delay: number, most = MAX_WAITING): void => {
-    if (isClosed || (notes.size >= most && !notes.has(id))) return;
+  const add = <T>(notes: Map<string, T>, id: string, note: T, delay: number): void => {
+    if (isClosed || (notes.size >= MAX_WAITING && !notes.has(id))) return;
     const isFirst = writing === undefined && notes.size === 0;
     notes.set(id, note);
     if (isFirst) schedule(delay);
@@ -72,10 +72,12 @@ export function createKeyUsage(store: Store, recordsUses: boolean) {
       const minute = Math.floor(now / MINUTE);
       if (minute !== key.usedMinute) {
         const isFirst = Math.floor(minute / HOUR) !== Math.floor(key.usedMinute / HOUR);
+        const looksAt = isFirst && key.wallets !== undefined ? ownersOf(key) : [];
+        // While too many wait, its next call is the first of the hour still.
+        if (owners.size + looksAt.length > MAX_OWNERS) return;
         key.usedIn(minute);
         if (recordsUses) add(uses, key.keyId, minute, DELAY);
-        if (isFirst && key.wallets !== undefined)
-          for (const owner of ownersOf(key)) add(owners, owner.id, { owner, now }, DELAY, MAX_OWNERS);
+        for (const owner of looksAt) add(owners, owner.id, { owner, now }, DELAY);
       }
       if (key.startUnknown !== true || starts.has(key.keyId)) return;
       const start = startOf(text);
@@ -86,9 +88,10 @@ export function createKeyUsage(store: Store, recordsUses: boolean) {
       await writing;
       await writeAll();
     },
-    /** Writes the waiting notes, and ignores later ones. Never rejects. */
+    /** Writes the waiting notes of uses and starts, and ignores later ones. Never rejects. */
     async close(): Promise<void> {
       isClosed = true;
+      owners.clear();
       await writing;
       await write();
     },
@@ -108,16 +111,27 @@ function ownersOf({ wallets = [], keyId, identity }: CachedKey): GrantsOwner[] {
 
 export type KeyUsage = ReturnType<typeof createKeyUsage>;
 
-/** Runs batch after batch; one that fails is dropped. */
-async function inBatches<T>(
-  items: readonly T[],
-  run: (batch: readonly T[]) => unknown,
-  size = MAX_BATCH,
+/** One after the other, up to the first that fails: a later call of their keys notes the others again. */
+async function endGrants(
+  store: Store,
+  notes: readonly { readonly owner: GrantsOwner; readonly now: number }[],
 ): Promise<void> {
-  for (let i = 0; i < items.length; i += size) {
+  try {
+    for (const { owner, now } of notes) {
+      await nextTurn();
+      await endOverGrants(store, owner, now);
+    }
+  } catch {
+    // As for uses.
+  }
+}
+
+/** Runs batch after batch; one that fails is dropped. */
+async function inBatches<T>(items: readonly T[], run: (batch: readonly T[]) => unknown): Promise<void> {
+  for (let i = 0; i < items.length; i += MAX_BATCH) {
     if (i > 0) await nextTurn();
     try {
-      await run(items.slice(i, i + size));
+      await run(items.slice(i, i + MAX_BATCH));
     } catch {
       // The store is busy, read-only or gone: verifications report that where it matters to them.
     }

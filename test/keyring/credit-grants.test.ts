@@ -88,6 +88,7 @@ describe.each(BEDS)("a grant that is ended before its time: %s", (_, openStore) 
     const store = await openStore();
     const { keyring, time, key, list, verifier } = await world(store);
     await keyring.grantCredits({ ...PACK, priority: 0 });
+    await keyring.grantCredits({ ...PACK, grantId: "other", amount: 1, priority: 255 });
     const leased = createVerifier(store, {
       clock: () => time.now,
       credits: { mode: "leased", step: 8 },
@@ -102,8 +103,11 @@ describe.each(BEDS)("a grant that is ended before its time: %s", (_, openStore) 
     if (!reserved.valid) throw new Error(reserved.code);
     expect(await reserved.commit(20)).toEqual({ settled: false, reason: "voided" });
     await leased.close();
-    expect(await list(true)).toEqual([["pack", 0]]);
-    expect((await keyring.getIdentity({ identity: "ann" })).credits).toEqual({ remaining: 10 });
+    expect(await list(true)).toContainEqual(["pack", 0]);
+    expect((await keyring.getIdentity({ identity: "ann" })).credits).toEqual({ remaining: 10, granted: 1 });
+    const { id } = await keyring.getIdentity({ identity: "ann" });
+    const ofOwner = (await keyring.listAudit({ id })).data.map(({ operation }) => operation);
+    expect(ofOwner.slice(0, 3)).toEqual(["endGrant", "grantCredits", "grantCredits"]);
     const months = createAnalytics(store, { clock: () => time.now });
     const statement = await months.statement({ externalId: "ann" }, "2026-03");
     const pack = statement.accounts.find(({ grantId }) => grantId === "pack")!;
@@ -155,24 +159,38 @@ describe.each(BEDS)("grants that are over: %s", (_, openStore) => {
     await verifier.close();
   });
 
-  it("one that has expired ends an hour later, when no call from before it is left; another that is open stays", async () => {
-    const { keyring, spend, verifier, time, isFlagged, accounts, list } = await watched();
-    await keyring.grantCredits({ ...PACK, expiresIn: 2 * 60_000 });
-    await keyring.grantCredits({ ...PACK, grantId: "free", refill: { interval: "daily", amount: 5 } });
-    expect(await spend(4)).toEqual(["VALID", 16]);
-    for (const open of [3, 3, 2]) {
-      await spend(0);
-      await verifier.flush();
-      expect(await accounts()).toBe(open);
-      time.now += HOUR;
+  it("a verifier whose clock is ahead ends none that has expired by it alone", async () => {
+    const { keyring, spend, verifier, time, isFlagged, accounts } = await watched();
+    await keyring.grantCredits({ ...PACK, expiresIn: DAY });
+    expect(await spend(1)).toEqual(["VALID", 14]);
+    time.now += 40 * DAY;
+    expect(await spend(0)).toEqual(["VALID", 10]);
+    await verifier.flush();
+    time.now -= 40 * DAY;
+    expect(await spend(1)).toEqual(["VALID", 13]);
+    expect([await isFlagged(), await accounts()]).toEqual([true, 2]);
+    await verifier.close();
+  });
+
+  it("grants of more owners than wait at a time end too", async () => {
+    const store = await openStore();
+    const { keyring, apiId, verifier, time } = await world(store);
+    const keys: string[] = [];
+    for (let i = 0; i < 130; i++) {
+      const { key, keyId } = await keyring.createKey({ apiId, credits: { remaining: 0 } });
+      await keyring.grantCredits({ keyId, amount: 1 });
+      keys.push(key);
+      await verifier.verify({ key });
     }
-    expect([await isFlagged(), await list(true)]).toEqual([
-      true,
-      expect.arrayContaining([
-        ["pack", 0],
-        ["free", 5],
-      ]),
-    ]);
+    for (let round = 0; round < 3; round++) {
+      time.now += round === 0 ? HOUR : 1_000;
+      for (const key of keys) await verifier.verify({ key, credits: { cost: 0 } });
+      await verifier.flush();
+    }
+    const { length } = (await store.list("keys", { workspaceId: "ws_default", limit: 200 })).filter(
+      ({ hasGrants }) => hasGrants === true,
+    );
+    expect(length).toBe(0);
     await verifier.close();
   });
 

@@ -257,7 +257,9 @@ class Calls {
   ): Promise<Note[]> {
     const { client } = this;
     const results = (): never[] => JSON.parse(row!["result"] as string) as never[];
-    const tuples = JSON.parse(method.endsWith("Credits") ? (values[1] as string) : "[]") as readonly never[][];
+    const list = method.endsWith("Credits") ? (values[1] as string) : "[]";
+    // A spend alone passes its numbers one by one.
+    const tuples = (list.startsWith("[") ? JSON.parse(list) : [values.map(Number)]) as readonly never[][];
     const given = this.#carried.get(values) ?? [];
     switch (method) {
       case "spendCredits":

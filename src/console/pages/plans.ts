@@ -90,7 +90,7 @@ function planForm(view: View, { to, credits }: Holder): Html {
   const now: Field = { name: "now", label: "Takes effect", type: "select", options: WHEN };
   const fields = isLimited
     ? [...refillFields("body.refill", credits.refill), now, REASON, ...confirmField(view)]
-    : creditFields(FIRST);
+    : [...creditFields(FIRST), REASON];
   const lead = isLimited
     ? "The balance stays. A smaller plan takes nothing away. A change of the interval, the day or the zone counts from now on."
     : "From then on its calls take credits, and are refused once none are left.";
@@ -102,14 +102,21 @@ async function changePlan(view: View, { group, named, to, credits }: Holder): Pr
   if (typeof credits?.remaining !== "number") {
     // Without an amount it is refused: it would leave what is unlimited as it is.
     const given = creditsOf(sent) ?? { remaining: "" };
-    await view.ask(group === "keys" ? "keys.updateKey" : "identities.updateIdentity", { ...named, credits: given });
+    await view.ask(group === "keys" ? "keys.updateKey" : "identities.updateIdentity", {
+      ...named,
+      ...{ credits: given, ...reasonOf(sent) },
+    });
     return { to, notice: "plan" };
   }
   const refill = refillOf(sent);
   if (refill === undefined) {
     const without = { credits: { refill: null } };
     refuseProblems(unconfirmed(sent, "refill.interval", "the refill"), `${group}.changePlan`, named);
-    await view.ask(group === "keys" ? "keys.updateKey" : "identities.updateIdentity", { ...named, ...without });
+    await view.ask(group === "keys" ? "keys.updateKey" : "identities.updateIdentity", {
+      ...named,
+      ...without,
+      ...reasonOf(sent),
+    });
     return { to, notice: "plan" };
   }
   const body = { ...named, refill, now: sent.get("now"), ...reasonOf(sent) };
