@@ -70,7 +70,7 @@ export const getIdentity = operation("getIdentity", given, async (context, { ide
   const response = toIdentityData(row);
   if (row.hasCredits !== true) return response;
   const [credits] = await readCredits(context, "identities", [row], context.clock());
-  return credits === undefined ? response : { ...response, credits };
+  return { ...response, credits: credits as KeyCredits };
 });
 
 /** Keys of an identity that a list counts. */

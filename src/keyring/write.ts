@@ -153,7 +153,7 @@ function touched(writes: readonly Write[]): Pick<AuditEntry, "ids" | "count"> {
 function ownerOf(write: Extract<Write, { readonly row: unknown }>): readonly string[] {
   if (write.table !== "grants") return [];
   const { identityId, accountId } = write.row;
-  return [identityId ?? accountId ?? []].flat();
+  return [identityId, accountId].filter((id) => id !== undefined);
 }
 
 /** Of an import the migration and the API: a row for each of its keys would be as large as the import. */

@@ -61,9 +61,21 @@ describe.each(BEDS)("a grant that is ended before its time: %s", (_, openStore) 
     expect((await keyring.grantCredits(PACK)).created).toBe(false);
     const [row] = await store.readNames("identities", "ws_default", ["ann"]);
     expect(row).not.toHaveProperty("hasGrants");
+    const late = { idempotencyKey: "evt_2" };
+    expect(await keyring.endGrant(END, late)).not.toHaveProperty("repeated");
+    expect(await keyring.endGrant(END, late)).toMatchObject({ withdrawn: 0, repeated: true });
     await expect(keyring.endGrant({ ...END, grantId: "none" })).rejects.toEqual(fault("NOT_FOUND"));
     await verifier.close();
     await store.close();
+  });
+
+  it("one that is used up has nothing to take away", async () => {
+    const { keyring, spend, list, verifier } = await world(await openStore());
+    await keyring.grantCredits({ ...PACK, priority: 0 });
+    expect(await spend(50)).toEqual(["VALID", 10]);
+    expect(await keyring.endGrant(END)).toMatchObject({ amount: 50, withdrawn: 0, endedAt: NOON });
+    expect([await list(), await spend(10)]).toEqual([[], ["VALID", 0]]);
+    await verifier.close();
   });
 
   it("refills no more, and others stay open", async () => {
@@ -169,6 +181,16 @@ describe.each(BEDS)("grants that are over: %s", (_, openStore) => {
     time.now -= 40 * DAY;
     expect(await spend(1)).toEqual(["VALID", 13]);
     expect([await isFlagged(), await accounts()]).toEqual([true, 2]);
+    await verifier.close();
+  });
+
+  it("an owner that is gone has none to end; a store without accounts beside the balance has none to remove", async () => {
+    const { store, verifier, apiId } = await watched();
+    await endOverGrants(store, { table: "identities", id: "id_gone" }, NOON);
+    const without = createKeyring({ ...store, powers: { ...store.powers, wallets: false } });
+    const { keyId } = await without.createKey({ apiId, credits: { remaining: 1 } });
+    await without.deleteKey({ keyId, permanent: true });
+    await expect(without.getKey({ keyId })).rejects.toEqual(fault("NOT_FOUND"));
     await verifier.close();
   });
 
