@@ -77,7 +77,7 @@ export interface CreditsShare {
 const sum = (grants: readonly OpenGrant[], creditsOf: (grant: OpenGrant) => number): number =>
   grants.reduce((total, grant) => total + creditsOf(grant), 0);
 
-/** The grants that count for a bound: a share is one of what is spent before overage. */
+/** The grants that count for a bound; for a share not those that are overage. */
 function counted(below: number | CreditsShare, { grants = [] }: ReadAccount): readonly OpenGrant[] {
   return typeof below === "number" ? grants : grants.filter(({ row }) => !isOverage(row));
 }

@@ -184,7 +184,7 @@ interface Changed {
   readonly changes: Map<string, { readonly change: AuditChange | undefined; readonly rows: number }>;
 }
 
-/** Names of the fields, and of those that are told what they were and are. */
+/** The names of the changed fields; of fields in {@link TOLD} also the old and the new value. */
 async function tellChanges(
   store: Pick<Store, "readMany">,
   { fields, changes }: Changed,

@@ -172,6 +172,8 @@ describe("a list of identities with details", () => {
       await keyring.createKey({ apiId: of, externalId });
     const { keyId } = await keyring.createKey({ apiId, externalId: "plan" });
     await keyring.deleteKey({ keyId });
+    // More keys that are not shown than are looked at together.
+    for (let i = 0; i < 102; i++) await keyring.createKey({ apiId: i < 101 ? gone : apiId, externalId: "hidden" });
     await keyring.deleteApi({ apiId: gone });
     for (let i = 0; i < 100; i++) await keyring.createKey({ apiId, externalId: "full" });
     for (let i = 0; i < 101; i++) await keyring.createKey({ apiId, externalId: "more" });
@@ -182,6 +184,7 @@ describe("a list of identities with details", () => {
       plan: { credits: { remaining: 20, refill, granted: 7 }, keyCount: 2 },
       full: { keyCount: 100 },
       more: { keyCount: 100, hasMoreKeys: true },
+      hidden: { keyCount: 1 },
       none: { keyCount: 0 },
     });
     const found = await keyring.listIdentities({ details: true, search: "LAN", limit: 1 });
