@@ -771,7 +771,7 @@ describe("console: plans", () => {
   it.each(HOLDERS)(
     "%s: a plan without its amount, or a rollover or refill that is emptied unticked, is refused",
     async (kind) => {
-      const { send, credits } = await holding(kind);
+      const { send, credits, keyring } = await holding(kind);
       await send("plan", PLAN);
       const before = await credits();
       for (const [fields, place, said] of [
@@ -788,7 +788,9 @@ describe("console: plans", () => {
       }
       expect((await send("plan", { ...PLAN, rollover: "", confirm: "on" })).status).toBe(303);
       expect((await credits())?.refill).not.toHaveProperty("rollover");
-      expect((await send("plan", { ...PLAN, interval: "", confirm: "on" })).status).toBe(303);
+      const without = { ...PLAN, interval: "", confirm: "on", reason: "ticket 7" };
+      expect((await send("plan", without)).status).toBe(303);
+      expect((await keyring.listAudit()).data[0]).toMatchObject({ reason: "ticket 7" });
       expect(await credits()).toEqual({ remaining: before?.remaining });
     },
   );
