@@ -174,9 +174,10 @@ export type Decision =
       readonly headers: HeaderFields;
       /**
        * Where the guard reserved credits: call it with the status once the response has ended, also where the handler
-       * failed. It settles what the handler has not, and never rejects. Absent: there is nothing to settle.
+       * failed. It settles what the handler has not, and never rejects. `isCut`: the client has gone away; the handler
+       * has a minute to settle before. Absent: there is nothing to settle.
        */
-      readonly end?: (status: number) => Promise<void>;
+      readonly end?: (status: number, isCut?: boolean) => Promise<void>;
     }
   | { readonly outcome: "skip" }
   | Refused;
@@ -331,8 +332,12 @@ export function createGuard<Request>(verifier: KeyVerifier, given: ApiKeyOptions
     if (!isVerified(result))
       return refuse(createRefusal(result.code, options, result, requirement.permissions), request);
     const reserved = reserves
-      ? createReserved({ ...(result as ValidResult & Reservation) }, body.credits?.cost ?? 0, unsettled, (error) =>
-          report(error, request),
+      ? createReserved(
+          { ...(result as ValidResult & Reservation) },
+          {
+            ...{ cost: body.credits?.cost ?? 0, unsettled, reserveTimeout: options.reserveTimeout },
+            onError: (error) => report(error, request),
+          },
         )
       : undefined;
     remember(memory, verifier, body, result, reserved);

@@ -4,6 +4,7 @@
  * Why the end decides at all: a handler that forgets to settle, or throws before it does, must neither be free for good
  * nor keep a customer's credits until a time-out.
  */
+import { startTimer } from "../lib/timers.js";
 import type { Reservation, ReservationSettlement } from "../verify/reserve.js";
 
 /** What becomes of credits that the handler has not settled when its response ends. */
@@ -13,21 +14,35 @@ export type Unsettled = "status" | "commit" | "release";
 export interface Reserved {
   /** Keeps so many of the credits and returns the others. */
   commit(spent: number): Promise<ReservationSettlement>;
-  /** Call once the response has ended. Settles what the handler has not. Never rejects. */
-  end(status: number): Promise<void>;
+  /**
+   * Call once the response has ended. Settles what the handler has not. Never rejects.
+   * @param isCut the client has gone away: the handler has {@link AFTER_CUT} to settle, then this does
+   */
+  end(status: number, isCut?: boolean): Promise<void>;
 }
 
-/**
- * @param cost what was reserved
- * @param onError is told why the end of a response could not settle: then the credits return at their time-out
- */
+/** Milliseconds for which a handler may settle once its client has gone away, or half of the reservation's time-out. */
+export const AFTER_CUT = 60_000;
+
+/** What a guard reserved, and how. */
+export interface ReservedOptions {
+  /** What was reserved. */
+  readonly cost: number;
+  readonly unsettled: Unsettled;
+  /** Milliseconds after which the credits return. Absent: more than {@link AFTER_CUT}. */
+  readonly reserveTimeout?: number | undefined;
+  /** Is told why the end of a response could not settle: then the credits return at their time-out. */
+  readonly onError: (error: unknown) => void;
+}
+
+/** The reservation of one request. */
 export function createReserved(
   reservation: Reservation,
-  cost: number,
-  unsettled: Unsettled,
-  onError: (error: unknown) => void,
+  { cost, unsettled, reserveTimeout = Infinity, onError }: ReservedOptions,
 ): Reserved {
   let settling: Promise<ReservationSettlement> | undefined;
+  /** Ends the wait for the handler. */
+  let wake = (): void => undefined;
   const commit = (spent: number): Promise<ReservationSettlement> => {
     const settled = reservation.commit(spent);
     const mine = settled.catch((error: unknown) => {
@@ -37,11 +52,17 @@ export function createReserved(
     });
     // A second one is told that it is settled, and is not what the end waits for.
     settling ??= mine;
+    wake();
     return mine;
   };
   return {
     commit,
-    async end(status) {
+    async end(status, isCut = false) {
+      if (isCut && settling === undefined)
+        await new Promise<void>((resolve) => {
+          wake = resolve;
+          startTimer(resolve, Math.min(AFTER_CUT, reserveTimeout / 2));
+        });
       try {
         await settling;
       } catch {
@@ -62,22 +83,25 @@ export function endingWith(response: Response, end: Reserved["end"]): Response |
   if (status < 200) return response;
   if (body === null) return end(status).then(() => response);
   const reader = (body as ReadableStream<Uint8Array>).getReader();
+  let isCut = false;
   const stream = new ReadableStream<Uint8Array>({
     async pull(controller) {
       try {
         const { done, value } = await reader.read();
+        // What is read of a stream that was cancelled goes nowhere, and neither ends nor fails the response.
+        if (isCut) return;
         if (done) {
           await end(status);
           controller.close();
         } else controller.enqueue(value);
       } catch (error) {
-        await end(500);
+        if (!isCut) await end(500);
         throw error;
       }
     },
-    // A client that goes away has been served as far as it wanted.
     async cancel(reason) {
-      await Promise.allSettled([reader.cancel(reason), end(status)]);
+      isCut = true;
+      await Promise.allSettled([reader.cancel(reason), end(status, true)]);
     },
   });
   return new Response(stream, response);
@@ -93,11 +117,11 @@ export interface NodeResponse {
 /** Settles at the end of a response of Node. One that ends before its headers were sent is as an error. */
 export function endWith(response: NodeResponse, end: Reserved["end"]): void {
   let hasEnded = false;
-  const settle = (): void => {
+  const settle = (isCut: boolean): void => {
     if (hasEnded) return;
     hasEnded = true;
-    void end(response.headersSent ? response.statusCode : 500);
+    void end(response.headersSent ? response.statusCode : 500, isCut);
   };
-  response.once("finish", settle);
-  response.once("close", settle);
+  response.once("finish", () => settle(false));
+  response.once("close", () => settle(true));
 }

@@ -1,11 +1,15 @@
 /** Guards of calls whose price is known afterwards, on every framework: what is kept, and what comes back. */
-import { afterEach, describe, expect, it } from "vitest";
+import { once } from "node:events";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import express from "express";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import { createKeyring, createVerifier, memoryStore } from "../../src/index.js";
-import { createGuard, type VerifiedKey } from "../../src/middleware/guard.js";
-import { endingWith } from "../../src/middleware/reserved.js";
+import { apiKey as expressGuard } from "../../src/middleware/express.js";
+import { createGuard, type VerifiedKey, verifiedKey } from "../../src/middleware/guard.js";
+import { AFTER_CUT, endingWith } from "../../src/middleware/reserved.js";
 import { apiKey as webGuard } from "../../src/middleware/web.js";
 import { testClock } from "../../src/testing/index.js";
-import { BEDS, handling } from "./beds.js";
+import { BEDS, handling, listen } from "./beds.js";
 
 async function world() {
   const store = memoryStore();
@@ -28,6 +32,7 @@ const settledAs = async (balance: () => Promise<(number | null)[]>, remaining: n
 
 afterEach(() => {
   handling.act = undefined;
+  vi.useRealTimers();
 });
 
 describe.each(BEDS)("a guard that reserves: $name", ({ start, hasBody }) => {
@@ -92,32 +97,101 @@ describe.each(BEDS)("a guard that reserves: $name", ({ start, hasBody }) => {
 });
 
 describe("a guard that reserves", () => {
-  it("a body that streams is settled at its end, also where the client goes away", async () => {
+  it("a body that streams is settled at its end, and a minute after the client has gone away", async () => {
     const { verifier, apiId, headers, balance } = await world();
-    let use: (key: VerifiedKey) => void = () => undefined;
+    let use: (key: VerifiedKey) => unknown = () => undefined;
+    let leave: (key: VerifiedKey) => unknown = () => undefined;
     const route = webGuard(verifier, { apiId, reserve: 1_000 }, (_request, key) => {
       const body = new ReadableStream({
         async pull(controller) {
           controller.enqueue(new TextEncoder().encode("token "));
           await use(key);
         },
+        cancel: () => void leave(key),
       });
       return new Response(body);
     });
-    const request = () => new Request("http://localhost/", { headers });
-    const reader = (await route(request())).body!.getReader();
+    const stream = async () => (await route(new Request("http://localhost/", { headers }))).body!.getReader();
+    vi.useFakeTimers({ toFake: ["setTimeout"] });
+    const reader = await stream();
     await reader.read();
+    const cancelled = reader.cancel();
+    await vi.advanceTimersByTimeAsync(AFTER_CUT - 1);
     expect(await balance()).toEqual([9_000, 1_000]);
-    await reader.cancel();
-    await settledAs(balance, 9_000);
+    await vi.advanceTimersByTimeAsync(1);
+    await cancelled;
+    expect(await balance()).toEqual([9_000, 0]);
     // Settled by the handler while it streams.
     use = (key) => void key.commit(3);
-    const second = (await route(request())).body!.getReader();
+    const second = await stream();
     await second.read();
     await second.read();
     await second.cancel();
-    await settledAs(balance, 8_997);
+    expect(await balance()).toEqual([8_997, 0]);
+    // And after the client has gone away, which nothing waits for any longer then.
+    use = () => undefined;
+    leave = async (key) => (await nextTurn(), key.commit(5));
+    const third = await stream();
+    await third.read();
+    await third.cancel();
+    expect(await balance()).toEqual([8_992, 0]);
     await verifier.close();
+  });
+
+  it("on Node a client that goes away pays what the handler commits afterwards, also before the first byte", async () => {
+    const { verifier, apiId, headers, balance } = await world();
+    const app = express();
+    const said: unknown[] = [];
+    for (const [path, first] of [
+      ["/stream", "token "],
+      ["/whole", undefined],
+    ] as const)
+      app.get(path, expressGuard(verifier, { apiId, reserve: 1_000 }), async (req, res) => {
+        if (first !== undefined) res.write(first);
+        const left = once(res, "close");
+        arrived();
+        await left;
+        await nextTurn();
+        said.push(await verifiedKey(req).commit(7));
+      });
+    let arrived = (): void => undefined;
+    const { url, close } = await listen(app);
+    for (const path of ["/stream", "/whole"]) {
+      const leaving = new AbortController();
+      const handled = new Promise<void>((resolve) => (arrived = resolve));
+      const response = fetch(`${url}${path}`, { headers, signal: leaving.signal }).then((answer) => answer.text());
+      response.catch(() => undefined);
+      await handled;
+      leaving.abort();
+      await expect(response).rejects.toThrow("aborted");
+    }
+    await settledAs(balance, 10_000 - 14);
+    const settled = { settled: true, spent: 7 };
+    expect(said).toEqual([settled, settled]);
+    await close();
+    await verifier.close();
+  });
+
+  it("a handler that never settles for a client that has gone away: `unsettled` decides before the time-out", async () => {
+    for (const [reserveTimeout, waits] of [
+      [undefined, AFTER_CUT],
+      [10_000, 5_000],
+    ] as const) {
+      const { verifier, apiId, headers, balance } = await world();
+      const guard = createGuard<object>(verifier, { apiId, reserve: 100, reserveTimeout });
+      const request = {};
+      const decision = await guard.check({ request, memory: request, header: (name) => (headers as never)[name] });
+      if (decision.outcome !== "pass") throw new Error(decision.outcome);
+      vi.useFakeTimers({ toFake: ["setTimeout"] });
+      const ended = decision.end!(200, true);
+      await vi.advanceTimersByTimeAsync(waits - 1);
+      expect(await balance()).toEqual([9_900, 100]);
+      await vi.advanceTimersByTimeAsync(1);
+      await ended;
+      expect(await balance()).toEqual([9_900, 0]);
+      vi.useRealTimers();
+      await verifier.close();
+    }
   });
 
   it("an upgrade goes on: it is settled by its handler or by the time-out", async () => {
