@@ -42,14 +42,13 @@ export type { CreditsShare };
 /** What is told of, at least one. */
 export interface AlertBounds {
   /**
-   * Tells of credits below this, ≥ 1, of a balance and its grants; or below a share of what was given: by each refill,
-   * or without one so far, open grants included. A share leaves out grants that are spent after the balance. Of a key,
-   * or of an identity for all its keys. One that has come back to a fifth above it may be told of again.
+   * Credits, ≥ 1, or {@link CreditsShare}: tells of a key or an identity whose balance and open grants together are
+   * below it. It may tell again once they were 20 % above it.
    */
   readonly creditsBelow?: number | CreditsShare | undefined;
   /**
-   * Milliseconds, 60_000…31_622_400_000: tells of keys and of identities that expire within this time. Not of a key
-   * that another key replaces, nor of a key or identity that was made with less time.
+   * Milliseconds, 60_000…31_622_400_000: tells of keys and identities that expire within this time; not of keys that
+   * another key replaces, or that were made with less time than this. Grants are not watched.
    */
   readonly expiresWithin?: number | undefined;
   /**

@@ -66,8 +66,9 @@ const MIN_CALLS = 100;
 const MAX_COUNTS = 1_000_000_000;
 
 /**
- * A share of what an owner is given: by each refill, or without one by everybody so far and by its open grants. Grants
- * that are spent after the balance, by a priority above 100, do not count: neither as given nor as left.
+ * A share of what an owner is given: of what each refill of the balance adds; or, without a refill, of all that the
+ * balance was ever given and of the open grants, each with its amount, or what its refill adds. Overage, a grant with a
+ * priority above 100, counts neither as given nor as left.
  */
 export interface CreditsShare {
   /** Above 0, to 1. */
@@ -98,9 +99,7 @@ function boundOf(below: number | CreditsShare, account: ReadAccount): number {
   if (typeof below === "number") return below;
   if (balance === "invalid") return Infinity;
   const { credited = 0, refilled = 0, adjusted = 0 } = balance?.totals ?? {};
-  const granted = sum(counted(below, account), ({ row, balance: of }) =>
-    Math.max(row.amount, (of?.totals?.credited ?? 0) + (of?.totals?.refilled ?? 0)),
-  );
+  const granted = sum(counted(below, account), ({ row }) => row.refill?.amount ?? row.amount);
   return below.share * (refill?.amount ?? credited + refilled + adjusted + granted);
 }
 

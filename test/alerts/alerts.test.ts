@@ -164,6 +164,27 @@ describe.each(STORES)("createAlerts on %s", (_name, open) => {
     await store.close();
   });
 
+  it("credits: of a grant with a refill a share counts what one refill adds, however many there were", async () => {
+    const { store, keyring, apiId, run, clock } = await world(open, { creditsBelow: { share: 0.1 } });
+    await keyring.createIdentity({ externalId: "ann", credits: { remaining: 0 } });
+    const refill = { interval: "daily", amount: 20, rollover: 0 } as const;
+    await keyring.grantCredits({ identity: "ann", grantId: "free", amount: 20, refill, priority: 0 });
+    await keyring.grantCredits({ identity: "ann", grantId: "order_1", amount: 1_000 });
+    const { key } = await keyring.createKey({ apiId, externalId: "ann" });
+    const verifier = createVerifier(store, { clock: clock.now });
+    for (let day = 0; day < 100; day++) {
+      await verifier.verify({ key });
+      clock.advance(DAY);
+    }
+    // A tenth of 20 and 1,000 is 102; of all that came in it would be 302.
+    await verifier.verify({ key, credits: { cost: 918 } });
+    expect(await run()).toEqual([]);
+    await verifier.verify({ key });
+    expect(await run()).toMatchObject([{ externalId: "ann", remaining: 101 }]);
+    await verifier.close();
+    await store.close();
+  });
+
   it("credits: what is reserved or leased is not gone", async () => {
     const { store, keyring, apiId, run, clock } = await world(open, { creditsBelow: 50 });
     const { key } = await keyring.createKey({ apiId, credits: { remaining: 100 } });
