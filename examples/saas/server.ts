@@ -17,10 +17,11 @@ const store = sqliteStore(database);
 const keyring = createKeyring(store);
 const verifier = createVerifier(store, { analytics: true });
 createAlerts(store, {
-  creditsBelow: 100,
+  creditsBelow: { share: 0.1 },
   interval: 5_000,
   deliver: (alert) =>
     alert.type === "credits.low" &&
+    !alert.keyId && // of the customer, not of a key's own credits
     appendFile(mails, `To: ${alert.externalId}\nOf your credits ${alert.remaining} are left.\n\n`),
 });
 const { apiId } = await keyring.getOrCreateApi({ apiId: "api_reports", name: "reports" });

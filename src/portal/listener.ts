@@ -9,7 +9,8 @@ import { createPortalService } from "./portal.js";
  * reads bodies.
  * @throws as {@link createPortal}
  * @example
- * app.use("/account/keys", createPortalListener(keyring, { owner, apiId, basePath: "/account/keys" }));
+ * const ceiling = { keys: 5, identity: true }; // only owners that have credits
+ * app.use("/account/keys", createPortalListener(keyring, { owner, apiId, ceiling, basePath: "/account/keys" }));
  */
 export function createPortalListener(keyring: Keyring, options: PortalOptions): NodeListener {
   return listenerOf(createPortalService(keyring, options), {});

@@ -27,7 +27,8 @@ const BUDGET = 96 * MIB;
  *   no key can have · STORE_POWER_MISSING
  * @example
  * const owner = (request) => sessionOf(request)?.customerId;
- * const portal = createPortal(keyring, { owner, apiId, basePath: "/account/keys" });
+ * const ceiling = { keys: 5, identity: true }; // only owners that have credits
+ * const portal = createPortal(keyring, { owner, apiId, ceiling, basePath: "/account/keys" });
  * app.all("/account/keys/*", (c) => portal(c.req.raw));
  */
 export function createPortal(keyring: Keyring, options: PortalOptions): Handler {
