@@ -17,6 +17,7 @@ export default tseslint.config(
       "grammar/permission-query.js",
       "grammar/permission-query.d.ts",
       "examples/next/",
+      "examples/vercel/",
     ],
   },
   { linterOptions: { reportUnusedDisableDirectives: "error" } },

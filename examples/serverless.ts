@@ -10,30 +10,30 @@ import { postgresStore } from "keystile/postgres";
 import { redisLimiter } from "keystile/redis";
 import { apiKey } from "keystile/web";
 
-/** The host's own, such as `waitUntil` of `@vercel/functions`: it freezes no instance before this promise settles. */
+/** Put your host's in its place: `import { waitUntil } from "@vercel/functions"`. This one waits for nothing. */
 const waitUntil = (work: Promise<void>): void => void work;
 
 // Made once for each instance, outside the handler.
-const pool = new pg.Pool({
-  connectionString: process.env["DATABASE_URL"],
-  max: 2, // times the instances: below the server's max_connections
-  idleTimeoutMillis: 5_000, // an instance that is frozen holds no connection for long
-  connectionTimeoutMillis: 3_000,
-});
-const redis = new Redis(process.env["REDIS_URL"] ?? "redis://127.0.0.1:6379");
+const { DATABASE_URL: connectionString, REDIS_URL = "", API_ID: apiId = "api_documents" } = process.env;
+const pool = new pg.Pool({ connectionString, max: 2, idleTimeoutMillis: 5_000, connectionTimeoutMillis: 3_000 });
+const retryStrategy = (attempts: number) => Math.min(attempts * 50, 500);
+const redis = new Redis(REDIS_URL, { lazyConnect: true, connectTimeout: 1_000, retryStrategy });
 for (const client of [pool, redis]) client.on("error", console.error);
+// Until Redis is connected an instance grants whole limits by itself: its first call waits, for a second at most.
+const connected = redis.connect().catch(() => undefined);
 
 // A function in place of the pool: no connection listens for changes, and a pooler in between changes nothing.
 const store = postgresStore({ query: (text, values) => pool.query(text, [...values]) });
 // Counts are written after each response, see below, and not by the timer.
-const verifier = createVerifier(store, { limiter: redisLimiter(redis), analytics: { interval: 60_000 } });
+const limiter = redisLimiter(redis, { deadline: 500 });
+const verifier = createVerifier(store, { limiter, analytics: { interval: 60_000 } });
 
-const { API_ID: apiId = "api_documents" } = process.env;
 const documents = apiKey(verifier, { apiId, permissions: "documents.read" }, (_request, key) =>
   Response.json({ documents: [], credits: key.credits }),
 );
 
 export async function GET(request: Request): Promise<Response> {
+  await connected;
   const response = await documents(request);
   // The host freezes the instance once this is settled.
   waitUntil(verifier.flush());

@@ -34,7 +34,7 @@ export interface Programs {
   /** Starts one, and reads what it prints up to its address. */
   start(file: string, env?: NodeJS.ProcessEnv): Promise<Program>;
   /** Runs one to its end. @returns the lines that it printed */
-  run(file: string, env?: NodeJS.ProcessEnv): Promise<readonly string[]>;
+  run(file: string, env?: NodeJS.ProcessEnv, given?: readonly string[]): Promise<readonly string[]>;
 }
 
 /**
@@ -61,9 +61,9 @@ export async function buildPrograms(files: readonly string[], folder: string): P
       }
       return { keys, url, process: child, ended, stop: () => (child.kill(), ended) };
     },
-    async run(file, env = {}) {
+    async run(file, env = {}, given = []) {
       const run = promisify(execFile);
-      const { stdout } = await run(process.execPath, [builtOf(join(EXAMPLES, file))], {
+      const { stdout } = await run(process.execPath, [builtOf(join(EXAMPLES, file)), ...given], {
         env: { ...process.env, ...env },
         timeout: 60_000,
       });

@@ -1,17 +1,20 @@
 /** The programs of docs/recipes, each a process of its own, and its promises tried on it. */
+import { execFile } from "node:child_process";
 import { generateKeyPairSync, sign } from "node:crypto";
 import { once } from "node:events";
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type IncomingMessage } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
+import { promisify } from "node:util";
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
+import { build } from "esbuild";
 import pg from "pg";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { WebSocket } from "ws";
-import { createKeyring, type Keyring, type Store } from "../../src/index.js";
+import { createAnalytics, createKeyring, createVerifier, type Keyring, type Store } from "../../src/index.js";
 import { postgresStore } from "../../src/stores/postgres/index.js";
 import { sqliteStore } from "../../src/stores/sqlite/index.js";
 import { noPostgres, startPostgres, type TestPostgres } from "../servers/postgres.js";
@@ -264,6 +267,83 @@ describe("recipes: Stripe", () => {
   });
 });
 
+describe("sell a plan: tokens", () => {
+  const FILE = "saas/tokens.ts";
+  let tokens: Programs;
+  const env = () => ({ DATABASE: join(folder, "tokens.db"), MAILS: join(folder, "tokens.txt"), CUSTOMER: "cus_1" });
+  const monthNow = () => new Date().toISOString().slice(0, 7);
+  beforeAll(async () => {
+    tokens = await buildPrograms([FILE], "tokens");
+  });
+
+  it("a stream pays for the tokens that it had, also where its client goes away; one mail; one item of the invoice", async () => {
+    await tokens.run(FILE, env(), ["addCustomer", "cus_1"]);
+    for (let times = 0; times < 2; times++) await tokens.run(FILE, env(), ["addPack", "cus_1", "order_1"]);
+    const program = await tokens.start(FILE, env());
+    running.push(program);
+    const store = sqliteStore(env().DATABASE);
+    const keyring = createKeyring(store);
+    const { apiId } = await keyring.getOrCreateApi({ apiId: "api_complete", name: "complete" });
+    // With a cap, which raises alerts of its own.
+    const { key, keyId } = await keyring.createKey({ apiId, externalId: "cus_1", credits: { remaining: 5_000 } });
+    const accounts = async () => {
+      const { accounts } = await keyring.getBalance({ identity: "cus_1" });
+      return accounts.map(({ remaining, reserved = 0 }) => [remaining, reserved]);
+    };
+    const ask = (body: unknown, signal: AbortSignal | null = null) => {
+      const headers = { "x-api-key": key, "content-type": "application/json" };
+      return fetch(`${program.url}/complete`, { method: "POST", headers, body: JSON.stringify(body), signal });
+    };
+    expect(await (await ask({ tokens: 20 })).text()).toBe("token ".repeat(20));
+    const rest = [
+      [5_000, 0],
+      [50_000, 0],
+    ];
+    await expect.poll(accounts).toEqual([[9_980, 0], ...rest]);
+    const leaving = new AbortController();
+    const cut = await ask({ tokens: 1e9 }, leaving.signal);
+    await cut.body!.getReader().read();
+    expect(await accounts()).toEqual([[5_980, 4_000], ...rest]);
+    leaving.abort();
+    await expect.poll(async () => (await accounts())[0]?.[1]).toBe(0);
+    // The answer would have had 4,000.
+    expect((await accounts())[0]?.[0]).toBeGreaterThan(9_000);
+    expect(await (await fetch(`${program.url}/account/`)).text()).toContain("Beyond the plan");
+
+    const months = new Set([monthNow()]);
+    const verifier = createVerifier(store, { analytics: true });
+    await keyring.updateIdentityCredits({ identity: "cus_1", operation: "set", value: 0 });
+    const ofCap = (await keyring.getKey({ keyId })).credits!.remaining! - 100;
+    await verifier.spend({ keyId }, { cost: ofCap });
+    await verifier.spend({ identity: "cus_1" }, { cost: 5_500 - ofCap });
+    await verifier.close();
+    months.add(monthNow());
+    expect((await accounts()).at(-1)).toEqual([49_500, 0]);
+    await expect
+      .poll(() => readFileSync(env().MAILS, { encoding: "utf8", flag: "a+" }))
+      .toMatch(/^To: cus_1\nOf your tokens \d+ are left\.\n\n$/);
+
+    const items = new Map<unknown, Record<string, string>>();
+    let sent = 0;
+    const stripe = createServer((request, response) => {
+      void text(request).then((body) => {
+        sent++;
+        items.set(request.headers["idempotency-key"], Object.fromEntries(new URLSearchParams(body)));
+        response.end("{}");
+      });
+    });
+    stripe.listen(0, "127.0.0.1");
+    await once(stripe, "listening");
+    const { port } = stripe.address() as { port: number };
+    const payment = { ...env(), STRIPE_URL: `http://127.0.0.1:${port}`, STRIPE_KEY: "sk_test" };
+    for (const month of [...months, ...months]) await tokens.run(FILE, payment, ["invoice", month]);
+    stripe.close();
+    expect(sent).toBe(2);
+    expect([...items.values()]).toMatchObject([{ customer: "cus_1", amount: "10", currency: "usd" }]);
+    await store.close();
+  });
+});
+
 describe.skipIf(noRedis !== undefined)("recipes: with servers", () => {
   let redis: TestRedis;
   let postgres: TestPostgres | undefined;
@@ -337,7 +417,67 @@ describe.skipIf(noRedis !== undefined)("recipes: with servers", () => {
       await pool.end();
     },
   );
+
+  it.skipIf(noPostgres !== undefined)(
+    "Next on Vercel: the route charges and refuses, and what was counted is written after the response",
+    async () => {
+      const url = await postgres!.newDatabase();
+      const pool = new pg.Pool({ connectionString: url, max: 4 });
+      const store = postgresStore(pool);
+      await store.setUp();
+      const keyring = createKeyring(store);
+      const { apiId } = await keyring.createApi({ apiId: "api_documents", name: "documents" });
+      const ratelimits = [{ name: "requests", limit: 1, duration: 3_600_000, autoApply: true }];
+      const permissions = ["documents.read"];
+      const { key, keyId } = await keyring.createKey({ apiId, permissions, ratelimits, credits: { remaining: 100 } });
+      // In place of Next: what a route gives to `after` runs once its response was read.
+      const { outputFiles } = await build({
+        stdin: { contents: CALLS, resolveDir: join(EXAMPLES, "vercel"), loader: "ts" },
+        plugins: [
+          {
+            name: "next",
+            setup: (builder) => {
+              builder.onResolve({ filter: /^next\/server$/ }, ({ path }) => ({ path, namespace: "stub" }));
+              builder.onLoad({ filter: /./, namespace: "stub" }, () => ({
+                contents: "export const after = (act) => void (globalThis.afterwards = act);",
+              }));
+            },
+          },
+        ],
+        ...{ bundle: true, packages: "external", platform: "node", format: "esm", write: false },
+        tsconfig: join(EXAMPLES, "tsconfig.json"),
+      });
+      const program = join(ROOT, ".cache", "recipes", "vercel.mjs");
+      writeFileSync(program, outputFiles[0]!.text);
+      const env = { ...process.env, DATABASE_URL: url, REDIS_URL: redis.url, KEY: key };
+      const { stdout } = await promisify(execFile)(process.execPath, [program], { env, timeout: 60_000 });
+      const [first, second] = stdout.trim().split("\n");
+      expect(first).toBe('200 {"id":"7","credits":98}');
+      expect(second).toMatch(/^429 .*RATE_LIMITED/);
+      const [from, to] = [Date.now() - 86_400_000, Date.now() + 60_000];
+      const { rows } = await createAnalytics(store).query({ by: ["outcome"], where: { keyId: [keyId] }, from, to });
+      expect(rows.map(({ outcome, count }) => [outcome, count]).sort()).toEqual([
+        ["RATE_LIMITED", 1],
+        ["VALID", 1],
+      ]);
+      await store.close();
+      await pool.end();
+    },
+  );
 });
+
+/** Two calls of the route of examples/vercel. */
+const CALLS = `
+import { GET } from "./app/documents/[id]/route";
+for (let i = 0; i < 2; i++) {
+  const headers = { "x-api-key": process.env.KEY };
+  const request = new Request("http://localhost/documents/7", { headers });
+  const response = await GET(request, { params: Promise.resolve({ id: "7" }) });
+  console.log(response.status, await response.text());
+  await globalThis.afterwards();
+}
+process.exit();
+`;
 
 describe("recipes: pages", () => {
   const pages = readdirSync(join(ROOT, "docs", "recipes")).map((name) => join("docs", "recipes", name));
