@@ -9,6 +9,7 @@ import { readInTurns } from "../analytics/rows.js";
 import { LEVELS } from "../contracts/outcomes.js";
 import type {
   CountedBalance,
+  GrantRow,
   IdentityRow,
   KeyHints,
   KeyPosition,
@@ -19,7 +20,7 @@ import type {
 } from "../contracts/store.js";
 import { drawsOnIdentity } from "../lib/credits-source.js";
 import type { Reading } from "../keyring/context.js";
-import { isOverage, type OpenGrant } from "../keyring/granted.js";
+import { grantsOf, isOverage, type OpenGrant } from "../keyring/granted.js";
 import { othersOfAccount } from "../keyring/keys/account-keys.js";
 import { type ReadAccount, readAccounts } from "../keyring/keys/key-response.js";
 import { createSlicing } from "../keyring/keys/slicing.js";
@@ -93,7 +94,7 @@ function leftOf(below: number | CreditsShare, account: ReadAccount): number {
   return balance === undefined || balance.remaining === null ? Infinity : unspent(balance) + granted;
 }
 
-/** The bound of an account; of a share of nothing 0, which no balance is below. */
+/** The bound of an account; of a share of nothing 0. */
 function boundOf(below: number | CreditsShare, account: ReadAccount): number {
   const { refill, balance } = account;
   if (typeof below === "number") return below;
@@ -101,6 +102,18 @@ function boundOf(below: number | CreditsShare, account: ReadAccount): number {
   const { credited = 0, refilled = 0, adjusted = 0 } = balance?.totals ?? {};
   const granted = sum(counted(below, account), ({ row }) => row.refill?.amount ?? row.amount);
   return below.share * (refill?.amount ?? credited + refilled + adjusted + granted);
+}
+
+/**
+ * The bound of an owner whose grants have all ended: the share of the grant that ended last; 0 for an owner that never
+ * had one.
+ */
+async function boundOfEnded(context: Watching, { share }: CreditsShare, ownerId: string): Promise<number> {
+  if (context.store.powers.wallets !== true) return 0;
+  const endOf = ({ expires = Infinity, endedAt = Infinity }: GrantRow) => Math.min(expires, endedAt);
+  const ended = (await grantsOf(context, ownerId)).filter((row) => !isOverage(row));
+  const [last] = ended.sort((a, b) => endOf(b) - endOf(a));
+  return share * (last?.amount ?? 0);
 }
 
 /** Balances below a bound, of keys that may be used. */
@@ -112,12 +125,16 @@ export function watchCredits(context: Watching, below: number | CreditsShare): W
     async *past() {
       for await (const { rows, at } of keysOf(context, "newest", hints)) {
         const usable = rows.filter(({ enabled, expires = Infinity }) => enabled && expires >= at);
-        yield (await drawnAccounts(context, usable, at)).flatMap(({ subject, whose, account }): Found[] => {
-          const bound = boundOf(below, account);
+        const found: Found[] = [];
+        for (const { subject, whose, account } of await drawnAccounts(context, usable, at)) {
           const remaining = leftOf(below, account);
-          if (remaining >= bound) return [];
-          return [{ subject, from: at, said: { type: "credits.low", ...whose, remaining }, bound }];
-        });
+          let bound = boundOf(below, account);
+          if (bound === 0 && remaining === 0 && typeof below !== "number")
+            bound = await boundOfEnded(context, below, subject);
+          if (remaining < bound)
+            found.push({ subject, from: at, said: { type: "credits.low", ...whose, remaining }, bound });
+        }
+        yield found;
       }
     },
     async haveEnded(raised, now) {

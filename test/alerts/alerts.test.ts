@@ -185,6 +185,43 @@ describe.each(STORES)("createAlerts on %s", (_name, open) => {
     await store.close();
   });
 
+  it("credits: who has used up all grants is told of, and who never had one is not", async () => {
+    const { store, keyring, apiId, run, clock } = await world(open, { creditsBelow: { share: 0.1 } });
+    for (const externalId of ["used", "expired", "ended", "overage", "new"])
+      await keyring.createIdentity({ externalId, credits: { remaining: 0 } });
+    const grant = (identity: string, terms: { readonly priority?: number; readonly expiresIn?: number } = {}) =>
+      keyring.grantCredits({ identity, grantId: `of_${identity}`, amount: 500, ...terms });
+    await grant("used");
+    await grant("expired", { expiresIn: DAY });
+    await grant("ended");
+    await grant("overage", { priority: 200 });
+    const keys = new Map<string, string>();
+    for (const externalId of ["used", "expired", "ended", "overage", "new"])
+      keys.set(externalId, (await keyring.createKey({ apiId, externalId })).key);
+    expect(await run()).toEqual([]);
+    const verifier = createVerifier(store, { clock: clock.now });
+    for (const externalId of ["used", "overage"])
+      await verifier.verify({ key: keys.get(externalId)!, credits: { cost: 500 } });
+    // Ends the grants that are used up.
+    await verifier.flush();
+    expect((await keyring.listGrants({ identity: "used", ended: true })).grants[0]).toHaveProperty("endedAt");
+    await keyring.endGrant({ identity: "ended", grantId: "of_ended" });
+    clock.advance(DAY + 1);
+    const told = (await run()).map((alert) => alert.type === "credits.low" && [alert.externalId, alert.remaining]);
+    expect(told.sort()).toEqual([
+      ["ended", 0],
+      ["expired", 0],
+      ["used", 0],
+    ]);
+    expect(await run()).toEqual([]);
+    await keyring.grantCredits({ identity: "used", grantId: "again", amount: 500 });
+    expect(await run()).toEqual([]);
+    await verifier.verify({ key: keys.get("used")!, credits: { cost: 460 } });
+    expect(await run()).toMatchObject([{ externalId: "used", remaining: 40 }]);
+    await verifier.close();
+    await store.close();
+  });
+
   it("credits: what is reserved or leased is not gone", async () => {
     const { store, keyring, apiId, run, clock } = await world(open, { creditsBelow: 50 });
     const { key } = await keyring.createKey({ apiId, credits: { remaining: 100 } });
