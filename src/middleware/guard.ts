@@ -33,7 +33,7 @@ import type { VerifyContext } from "../verify/call.js";
 import type { Reservation, ReservationSettlement } from "../verify/reserve.js";
 import { DEFAULT_HEADERS, type Presented, readHeaders, toKey } from "../verify/credential.js";
 import type { Verifier } from "../verify/verifier.js";
-import { type HeaderFields, ratelimitFields } from "./ratelimit-fields.js";
+import { type HeaderFields, withRatelimitFields } from "./ratelimit-fields.js";
 import { createRefusal, type Refusal, type RefusalBody, type RefusalOptions, renderProblem } from "./refusal.js";
 import {
   checkRequirement,
@@ -206,6 +206,8 @@ export interface Guard<Request> {
 
 const NONE: readonly never[] = Object.freeze([]);
 
+type Telling = NonNullable<TellingContext[typeof TELL_PERMISSIONS]>;
+
 const usageStatus: Check = (value, path) => {
   if (value !== 402 && value !== 429) throw new TypeError(`${path} must be 402 or 429`);
 };
@@ -254,14 +256,18 @@ export function createGuard<Request>(verifier: KeyVerifier, given: ApiKeyOptions
   if (options.reserve !== undefined) methods("reserve")(verifier, "verifier");
   const { keyFrom = DEFAULT_HEADERS, render = renderProblem, onError = logError, unsettled = "status" } = options;
   const { apiId, migrationId } = options;
-  const scopeOf = (clientAddress: string | undefined) =>
-    apiId === undefined ? { clientAddress } : { clientAddress, apiId };
+  /** What narrows must not be undefined in it. */
+  const contextOf = (clientAddress: string | undefined, tell: Telling): VerifyContext & TellingContext =>
+    apiId === undefined
+      ? { clientAddress, [TELL_PERMISSIONS]: tell }
+      : { clientAddress, apiId, [TELL_PERMISSIONS]: tell };
   /** What most routes ask: read once, when the route is built. */
   const fixed = isFixed(options) ? mergeRequirements([options]) : undefined;
   const names = typeof keyFrom === "function" ? undefined : keyFrom.map((name) => name.toLowerCase());
 
   /** A shared cache must not give one caller's response to another. */
   const varying: HeaderFields = names === undefined ? {} : { Vary: names.join(", ") };
+  const passing: HeaderFields = { ...varying, "Cache-Control": PRIVATE };
 
   const report = (error: unknown, request: Request): void => fireAndForget(() => onError(error, request));
 
@@ -298,32 +304,29 @@ export function createGuard<Request>(verifier: KeyVerifier, given: ApiKeyOptions
         ? clientAddress
         : settled(options.clientAddress(request), "options.clientAddress");
     const body = remainingRequest(memory, verifier, key, requirement, migrationId);
-    return verify(incoming, scopeOf(address), requirement, body);
+    return verify(incoming, address, requirement, body);
   };
 
   const verify = async (
     incoming: IncomingRequest<Request>,
-    scope: ReturnType<typeof scopeOf>,
+    address: string | undefined,
     requirement: ResolvedRequirement,
     body: V2KeysVerifyKeyRequestBody,
   ): Promise<Decision> => {
     const { request, memory } = incoming;
     let result: VerificationResult<unknown>;
-    const known: { can?: PermissionCheck } = {};
+    let can: PermissionCheck | undefined;
     const before = reservedBefore(memory, verifier, body.key);
     const reserves = requirement.reserves && before === undefined;
     try {
-      const context: VerifyContext & TellingContext = {
-        ...scope,
-        [TELL_PERMISSIONS]: (check) => void (known.can = check),
-      };
+      const context = contextOf(address, (check) => void (can = check));
       result = await (reserves
         ? verifier.reserve!(body, { ...context, timeout: options.reserveTimeout })
         : verifier.verify(body, context));
     } catch (error) {
       // Each time with fewer limits.
       const less = withoutRemovedLimits(body, requirement, error);
-      if (less !== undefined) return verify(incoming, scope, requirement, less);
+      if (less !== undefined) return verify(incoming, address, requirement, less);
       report(error, request);
       // The key was validated before, so what is wrong with the request is the program's.
       const isMistake = isKeystileError(error) && error.status < 500;
@@ -341,10 +344,11 @@ export function createGuard<Request>(verifier: KeyVerifier, given: ApiKeyOptions
         )
       : undefined;
     remember(memory, verifier, body, result, reserved);
-    const limits = ratelimitFields(result.ratelimits, options.legacyHeaders === true, Date.now);
-    const apiKey = withMethods(result, known.can ?? checkOfList(result), reserved ?? before);
-    const headers = { ...varying, "Cache-Control": PRIVATE, ...limits };
-    return { outcome: "pass", apiKey, headers, ...(reserved !== undefined && { end: reserved.end }) };
+    const headers = withRatelimitFields(passing, result.ratelimits, options.legacyHeaders === true, Date.now);
+    const apiKey = withMethods(result, can ?? checkOfList(result), reserved ?? before);
+    return reserved === undefined
+      ? { outcome: "pass", apiKey, headers }
+      : { outcome: "pass", apiKey, headers, end: reserved.end };
   };
 
   return Object.freeze({
@@ -392,12 +396,16 @@ function isVerified(result: VerificationResult<unknown>): result is ValidResult 
 
 /** A copy, since the result is the verifier's. */
 function withMethods(result: ValidResult, can: PermissionCheck, reserved: Reserved | undefined): VerifiedKey {
-  const commit = reserved?.commit ?? nothingReserved;
+  if (reserved === undefined) return hiding({ ...result }, can, nothingReserved);
   const { id: _, release: __, commit: ___, ...key } = result as ValidResult & Partial<Reservation>;
-  return Object.defineProperties({ ...key, can, commit }, { can: HIDDEN, commit: HIDDEN });
+  return hiding(key, can, reserved.commit);
 }
 
-const HIDDEN = { enumerable: false } as const;
+/** Adds methods that copies, JSON and comparisons do not see. */
+function hiding(key: ValidResult, can: PermissionCheck, commit: Reserved["commit"]): VerifiedKey {
+  Object.defineProperty(key, "can", { value: can, enumerable: false });
+  return Object.defineProperty(key, "commit", { value: commit, enumerable: false }) as VerifiedKey;
+}
 
 const nothingReserved = (): Promise<never> =>
   Promise.reject(new TypeError("the guard reserves no credits: give it the option reserve"));

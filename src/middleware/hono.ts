@@ -3,8 +3,8 @@
  * @module keystile/hono
  */
 import type { Context } from "hono";
-import { type ApiKeyOptions, createGuard, type KeyVerifier, setHeaders, type VerifiedKey } from "./guard.js";
-import { toResponse } from "./refusal-response.js";
+import { type ApiKeyOptions, createGuard, type KeyVerifier, type VerifiedKey } from "./guard.js";
+import { toResponse, withHeaders } from "./fetch-response.js";
 import { endingWith } from "./reserved.js";
 
 export { verifiedKey } from "./guard.js";
@@ -26,8 +26,6 @@ export interface HonoContext {
   set(name: "apiKey", value: VerifiedKey): void;
   /** The response, once a handler has made it. */
   res: Response;
-  /** Sets a header of the response. */
-  header(name: string, value: string): void;
 }
 
 /**
@@ -60,17 +58,11 @@ export function apiKey<C extends HonoContext = Context>(
       await decision.end?.(500);
       throw error;
     }
-    // Of an upgrade there is no copy, so it takes no header.
-    if (c.res.status < 200) return undefined;
-    if (decision.end !== undefined) c.res = await endingWith(c.res, decision.end);
-    const { headers } = c.res;
-    setHeaders(
-      decision.headers,
-      (name) => headers.get(name),
-      (name, value) => {
-        c.header(name, value);
-      },
-    );
+    const made = c.res;
+    const headed = withHeaders(made, decision.headers);
+    const res = decision.end === undefined ? headed : await endingWith(headed, decision.end);
+    // Hono merges what is assigned into what it has, by a copy.
+    if (res !== made) c.res = res;
     return undefined;
   };
 }

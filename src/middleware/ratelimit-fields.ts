@@ -8,16 +8,18 @@ import type { VerifyKeyRatelimitData } from "../contracts/types.js";
 export type HeaderFields = Readonly<Record<string, string>>;
 
 /**
+ * Fields besides others, which come first.
  * @param limits as in a result; of several with one name the last counts, since a name may stand in a field once
  * @param legacy also `X-RateLimit-Limit`, `-Remaining` and `-Reset` (Unix time, seconds) of the tightest limit
  * @param now Unix time, milliseconds
  */
-export function ratelimitFields(
+export function withRatelimitFields(
+  others: HeaderFields,
   limits: readonly VerifyKeyRatelimitData[] | undefined,
   legacy: boolean,
   now: () => number,
 ): HeaderFields {
-  if (limits === undefined || limits.length === 0) return {};
+  if (limits === undefined || limits.length === 0) return others;
   const byName = new Map(limits.map((limit) => [limit.name, limit]));
   let [policies, states] = ["", ""];
   for (const { name, limit, duration, remaining, reset } of byName.values()) {
@@ -25,7 +27,7 @@ export function ratelimitFields(
     policies += `${comma}${item};q=${limit};w=${toSeconds(duration)}`;
     states += `${comma}${item};r=${remaining};t=${toSeconds(reset)}`;
   }
-  const fields = { "RateLimit-Policy": policies, RateLimit: states };
+  const fields = { ...others, "RateLimit-Policy": policies, RateLimit: states };
   return legacy ? { ...fields, ...legacyFields(limits, now()) } : fields;
 }
 

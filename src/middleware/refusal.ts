@@ -1,7 +1,7 @@
 /** Refusals: what a client is told, as status, headers and a problem+json body (RFC 6750, RFC 9457). */
 import type { V2KeysVerifyKeyResponseData } from "../contracts/types.js";
 import { retryAfter } from "../verify/result-retry-after.js";
-import { ratelimitFields, toSeconds } from "./ratelimit-fields.js";
+import { toSeconds, withRatelimitFields } from "./ratelimit-fields.js";
 
 interface Kind {
   readonly status: number;
@@ -111,6 +111,11 @@ export function createRefusal(
   // Less than a second is told as one: a client that does not wait at all would only be refused again.
   const seconds = shown === "UNAVAILABLE" ? BUSY_SECONDS : wait !== undefined && `${Math.max(1, toSeconds(wait))}`;
   const scope = shown === "INSUFFICIENT_PERMISSIONS" && options.scope === true && scopeOf(query);
+  const headers = {
+    "Cache-Control": "no-store",
+    ...(challenge !== undefined && { "WWW-Authenticate": scope ? `${challenge}, scope="${scope}"` : challenge }),
+    ...(seconds !== false && { "Retry-After": seconds }),
+  };
   return {
     code: shown,
     status: isUnpaid ? 402 : kind.status,
@@ -118,12 +123,7 @@ export function createRefusal(
     detail,
     retryAfter: wait,
     ...(shown === "USAGE_EXCEEDED" && wait !== undefined && { credits: result?.credits ?? 0 }),
-    headers: {
-      "Cache-Control": "no-store",
-      ...(challenge !== undefined && { "WWW-Authenticate": scope ? `${challenge}, scope="${scope}"` : challenge }),
-      ...(seconds !== false && { "Retry-After": seconds }),
-      ...ratelimitFields(result?.ratelimits, options.legacyHeaders === true, Date.now),
-    },
+    headers: withRatelimitFields(headers, result?.ratelimits, options.legacyHeaders === true, Date.now),
   };
 }
 

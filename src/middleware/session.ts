@@ -9,6 +9,7 @@ import type {
   V2KeysVerifyKeyRequestBody,
   V2KeysVerifyKeyResponseData,
 } from "../contracts/types.js";
+import type { Mutable } from "../lib/mutable.js";
 import type { ResolvedRequirement } from "./requirement.js";
 import type { Reserved } from "./reserved.js";
 
@@ -92,7 +93,9 @@ export function remainingRequest(
 
 /** What narrows a request must not be undefined in it. */
 function asking(permissions: string | undefined, rest: WholeRequirement): V2KeysVerifyKeyRequestBody {
-  return permissions === undefined ? rest : { ...rest, permissions };
+  const request: Mutable<V2KeysVerifyKeyRequestBody> = rest;
+  if (permissions !== undefined) request.permissions = permissions;
+  return request;
 }
 
 function toLimit({ name, cost, limit, duration }: ResolvedRequirement["ratelimits"][number]) {

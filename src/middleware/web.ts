@@ -5,9 +5,8 @@
  */
 import type { JsonObject } from "../contracts/types.js";
 import { callable } from "../lib/check-options.js";
-import { type ApiKeyOptions, createGuard, type KeyVerifier, setHeaders, type VerifiedKey } from "./guard.js";
-import type { HeaderFields } from "./ratelimit-fields.js";
-import { toResponse } from "./refusal-response.js";
+import { type ApiKeyOptions, createGuard, type KeyVerifier, type VerifiedKey } from "./guard.js";
+import { toResponse, withHeaders } from "./fetch-response.js";
 import { endingWith } from "./reserved.js";
 import { forget, isRemembered } from "./session.js";
 
@@ -15,7 +14,7 @@ export { createGuard, headersOf, setHeaders } from "./guard.js";
 export type { Decision, Guard, HeaderMap, IncomingRequest, Refused } from "./guard.js";
 export type * from "./public-types.js";
 export type { HeaderFields } from "./ratelimit-fields.js";
-export { toResponse } from "./refusal-response.js";
+export { toResponse } from "./fetch-response.js";
 
 /**
  * A handler behind a guard.
@@ -75,26 +74,4 @@ export function apiKey<Rest extends readonly unknown[]>(
       if (isOutermost) forget(request);
     }
   };
-}
-
-/**
- * Sets them on the response itself, since a copy makes a stream of its body, which takes 90 µs with @hono/node-server.
- * A response that came from `fetch` can't be changed: of that one a copy has them. Of an upgrade there is no copy.
- */
-function withHeaders(response: Response, headers: HeaderFields): Response {
-  if (response.status < 200) return response;
-  try {
-    return onto(response, headers);
-  } catch {
-    return onto(new Response(response.body, response), headers);
-  }
-}
-
-function onto(response: Response, headers: HeaderFields): Response {
-  setHeaders(
-    headers,
-    (name) => response.headers.get(name),
-    (name, value) => response.headers.set(name, value),
-  );
-  return response;
 }

@@ -211,7 +211,14 @@ export function planRequest(deps: Pick<VerifyDeps, "compileQuery">, body: unknow
  * @throws TypeError for a context that is not an object, an unknown name, or an `apiId` that is not text
  */
 export function readContext(context: (VerifyContext & TellingContext) | undefined, timeout?: number): CallContext {
-  const read: Mutable<CallContext> = { ...NO_CONTEXT, timeout };
+  const read: Mutable<CallContext> = {
+    clientAddress: undefined,
+    caller: undefined,
+    apiId: undefined,
+    idempotencyKey: undefined,
+    tellPermissions: undefined,
+    timeout,
+  };
   if (context === undefined) return read;
   if (!isPlainObject(context)) throw contextError();
   const names = timeout === undefined ? CONTEXT : RESERVE_CONTEXT;

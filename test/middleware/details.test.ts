@@ -23,7 +23,7 @@ import {
   type NestRequest,
   RequireApiKey,
 } from "../../src/middleware/nest.js";
-import { ratelimitFields } from "../../src/middleware/ratelimit-fields.js";
+import { withRatelimitFields } from "../../src/middleware/ratelimit-fields.js";
 import { apiKey as trpcGuard } from "../../src/middleware/trpc.js";
 import { apiKey as webGuard } from "../../src/middleware/web.js";
 import { listen } from "./beds.js";
@@ -543,7 +543,8 @@ describe("RateLimit fields", () => {
   });
 
   it("names are quoted, and percent-encoded where a structured field has no character for them", () => {
-    const fields = ratelimitFields(
+    const fields = withRatelimitFields(
+      {},
       [limit('a"\\b', 1), limit("Größe 50%", 2), limit('a"\\b', 3), limit("\n\u{1f600}\ud800", 4)],
       false,
       Date.now,
@@ -553,17 +554,17 @@ describe("RateLimit fields", () => {
         '"a\\"\\\\b";q=100;w=2, "Gr%C3%B6%C3%9Fe 50%25";q=100;w=2, "%0A%F0%9F%98%80%EF%BF%BD";q=100;w=2',
       RateLimit: '"a\\"\\\\b";r=3;t=2, "Gr%C3%B6%C3%9Fe 50%25";r=2;t=2, "%0A%F0%9F%98%80%EF%BF%BD";r=4;t=2',
     });
-    expect(ratelimitFields([], true, Date.now)).toEqual({});
+    expect(withRatelimitFields({}, [], true, Date.now)).toEqual({});
   });
 
   it("the old fields tell the tightest limit, and when it is full as Unix time", () => {
     const now = () => 1_700_000_000_000;
-    expect(ratelimitFields([limit("a", 5), limit("b", 3)], true, now)).toMatchObject({
+    expect(withRatelimitFields({}, [limit("a", 5), limit("b", 3)], true, now)).toMatchObject({
       "X-RateLimit-Limit": "100",
       "X-RateLimit-Remaining": "3",
       "X-RateLimit-Reset": "1700000002",
     });
-    expect(ratelimitFields([limit("a", 5, true), limit("b", 3)], true, now)).toMatchObject({
+    expect(withRatelimitFields({}, [limit("a", 5, true), limit("b", 3)], true, now)).toMatchObject({
       "X-RateLimit-Remaining": "5",
     });
   });
