@@ -24,6 +24,7 @@ import { MAX_BATCH, ownedRow, requireKey, requireNamed, setField } from "./rows.
 import { endedGrant, grantsAsked, newGrant } from "./schemas/grants.js";
 import type { EndGrantRequestBody, GrantCreditsRequestBody, GrantOwner } from "./schemas/requests.js";
 import type { EndGrantData, GrantCreditsData, GrantData, ListGrantsData } from "./schemas/responses.js";
+import { unlimited } from "./update-credits.js";
 import { writeRows } from "./write.js";
 
 /** Most open grants of one owner. */
@@ -61,12 +62,6 @@ async function findOwner(context: Context, { identity, keyId }: GrantOwner): Pro
   return { id, field: "accountId", hasCredits, marked: (hasGrants) => markOf("keys", keys, hasGrants) };
 }
 
-function unlimited({ keyId }: GrantOwner): KeystileError {
-  const [location, what] = keyId === undefined ? ["body.identity", "an identity"] : ["body.keyId", "a key"];
-  const message = `must be ${what} with credits of its own`;
-  return badRequest([{ location, message, fix: "set a balance first, of 0 if only grants are to be spent" }]);
-}
-
 /**
  * Gives an owner credits in an account of their own. Under a `grantId` that it has already nothing is added.
  * @throws KeystileError BAD_REQUEST, also for an owner without credits · NOT_FOUND · CONFLICT: it has 16 open grants ·
@@ -82,7 +77,7 @@ async function give(context: Context, request: GrantCreditsRequestBody): Promise
     throw badRequest([{ location: "body.expires", message: "is not later than now", fix: "give a later time" }]);
   return updateWithRetry(context, request.identity ?? request.keyId, async () => {
     const owner = await findOwner(context, request);
-    if (!owner.hasCredits) throw unlimited(request);
+    if (!owner.hasCredits) throw unlimited(request, "set a balance first, of 0 if only grants are to be spent");
     const known = request.grantId === undefined ? undefined : await findGrant(context, owner.id, request.grantId);
     if (known !== undefined) {
       // The idempotency key is of this request from now on, though nothing is added.

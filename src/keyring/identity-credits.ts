@@ -1,49 +1,11 @@
 /** Credits of an identity, which its keys share: they are changed, and end, here. */
-import { badRequest, isKeystileError, KeystileError } from "../contracts/errors.js";
+import { isKeystileError, KeystileError } from "../contracts/errors.js";
 import type { CreditChange, IdentityRow, Write } from "../contracts/store.js";
-import { periodOf } from "../credits/refill-calendar.js";
-import { refillOf } from "../lib/credits-source.js";
 import type { Mutable } from "../lib/mutable.js";
-import { adjustment } from "./adjustment.js";
-import { type Context, updateWithRetry } from "./context.js";
+import type { Context } from "./context.js";
 import type { CreditPatch } from "./keys/credit-change.js";
-import { creditsNow, toChangedCredits } from "./keys/key-response.js";
 import { keysThatDrawOn, pagesOfKeys } from "./keys/keys-of-identity.js";
 import { changeBalanceOf, writeKey } from "./keys/update-key.js";
-import { requireNamed } from "./rows.js";
-import { changedIdentityBalance } from "./schemas/credits.js";
-import { writeRows } from "./write.js";
-
-/**
- * Sets, raises or lowers the balance that its keys share. Returns it as the change left it.
- * @throws KeystileError BAD_REQUEST, also for `increment` and `decrement` without credits · NOT_FOUND
- */
-export const updateIdentityCredits = adjustment(
-  "updateIdentityCredits",
-  changedIdentityBalance,
-  async (context, { identity, value = null, operation }) => {
-    const now = context.clock();
-    const changed = await updateWithRetry(context, identity, async () => {
-      const row: Mutable<IdentityRow> = { ...(await requireNamed(context, "identities", identity)) };
-      let change: CreditChange | undefined;
-      if (value === null || operation === "set")
-        change = await changeIdentityCredits(context, row, { remaining: value }, now);
-      else if (row.hasCredits !== true) throw badRequest([WITHOUT_CREDITS]);
-      else change = { period: periodOf(refillOf(row), now), now, add: operation === "increment" ? value : -value };
-      const balances = await writeRows(context, [identityWrite(row, change)]);
-      return balances && { row, balance: balances[0] };
-    });
-    return toChangedCredits(changed);
-  },
-  async (context, { identity }) =>
-    creditsNow(context, "identities", await requireNamed(context, "identities", identity)),
-);
-
-const WITHOUT_CREDITS = {
-  location: "body.operation",
-  message: "does not fit an identity without credits",
-  fix: 'give it credits first, with "set"',
-};
 
 /** The row, which may be new, and the change of its balance. */
 export function identityWrite(

@@ -8,14 +8,13 @@ import { checkStore, STORE_GUARD_OPTIONS, type StoreGuardOptions } from "../lib/
 import { standardSchema } from "../lib/meta-schema.js";
 import type { MigrationAlgorithms } from "../lib/migration-hashes.js";
 import { adjustmentMethod, type AdjustmentOptions } from "./adjustment.js";
-import * as apis from "./apis.js";
+import { createApi, deleteApi, getApi, getOrCreateApi, listApis, updateApi } from "./apis.js";
 import { type Audited, type AuditOptions, PROGRAM_AUDIT_OPTIONS, programAudit } from "./audit.js";
 import { type Audit, createContext } from "./context.js";
 import { changePlan } from "./change-plan.js";
 import { getBalance } from "./balance.js";
 import { endGrant, grantCredits, listGrants } from "./credit-grants.js";
-import * as identities from "./identities.js";
-import { updateIdentityCredits } from "./identity-credits.js";
+import { createIdentity, deleteIdentity, getIdentity, listIdentities, updateIdentity } from "./identities.js";
 import { createMigration, migrateKeys } from "./import/migrate-keys.js";
 import { countKeys } from "./keys/count-keys.js";
 import { changeKeys } from "./keys/change-keys.js";
@@ -24,9 +23,8 @@ import * as grants from "./keys/key-grants.js";
 import { getKey, getKeys, listKeys, whoami } from "./keys/read-keys.js";
 import { rerollKey } from "./keys/reroll-key.js";
 import { searchKeys } from "./keys/search-keys.js";
-import { updateCredits } from "./keys/update-credits.js";
 import { deleteKey, updateKey } from "./keys/update-key.js";
-import { methodOf, type Operation, runCall, withContext } from "./operation.js";
+import { methodsOf, runCall, withContext } from "./operation.js";
 import { listAudit } from "./list-audit.js";
 import * as permissions from "./rbac/permissions.js";
 import * as roles from "./rbac/roles.js";
@@ -36,6 +34,7 @@ import type * as M from "./schemas/migration-requests.js";
 import type * as R from "./schemas/requests.js";
 import type * as A from "./schemas/responses.js";
 import type * as S from "./schemas/service-requests.js";
+import { updateCredits, updateIdentityCredits } from "./update-credits.js";
 import { getWorkspace, updateWorkspace } from "./workspace.js";
 
 /** Options of {@link createKeyring}; `Meta` is the metadata that the schema in `meta` accepts. */
@@ -380,7 +379,7 @@ export function createKeyring(given: Store, options: KeyringOptions = {}): Keyri
   checkStore(given);
   const own = checkOptions(options, OPTIONS);
   const context = keyringContext(given, own, programAudit(own));
-  return withContext(methodsOf(context), CONTEXT, context);
+  return withContext(keyringOf(context), CONTEXT, context);
 }
 
 /** What the operations work with, of options that were checked, and an audit trail that others share. */
@@ -393,63 +392,23 @@ export function keyringContext(
   return { ...createContext(given, options, audit), meta, scheme };
 }
 
-function methodsOf(context: RootKeyContext): Keyring {
-  const method = <B, T>(operation: Operation<RootKeyContext, B, T>) => methodOf(context, operation);
+function keyringOf(context: RootKeyContext): Keyring {
+  const operations = {
+    ...{ createApi, getOrCreateApi, listApis, getApi, updateApi, deleteApi },
+    ...{ createKey, getKey, getKeys, listKeys, searchKeys, countKeys, updateKey, changeKeys, deleteKey, rerollKey },
+    ...{ whoami, getBalance, listGrants, createMigration, listAudit, getWorkspace, updateWorkspace },
+    ...{ createIdentity, getIdentity, listIdentities, updateIdentity, deleteIdentity },
+    ...{ ...grants, ...permissions, ...roles, ...rootKeys },
+  };
   return {
-    createApi: method(apis.createApi),
-    getOrCreateApi: method(apis.getOrCreateApi),
-    listApis: method(apis.listApis),
-    getApi: method(apis.getApi),
-    updateApi: method(apis.updateApi),
-    deleteApi: method(apis.deleteApi),
-    createKey: method(createKey),
-    getKey: method(getKey),
-    getKeys: method(getKeys),
-    listKeys: method(listKeys),
-    searchKeys: method(searchKeys),
-    countKeys: method(countKeys),
-    updateKey: method(updateKey),
-    changeKeys: method(changeKeys),
-    deleteKey: method(deleteKey),
-    rerollKey: method(rerollKey),
+    ...methodsOf(context, operations),
     updateCredits: adjustmentMethod(context, updateCredits),
-    whoami: method(whoami),
-    addPermissions: method(grants.addPermissions),
-    removePermissions: method(grants.removePermissions),
-    setPermissions: method(grants.setPermissions),
-    addRoles: method(grants.addRoles),
-    removeRoles: method(grants.removeRoles),
-    setRoles: method(grants.setRoles),
-    createPermission: method(permissions.createPermission),
-    getPermission: method(permissions.getPermission),
-    listPermissions: method(permissions.listPermissions),
-    deletePermission: method(permissions.deletePermission),
-    createRole: method(roles.createRole),
-    getRole: method(roles.getRole),
-    listRoles: method(roles.listRoles),
-    deleteRole: method(roles.deleteRole),
-    setRolePermissions: method(roles.setRolePermissions),
-    createIdentity: method(identities.createIdentity),
-    getIdentity: method(identities.getIdentity),
-    listIdentities: method(identities.listIdentities),
-    updateIdentity: method(identities.updateIdentity),
     updateIdentityCredits: adjustmentMethod(context, updateIdentityCredits),
     grantCredits: adjustmentMethod(context, grantCredits),
     endGrant: adjustmentMethod(context, endGrant),
     changePlan: adjustmentMethod(context, changePlan),
-    getBalance: method(getBalance),
-    listGrants: method(listGrants),
-    deleteIdentity: method(identities.deleteIdentity),
-    createMigration: method(createMigration),
     migrateKeys: (body, options) =>
       runCall({ context, operation: "migrateKeys" }, (importing) => migrateKeys(importing, body, options)),
-    createRootKey: method(rootKeys.createRootKey),
-    listRootKeys: method(rootKeys.listRootKeys),
-    updateRootKey: method(rootKeys.updateRootKey),
-    deleteRootKey: method(rootKeys.deleteRootKey),
-    listAudit: method(listAudit),
-    getWorkspace: method(getWorkspace),
-    updateWorkspace: method(updateWorkspace),
   };
 }
 

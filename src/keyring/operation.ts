@@ -86,11 +86,23 @@ function asUnknown(error: unknown): unknown {
   return new KeystileError(error.code, detail, { cause: error, outcomeUnknown: true });
 }
 
+type Operations<C> = Readonly<Record<string, { readonly act: (context: C, request: never) => Promise<unknown> }>>;
+/** What operations are as methods. */
+type Methods<O extends Operations<never>> = {
+  readonly [N in keyof O]: (body?: Parameters<O[N]["act"]>[1], options?: unknown) => ReturnType<O[N]["act"]>;
+};
+
+/** The methods of operations, by their names. */
+export function methodsOf<C extends Context, O extends Operations<C>>(shared: C, operations: O): Methods<O> {
+  const methods = Object.entries(operations).map(([name, one]) => [name, methodOf(shared, one as never)]);
+  return Object.fromEntries(methods) as Methods<O>;
+}
+
 /**
  * The method of an operation: it parses, and acts as the program. A body that is left out is an empty one. An
  * idempotency key is refused, as over HTTP, rather than ignored: a repeat would act again.
  */
-export function methodOf<C extends Context, B, T>(
+function methodOf<C extends Context, B, T>(
   shared: C,
   { name, schema, act }: Operation<C, B, T>,
 ): (body?: B, options?: unknown) => Promise<T> {

@@ -30,6 +30,7 @@ import { isPlainObject } from "../../lib/check-options.js";
 import { HIDDEN_PROPERTY, MAX_PROBLEMS, PLAIN_NAME, UNKNOWN_PROPERTY } from "../../lib/problems.js";
 import { requirePower } from "../../lib/guards/powers.js";
 import type { Context } from "../../keyring/context.js";
+import { operation } from "../../keyring/operation.js";
 import { forbidden } from "../../keyring/rows.js";
 import { type Access, formsOf, onKey } from "./access.js";
 import { group } from "./operation.js";
@@ -62,6 +63,13 @@ interface Request {
 const idGiven = textGiven(1, 512);
 type RefusalsRequest = RefusalsOf & RefusalsRange;
 type StatementRequest = Pick<RefusalsOf, "keyId" | "externalId"> & { readonly month: string };
+const refusalsAsked = body<RefusalsRequest>()({
+  ...{ keyId: optional(idGiven), externalId: optional(idGiven), apiId: optional(idGiven) },
+  ...{ from: optional(timeGiven), to: optional(timeGiven) },
+});
+const statementAsked = body<StatementRequest>()({
+  ...{ keyId: optional(idGiven), externalId: optional(idGiven), month: textGiven(1, 7) },
+});
 
 /** A row as the interface names its columns. */
 interface Row {
@@ -222,9 +230,8 @@ function fromText(query: string): unknown {
 /** What verifiers counted. */
 export const analyticsOperations = [
   define(
+    { name: "getVerifications", act: getVerifications },
     {
-      name: "getVerifications",
-      act: getVerifications,
       reading: {
         request: {
           type: "object",
@@ -234,55 +241,32 @@ export const analyticsOperations = [
         },
         read,
       },
-    },
-    {
       summary: "Adds up verifications by time, key, owner, API, outcome and tags.",
-      answer: {
-        type: "array",
-        items: object<Row>(
+      answer: arrayOf(
+        object<Row>(
           { count: integer(0), spent_credits: integer(0) },
           { time, outcome: text, key_id: text, external_id: text, key_space_id: text, tags: texts },
         ),
-      },
+      ),
       access,
       isLong: true,
       statuses: [422],
     },
   ),
-  define(
-    {
-      name: "getRefusals",
-      act: getRefusals,
-      schema: body<RefusalsRequest>()({
-        ...{ keyId: optional(idGiven), externalId: optional(idGiven), apiId: optional(idGiven) },
-        ...{ from: optional(timeGiven), to: optional(timeGiven) },
-      }),
-    },
-    {
-      summary: "Why calls of a key, an owner or an API were refused: by code and hour, and the last ones of a key.",
-      answer: object<Refusals>({
-        hours: arrayOf(object<RefusedHour>({ time, code: text, count: integer(1) })),
-        last: arrayOf(refusal),
-      }),
-      access: onNamed,
-      statuses: [404, 422],
-    },
-  ),
-  define(
-    {
-      name: "getStatement",
-      act: getStatement,
-      schema: body<StatementRequest>()({
-        ...{ keyId: optional(idGiven), externalId: optional(idGiven), month: textGiven(1, 7) },
-      }),
-    },
-    {
-      summary:
-        "The credits of an owner or a key in a month: what was there, came, was spent and is left, line by line.",
-      answer: statement,
-      access: onNamed,
-      isLong: true,
-      statuses: [404, 422],
-    },
-  ),
+  define(operation("getRefusals", refusalsAsked, getRefusals), {
+    summary: "Why calls of a key, an owner or an API were refused: by code and hour, and the last ones of a key.",
+    answer: object<Refusals>({
+      hours: arrayOf(object<RefusedHour>({ time, code: text, count: integer(1) })),
+      last: arrayOf(refusal),
+    }),
+    access: onNamed,
+    statuses: [404, 422],
+  }),
+  define(operation("getStatement", statementAsked, getStatement), {
+    summary: "The credits of an owner or a key in a month: what was there, came, was spent and is left, line by line.",
+    answer: statement,
+    access: onNamed,
+    isLong: true,
+    statuses: [404, 422],
+  }),
 ];

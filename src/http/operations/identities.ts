@@ -1,11 +1,11 @@
 /** Operations `identities.*`. */
 import * as identities from "../../keyring/identities.js";
-import { updateIdentityCredits } from "../../keyring/identity-credits.js";
 import type { V2IdentitiesCreateIdentityResponseData } from "../../keyring/schemas/responses.js";
+import { updateIdentityCredits } from "../../keyring/update-credits.js";
 import { onAll, onNamed } from "./access.js";
 import { byExternalIds, group } from "./operation.js";
 import { ownerCreditOperations } from "./owner-credits.js";
-import { changedCredits, empty, identity, listedIdentity, object, text } from "./responses.js";
+import { changedCredits, identity, listedIdentity, object, text } from "./responses.js";
 import { toWireCredits, toWireIdentity } from "./wire-key.js";
 
 const define = group("identities", ({ keyring }) => keyring);
@@ -26,15 +26,13 @@ const updateCredits: typeof updateIdentityCredits = {
 
 /** Identities. */
 export const identityOperations = [
-  define(
-    { ...identities.createIdentity, reading: byExternalIds(identities.newIdentity) },
-    {
-      summary: "Makes an identity, with limits and credits that all its keys share.",
-      answer: object<V2IdentitiesCreateIdentityResponseData>({ identityId: text }),
-      access: onAll("create_identity", "identity"),
-      statuses: [409],
-    },
-  ),
+  define(identities.createIdentity, {
+    reading: byExternalIds(identities.newIdentity),
+    summary: "Makes an identity, with limits and credits that all its keys share.",
+    answer: object<V2IdentitiesCreateIdentityResponseData>({ identityId: text }),
+    access: onAll("create_identity", "identity"),
+    statuses: [409],
+  }),
   define(identities.getIdentity, {
     summary: "Shows an identity.",
     answer: identity,
@@ -65,7 +63,6 @@ export const identityOperations = [
   }),
   define(identities.deleteIdentity, {
     summary: "Deletes an identity; its keys stay, without one.",
-    answer: empty,
     access: onIdentity("delete_identity"),
     statuses: [404, 409],
   }),

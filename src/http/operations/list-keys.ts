@@ -2,26 +2,15 @@
  * The list of keys, under its two names, `apis.listKeys` and `keys.listKeys` (contract 4.3); and the wide one, an
  * addition of keystile.
  */
-import type {
-  ChangeKeysRequestBody,
-  CountKeysRequestBody,
-  SearchKeysRequestBody,
-  V2KeysListKeysRequestBody,
-} from "../../keyring/schemas/requests.js";
-import type {
-  CountKeysResponseData,
-  KeyChange,
-  KeyResponseData,
-  Page,
-  SearchPage,
-} from "../../keyring/schemas/responses.js";
+import type * as R from "../../keyring/schemas/requests.js";
+import type * as A from "../../keyring/schemas/responses.js";
 import { type Access, both, onAny, onApi, onKey, requireAnyGrant } from "./access.js";
 import type { Definition } from "./operation.js";
 import { integer, object, text, time } from "./responses.js";
 import { key, toWireKey, wholeKey } from "./wire-key.js";
 
 /** Requires `read_key` and `read_api`. */
-export const keysOfApi: Definition<V2KeysListKeysRequestBody, Page<KeyResponseData>> = {
+export const keysOfApi: Definition<R.V2KeysListKeysRequestBody, A.Page<A.KeyResponseData>> = {
   summary: "Lists the keys of an API, by id.",
   answer: key,
   isList: true,
@@ -41,7 +30,7 @@ const onNamedOrAny: Access<Named> = {
     apiId === undefined ? onApis.allow(context, caller, {}) : onOneApi.allow(context, caller, { apiId }),
 };
 
-export const foundKeys: Definition<SearchKeysRequestBody, SearchPage<KeyResponseData>> = {
+export const foundKeys: Definition<R.SearchKeysRequestBody, A.SearchPage<A.KeyResponseData>> = {
   summary: "Finds keys of all APIs that the caller may read: by text, state, expiry and credits, in an order.",
   answer: wholeKey,
   isList: true,
@@ -49,9 +38,9 @@ export const foundKeys: Definition<SearchKeysRequestBody, SearchPage<KeyResponse
 };
 
 const withReading = "the keys are selected by a filter";
-export const keysChanged: Definition<ChangeKeysRequestBody, SearchPage<KeyChange>> = {
+export const keysChanged: Definition<R.ChangeKeysRequestBody, A.SearchPage<A.KeyChange>> = {
   summary: "Disables, enables or deletes many keys, by their ids or by a filter, up to 100 in one step.",
-  answer: object<KeyChange>({ keyId: text, outcome: text }),
+  answer: object<A.KeyChange>({ keyId: text, outcome: text }),
   isList: true,
   access: {
     ...onKey("update_key"),
@@ -68,9 +57,9 @@ export const keysChanged: Definition<ChangeKeysRequestBody, SearchPage<KeyChange
   },
 };
 
-export const countedKeys: Definition<CountKeysRequestBody, CountKeysResponseData> = {
+export const countedKeys: Definition<R.CountKeysRequestBody, A.CountKeysResponseData> = {
   summary: "Counts the keys of an API, or of all that the caller may read.",
-  answer: object<CountKeysResponseData>({
+  answer: object<A.CountKeysResponseData>({
     total: integer(0),
     disabled: integer(0),
     expired: integer(0),

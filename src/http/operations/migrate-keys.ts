@@ -27,8 +27,9 @@ type MigrationAnswer = Pick<MigrationResults, "migrated" | "failed">;
 const act = (context: Context, frame: Frame): Promise<MigrationAnswer> => importKeys(context, frame, OPTIONS);
 
 const operation = group("keys", ({ keyring }) => keyring)(
-  { name: "migrateKeys", act, reading: { request: describeRequest(), read: readWholeFrame } },
+  { name: "migrateKeys", act },
   {
+    reading: { request: describeRequest(), read: readWholeFrame },
     summary: "Takes in keys that were hashed elsewhere; those that cannot go in are listed in `failed`.",
     // Both are always arrays; of failures only the hashes are listed.
     answer: object<MigrationAnswer>({

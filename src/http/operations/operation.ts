@@ -10,6 +10,7 @@ import { anyExternalId, externalId } from "../../keyring/schemas/primitives.js";
 import type { Verifier } from "../../verify/verifier.js";
 import { type Access, type AccessContext, type Asked, requireAnyGrant } from "./access.js";
 import { explain } from "./fields.js";
+import { empty } from "./responses.js";
 import { documentKey, readIdempotencyKey } from "../idempotency-key.js";
 import type { BodyShape } from "../long-json.js";
 
@@ -100,14 +101,19 @@ export function byExternalIds<B>(schemaOf: (externalId: Schema<string>) => Schem
   return { request: toJsonSchema(schemas.specified), read: (body, ids) => parse(schemas[ids], body) };
 }
 
-/** An operation, which may accept other requests over HTTP than in the library. */
-type Declared<C, B, T> = { readonly name: string; readonly act: Act<C, B, T>; readonly takesKey?: true } & (
-  { readonly schema: Schema<B> } | { readonly reading: Reading<B> }
-);
+/** An operation of the library, or of the service alone, which then has no schema. */
+interface Declared<C, B, T> {
+  readonly name: string;
+  readonly schema?: Schema<unknown>;
+  readonly act: Act<C, B, T>;
+  readonly takesKey?: true;
+}
 
 /** What is said of an operation, and who may use it. */
-interface Description<A> extends Pick<Operation, "summary" | "answer"> {
+interface Description<A> extends Pick<Operation, "summary"> {
   readonly access: A;
+  /** Default: nothing. */
+  readonly answer?: JsonSchema;
   /** Default false. */
   readonly isList?: boolean;
   /** Default: whether it is a list. */
@@ -118,6 +124,8 @@ interface Description<A> extends Pick<Operation, "summary" | "answer"> {
 
 /** What HTTP adds to an operation. */
 export interface Definition<B, T> extends Description<Access<NoInfer<B>>> {
+  /** Of requests that are others than in the library; default: by the schema of the operation. */
+  readonly reading?: Reading<B>;
   /** What is shown of what it resolves to; default: all. */
   readonly show?: (result: NoInfer<T>) => unknown;
 }
@@ -128,7 +136,7 @@ export function describe(
   request: JsonSchema,
   {
     summary,
-    answer,
+    answer = empty,
     access,
     isList = false,
     isLong = isList,
@@ -161,8 +169,8 @@ const KEYED = documentKey("changes nothing again, for 30 days");
 export function group<C extends Context>(groupName: string, contextIn: (services: Services) => C) {
   return <B, T>(operation: Declared<C, B, T>, definition: Definition<B, T>): Operation => {
     const { name, act, takesKey } = operation;
-    const { access, show } = definition;
-    const { request, read } = "reading" in operation ? operation.reading : bySchema(operation.schema);
+    const { access, show, reading = bySchema(operation.schema as Schema<B>) } = definition;
+    const { request, read } = reading;
     return {
       ...describe(`${groupName}.${name}`, request, definition),
       ...(takesKey && { headers: KEYED, statuses: [...(definition.statuses ?? [404]), 422] }),

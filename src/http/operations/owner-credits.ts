@@ -4,7 +4,7 @@ import { changePlan } from "../../keyring/change-plan.js";
 import { endGrant, grantCredits, listGrants } from "../../keyring/credit-grants.js";
 import { type OwnerField, schemasOf } from "../../keyring/schemas/grants.js";
 import type { Access } from "./access.js";
-import { group, type Operation } from "./operation.js";
+import { bySchema, group, type Operation } from "./operation.js";
 import { changedCredits, endedGrant, grantList, newGrant, ownerBalance } from "./responses.js";
 import { toWireCredits } from "./wire-key.js";
 
@@ -23,39 +23,37 @@ export function ownerCreditOperations<F extends OwnerField>(
   const define = group(groupName, ({ keyring }) => keyring);
   const schemas = schemasOf(field);
   return [
-    define(
-      { ...grantCredits, schema: schemas.grant },
-      {
-        summary: `Gives ${owner} credits beside its balance, once for each grantId.`,
-        answer: newGrant,
-        access: update,
-        statuses: [404, 409],
-      },
-    ),
-    define(
-      { ...endGrant, schema: schemas.end },
-      {
-        summary: `Ends a grant of ${owner}, and takes away what is left of it.`,
-        answer: endedGrant,
-        access: update,
-      },
-    ),
-    define(
-      { ...changePlan, schema: schemas.plan },
-      {
-        summary: `Moves ${owner} to another plan: its refill, and at once what that gives more.`,
-        answer: changedCredits,
-        access: update,
-        show: toWireCredits,
-      },
-    ),
-    define(
-      { ...getBalance, schema: schemas.owned },
-      { summary: `What ${owner} could spend now, account by account.`, answer: ownerBalance, access: read },
-    ),
-    define(
-      { ...listGrants, schema: schemas.grants },
-      { summary: `Lists the grants of ${owner}.`, answer: grantList, access: read },
-    ),
+    define(grantCredits, {
+      reading: bySchema(schemas.grant),
+      summary: `Gives ${owner} credits beside its balance, once for each grantId.`,
+      answer: newGrant,
+      access: update,
+      statuses: [404, 409],
+    }),
+    define(endGrant, {
+      reading: bySchema(schemas.end),
+      summary: `Ends a grant of ${owner}, and takes away what is left of it.`,
+      answer: endedGrant,
+      access: update,
+    }),
+    define(changePlan, {
+      reading: bySchema(schemas.plan),
+      summary: `Moves ${owner} to another plan: its refill, and at once what that gives more.`,
+      answer: changedCredits,
+      access: update,
+      show: toWireCredits,
+    }),
+    define(getBalance, {
+      reading: bySchema(schemas.owned),
+      summary: `What ${owner} could spend now, account by account.`,
+      answer: ownerBalance,
+      access: read,
+    }),
+    define(listGrants, {
+      reading: bySchema(schemas.grants),
+      summary: `Lists the grants of ${owner}.`,
+      answer: grantList,
+      access: read,
+    }),
   ];
 }

@@ -1,13 +1,10 @@
 /** Operations `permissions.*`: permissions and roles. */
 import * as permissions from "../../keyring/rbac/permissions.js";
 import * as roles from "../../keyring/rbac/roles.js";
-import type {
-  V2PermissionsCreatePermissionResponseData,
-  V2PermissionsCreateRoleResponseData,
-} from "../../keyring/schemas/responses.js";
+import type * as A from "../../keyring/schemas/responses.js";
 import { onAll, onNamed } from "./access.js";
 import { group } from "./operation.js";
-import { empty, id, object, permission, permissionList, role } from "./responses.js";
+import { id, object, permission, permissionList, role } from "./responses.js";
 import { onNewRole, onRolePermissions } from "./role-access.js";
 
 const define = group("permissions", ({ keyring }) => keyring);
@@ -25,7 +22,7 @@ const onRole = (action: string) =>
 export const permissionOperations = [
   define(permissions.createPermission, {
     summary: "Makes a permission.",
-    answer: object<V2PermissionsCreatePermissionResponseData>({ permissionId: id }),
+    answer: object<A.V2PermissionsCreatePermissionResponseData>({ permissionId: id }),
     access: onAll("create_permission", "rbac"),
     statuses: [409],
   }),
@@ -43,12 +40,11 @@ export const permissionOperations = [
   }),
   define(permissions.deletePermission, {
     summary: "Deletes a permission; keys and roles that had it lose it at once.",
-    answer: empty,
     access: onPermission("delete_permission"),
   }),
   define(roles.createRole, {
     summary: "Makes a role, and those of its permissions that do not exist.",
-    answer: object<V2PermissionsCreateRoleResponseData>({ roleId: id }),
+    answer: object<A.V2PermissionsCreateRoleResponseData>({ roleId: id }),
     access: onNewRole,
     statuses: [409],
   }),
@@ -61,7 +57,6 @@ export const permissionOperations = [
   }),
   define(roles.deleteRole, {
     summary: "Deletes a role; keys that had it lose it at once.",
-    answer: empty,
     access: onRole("delete_role"),
   }),
   define(roles.setRolePermissions, {

@@ -5,7 +5,7 @@ import * as overrides from "../../keyring/ratelimits/overrides.js";
 import type * as A from "../../keyring/schemas/responses.js";
 import { type Access, formsOf, type FurtherPermission, onAll } from "./access.js";
 import { group } from "./operation.js";
-import { arrayOf, empty, flag, id, integer, object, text } from "./responses.js";
+import { arrayOf, flag, id, integer, object, text } from "./responses.js";
 
 const define = group("ratelimit", ({ ratelimits }) => ratelimits);
 
@@ -74,7 +74,6 @@ export const ratelimitOperations = [
   }),
   define(overrides.deleteOverride, {
     summary: "Removes the override of an identifier.",
-    answer: empty,
     access: inNamespace("delete_override"),
   }),
 ];

@@ -7,7 +7,7 @@ import { deleteRootKey, listRootKeys } from "../../keyring/root-keys.js";
 import type { AuditData, RootKeyData } from "../../keyring/schemas/responses.js";
 import { onAll } from "./access.js";
 import { group } from "./operation.js";
-import { changeOfCredits, changesOfFields, empty, flag, integer, object, text, texts, time } from "./responses.js";
+import { changeOfCredits, changesOfFields, flag, integer, object, text, texts, time } from "./responses.js";
 
 const ofRootKeys = group("rootKeys", ({ keyring }) => keyring);
 const ofAudit = group("audit", ({ keyring }) => keyring);
@@ -26,7 +26,6 @@ export const workspaceOperations = [
   }),
   ofRootKeys(deleteRootKey, {
     summary: "Deletes a root key, which authenticates nobody from the next request on.",
-    answer: empty,
     access: onAll("delete_root_key", "workspace"),
   }),
   ofAudit(listAudit, {

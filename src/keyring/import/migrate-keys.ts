@@ -6,15 +6,7 @@ import { callable, type Check, checkOptions, flag, integer } from "../../lib/che
 import { validateMeta } from "../../lib/meta-schema.js";
 import { type Context, pause } from "../context.js";
 import { requireApi, requireNamed, ownedRow, MAX_BATCH } from "../rows.js";
-import type {
-  FailedKey,
-  ImportedKeyData,
-  MigratedKey,
-  MigrateKeysOptions,
-  MigrationResults,
-  V2KeysMigrateKeysRequestBody,
-  CreateMigrationRequestBody,
-} from "../schemas/migration-requests.js";
+import type * as M from "../schemas/migration-requests.js";
 import type { V2KeysMigrateKeysResponseData, CreateMigrationResponseData } from "../schemas/responses.js";
 import { dryContext } from "./dry-store.js";
 import { explainAlgorithm } from "./imported-hash.js";
@@ -38,7 +30,7 @@ const OPTIONS = {
   onProgress: callable,
   onBatch: callable,
   dryRun: flag,
-} satisfies Record<keyof MigrateKeysOptions, Check>;
+} satisfies Record<keyof M.MigrateKeysOptions, Check>;
 
 /**
  * Each key is imported or fails by itself, and `failed` says why; permissions and identities that do not exist are
@@ -63,14 +55,14 @@ const OPTIONS = {
  */
 export async function migrateKeys(
   context: Context,
-  body: V2KeysMigrateKeysRequestBody,
-  options: MigrateKeysOptions = {},
+  body: M.V2KeysMigrateKeysRequestBody,
+  options: M.MigrateKeysOptions = {},
 ): Promise<V2KeysMigrateKeysResponseData> {
   return importKeys(context, readFrame(body), checkOptions(options, OPTIONS));
 }
 
 /** What the service sets besides. */
-export interface ImportOptions extends MigrateKeysOptions {
+export interface ImportOptions extends M.MigrateKeysOptions {
   /** New permissions of an array's keys; with more the call is a BAD_REQUEST at `body.keys`, and nothing is stored. */
   readonly maxNewPermissions?: number;
   /** Keys have the fields of the specification alone, without those of {@link ImportedKeyData}. */
@@ -86,7 +78,7 @@ export async function importKeys(
   const { batchSize = DEFAULT_BATCH, maxNewPermissions, specifiedFieldsOnly = false, onProgress, onBatch } = options;
   const { dryRun = false } = options;
   const context = dryRun ? dryContext(given) : given;
-  let invalid: FailedKey[] = [];
+  let invalid: M.FailedKey[] = [];
   const { migrationId, apiId, keys, batches } = await readImport(frame, batchSize, context.turns.next, {
     extraFields: !specifiedFieldsOnly,
     onInvalid: (key) => void invalid.push(key),
@@ -95,12 +87,12 @@ export async function importKeys(
   await requireApi(context, apiId);
   if (keys !== undefined && maxNewPermissions !== undefined) await boundNew(context, keys, maxNewPermissions);
 
-  const migrated: MigratedKey[] = [];
-  const failed: FailedKey[] = [];
-  const take = onBatch ?? ((results: MigrationResults) => append(results, migrated, failed));
+  const migrated: M.MigratedKey[] = [];
+  const failed: M.FailedKey[] = [];
+  const take = onBatch ?? ((results: M.MigrationResults) => append(results, migrated, failed));
   const totals = { migrated: 0, failed: 0 };
   const names = createImportNames(context);
-  const misfits = new Set<ImportedKeyData>();
+  const misfits = new Set<M.ImportedKeyData>();
   const destination = { migration, apiId, names, refused: createRefused(), misfits };
   let known: KnownNames | undefined;
   const checked = context.meta === undefined ? batches : withMisfits(context.meta, batches, misfits);
@@ -136,7 +128,7 @@ export async function importKeys(
   return { migrated, failed, totals };
 }
 
-const withoutId = ({ hash }: MigratedKey): MigratedKey => ({ hash, keyId: "" });
+const withoutId = ({ hash }: M.MigratedKey): M.MigratedKey => ({ hash, keyId: "" });
 
 /** Without the algorithm no hash can be validated: the request fails, not each of its keys. */
 async function findUsable(context: Context, migrationId: string): Promise<MigrationRow> {
@@ -150,7 +142,7 @@ async function findUsable(context: Context, migrationId: string): Promise<Migrat
 async function* withMisfits(
   schema: StandardSchema,
   batches: Iterable<Batch> | AsyncIterable<Batch>,
-  misfits: Set<ImportedKeyData>,
+  misfits: Set<M.ImportedKeyData>,
 ): AsyncIterable<Batch> {
   for await (const batch of batches) {
     for (const key of batch)
@@ -159,7 +151,7 @@ async function* withMisfits(
   }
 }
 
-function append(results: MigrationResults, migrated: MigratedKey[], failed: FailedKey[]): void {
+function append(results: M.MigrationResults, migrated: M.MigratedKey[], failed: M.FailedKey[]): void {
   for (const one of results.migrated) migrated.push(one);
   for (const one of results.failed) failed.push(one);
 }
@@ -170,10 +162,10 @@ function append(results: MigrationResults, migrated: MigratedKey[], failed: Fail
  * @throws KeystileError BAD_REQUEST, at `body.algorithm` also for an algorithm that is not known or cannot be looked up
  *   by hash · CONFLICT: the id exists
  */
-export const createMigration: Operation<Context, CreateMigrationRequestBody, CreateMigrationResponseData> = {
+export const createMigration: Operation<Context, M.CreateMigrationRequestBody, CreateMigrationResponseData> = {
   name: "createMigration",
   schema: ({ algorithms }) =>
-    body<CreateMigrationRequestBody>()({
+    body<M.CreateMigrationRequestBody>()({
       id: optional(migrationId),
       algorithm: checked(text(1, 255), (name) => explainAlgorithm(algorithms, name)),
     }),

@@ -4,13 +4,7 @@ import { headOf, UNKNOWN_START } from "../../lib/hash.js";
 import type { Context } from "../context.js";
 import { buildKey } from "../keys/new-key.js";
 import { type Ids, mayBecomeSlug, readReservedIds } from "../rbac/resolve-names.js";
-import type {
-  FailedKey,
-  ImportedKeyData,
-  MigratedKey,
-  MigrationFailure,
-  MigrationResults,
-} from "../schemas/migration-requests.js";
+import type * as M from "../schemas/migration-requests.js";
 import { insertKeys } from "../write.js";
 import { type ImportedHash, readHash } from "./imported-hash.js";
 import type { ImportNames, KnownNames } from "./name-cache.js";
@@ -28,7 +22,7 @@ const MESSAGES: Readonly<Record<StoreFailure, string>> = {
 };
 
 /** Why a key that is well formed fails. */
-type StoreFailure = Exclude<MigrationFailure, "INVALID_KEY">;
+type StoreFailure = Exclude<M.MigrationFailure, "INVALID_KEY">;
 
 /** Where the keys go. */
 export interface Destination {
@@ -39,7 +33,7 @@ export interface Destination {
   /** Hashes of this import whose roles or permissions are unknown: a key that repeats one fails, in whatever batch. */
   readonly refused: Refused;
   /** Keys whose metadata does not fit the keyring's schema. */
-  readonly misfits: ReadonlySet<ImportedKeyData>;
+  readonly misfits: ReadonlySet<M.ImportedKeyData>;
 }
 
 /** Most hashes kept, some 15 MB: an import with more failures is repeated anyway, once the roles exist. */
@@ -63,7 +57,7 @@ export function createRefused(max = MAX_REFUSED_HASHES) {
 type Refused = ReturnType<typeof createRefused>;
 
 /** Validated keys. */
-type Keys = readonly ImportedKeyData[];
+type Keys = readonly M.ImportedKeyData[];
 
 /** Keys to be stored together. */
 export interface Batch {
@@ -85,14 +79,14 @@ interface Built {
 /** The outcome of a batch. */
 export interface Stored {
   /** Every key of the batch in its order, either migrated or failed. */
-  readonly results: MigrationResults;
+  readonly results: M.MigrationResults;
   /** Whether the store was asynchronous, and so may have yielded to the event loop. */
   readonly yielded: boolean;
 }
 
 /** A key being imported: without a failure it has a hash, and once it is stored also an id. */
 interface Candidate {
-  readonly key: ImportedKeyData;
+  readonly key: M.ImportedKeyData;
   readonly hash?: ImportedHash;
   keyId?: string;
   failure?: StoreFailure;
@@ -200,7 +194,7 @@ function buildRows(
 function toCandidate(
   context: Context,
   { migration, refused, misfits }: Destination,
-  key: ImportedKeyData,
+  key: M.ImportedKeyData,
   { roles, permissions }: KnownNames,
   reserved: ReadonlySet<string>,
 ): Candidate {
@@ -216,7 +210,7 @@ function toCandidate(
 }
 
 function misfit(
-  key: ImportedKeyData,
+  key: M.ImportedKeyData,
   misfits: Destination["misfits"],
   reserved: ReadonlySet<string>,
 ): StoreFailure | undefined {
@@ -224,7 +218,7 @@ function misfit(
   return misfits.has(key) ? "INVALID_META" : undefined;
 }
 
-function unknownName(key: ImportedKeyData, roles: Ids, permissions: Ids): StoreFailure | undefined {
+function unknownName(key: M.ImportedKeyData, roles: Ids, permissions: Ids): StoreFailure | undefined {
   if (key.roles?.some((role) => !roles.has(role)) === true) return "UNKNOWN_ROLE";
   const isUnknown = (text: string): boolean => !permissions.has(text) && !mayBecomeSlug(text);
   return key.permissions?.some(isUnknown) === true ? "UNKNOWN_PERMISSION" : undefined;
@@ -258,9 +252,9 @@ function toNewKey(context: Context, to: Destination, { key, hash }: Candidate, n
   return balance === undefined ? { row } : { row, balance };
 }
 
-function toResults(candidates: readonly Candidate[]): MigrationResults {
-  const migrated: MigratedKey[] = [];
-  const failed: FailedKey[] = [];
+function toResults(candidates: readonly Candidate[]): M.MigrationResults {
+  const migrated: M.MigratedKey[] = [];
+  const failed: M.FailedKey[] = [];
   for (const { key, keyId = "", failure } of candidates) {
     if (failure === undefined) migrated.push({ hash: key.hash, keyId });
     else failed.push({ hash: key.hash, reason: failure, message: MESSAGES[failure] });
@@ -269,15 +263,15 @@ function toResults(candidates: readonly Candidate[]): MigrationResults {
 }
 
 /** Names of these keys that are not known yet. */
-function unknown(keys: readonly ImportedKeyData[], field: "roles" | "permissions", known: Ids): Set<string> {
+function unknown(keys: readonly M.ImportedKeyData[], field: "roles" | "permissions", known: Ids): Set<string> {
   const names = new Set<string>();
   for (const key of keys) for (const name of key[field] ?? NONE) if (!known.has(name)) names.add(name);
   return names;
 }
 
 /** Of several keys of a new identity the first decides what it is made with. */
-function unknownIdentities(keys: readonly ImportedKeyData[], known: Ids): Map<string, ImportedKeyData["identity"]> {
-  const found = new Map<string, ImportedKeyData["identity"]>();
+function unknownIdentities(keys: readonly M.ImportedKeyData[], known: Ids): Map<string, M.ImportedKeyData["identity"]> {
+  const found = new Map<string, M.ImportedKeyData["identity"]>();
   for (const { externalId, identity } of keys)
     if (externalId !== undefined && !known.has(externalId) && !found.has(externalId)) found.set(externalId, identity);
   return found;

@@ -23,77 +23,67 @@ const difference: Merge = (has, given) => {
 const union: Merge = (has, given) => [...new Set([...has, ...given])];
 const replacement: Merge = (_has, given) => given;
 
-/** @param min of the permissions that a request names */
-const keyPermissions = (min: number) =>
-  body<V2KeysPermissionsRequestBody>()({ keyId: id, permissions: slugs(min), ...explained });
-const keyRoles = (min: number) => body<V2KeysRolesRequestBody>()({ keyId: id, roles: roleNames(min), ...explained });
+/**
+ * An operation on the direct grants of a key. Nothing is created for a key that is not there.
+ * @param min of the permissions that a request names
+ * @param toIds of the permissions that it names
+ */
+const onPermissions = (name: string, min: number, how: Merge, toIds: typeof ensured) =>
+  operation(
+    name,
+    body<V2KeysPermissionsRequestBody>()({ keyId: id, permissions: slugs(min), ...explained }),
+    async (context, { keyId, permissions }): Promise<readonly Permission[]> => {
+      const now = context.clock();
+      await requireKey(context, keyId);
+      const ids = await toIds(context, permissions, now);
+      return toPermissionResponses(context, await merge(context, { keyId, field: "permissions", ids, now }, how));
+    },
+  );
+
+const ensured = async (context: Context, permissions: readonly string[], now: number): Promise<readonly string[]> =>
+  idsOf(permissions, await ensurePermissions(context, permissions, now));
 
 /** Grants permissions directly; those that do not exist are created. @throws KeystileError BAD_REQUEST · NOT_FOUND */
-export const addPermissions = operation("addPermissions", keyPermissions(1), (context, request) =>
-  grant(context, request, union),
-);
+export const addPermissions = onPermissions("addPermissions", 1, union, ensured);
 
 /**
  * Replaces the direct grants; permissions that do not exist are created.
  * @throws KeystileError BAD_REQUEST · NOT_FOUND
  */
-export const setPermissions = operation("setPermissions", keyPermissions(0), (context, request) =>
-  grant(context, request, replacement),
-);
+export const setPermissions = onPermissions("setPermissions", 0, replacement, ensured);
 
 /**
  * Removes direct grants; a permission that the key does not have changes nothing.
  * @throws KeystileError NOT_FOUND: no such key, or a permission that does not exist
  */
-export const removePermissions = operation(
-  "removePermissions",
-  keyPermissions(1),
-  async (context, { keyId, permissions }) => {
-    const now = context.clock();
-    await requireKey(context, keyId);
-    const ids = await requireIds(context, PERMISSIONS, permissions);
-    return toPermissionResponses(context, await merge(context, { keyId, field: "permissions", ids, now }, difference));
-  },
+export const removePermissions = onPermissions("removePermissions", 1, difference, (context, permissions) =>
+  requireIds(context, PERMISSIONS, permissions),
 );
 
-/** Adds roles, which must exist. @throws KeystileError BAD_REQUEST · NOT_FOUND */
-export const addRoles = operation("addRoles", keyRoles(1), (context, request) =>
-  assign(context, request, unionOfRoles),
-);
+/** An operation on the roles of a key, which must exist. @param min of the roles that a request names */
+const onRoles = (name: string, min: number, how: Merge) =>
+  operation(
+    name,
+    body<V2KeysRolesRequestBody>()({ keyId: id, roles: roleNames(min), ...explained }),
+    async (context, { keyId, roles }): Promise<readonly Role[]> => {
+      const now = context.clock();
+      await requireKey(context, keyId);
+      const ids = await requireIds(context, ROLES, roles);
+      return toRoleResponsesOf(context, await merge(context, { keyId, field: "roles", ids, now }, how));
+    },
+  );
+
+/** Adds roles. @throws KeystileError BAD_REQUEST · NOT_FOUND */
+export const addRoles = onRoles("addRoles", 1, unionOfRoles);
 
 /** Replaces the roles. @throws KeystileError BAD_REQUEST · NOT_FOUND */
-export const setRoles = operation("setRoles", keyRoles(0), (context, request) => assign(context, request, replacement));
+export const setRoles = onRoles("setRoles", 0, replacement);
 
 /**
  * Removes roles; one that the key does not have changes nothing.
  * @throws KeystileError NOT_FOUND: no such key, or a role that does not exist
  */
-export const removeRoles = operation("removeRoles", keyRoles(1), (context, request) =>
-  assign(context, request, difference),
-);
-
-async function grant(
-  context: Context,
-  { keyId, permissions }: V2KeysPermissionsRequestBody,
-  how: Merge,
-): Promise<readonly Permission[]> {
-  const now = context.clock();
-  // Checked first: nothing is created for a missing key.
-  await requireKey(context, keyId);
-  const ids = idsOf(permissions, await ensurePermissions(context, permissions, now));
-  return toPermissionResponses(context, await merge(context, { keyId, field: "permissions", ids, now }, how));
-}
-
-async function assign(
-  context: Context,
-  { keyId, roles }: V2KeysRolesRequestBody,
-  how: Merge,
-): Promise<readonly Role[]> {
-  const now = context.clock();
-  await requireKey(context, keyId);
-  const ids = await requireIds(context, ROLES, roles);
-  return toRoleResponsesOf(context, await merge(context, { keyId, field: "roles", ids, now }, how));
-}
+export const removeRoles = onRoles("removeRoles", 1, difference);
 
 interface Change {
   readonly keyId: string;

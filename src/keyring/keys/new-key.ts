@@ -1,24 +1,18 @@
 /**
  * Builds the row and first balance of a new key, created or imported. Contract 2.3. Names are already resolved to ids.
  */
-import type { V2KeysUpdateKeyRequestBody } from "../schemas/requests.js";
-import type { CreditsSource } from "../../lib/credits-source.js";
 import { fieldsThat, KEY_FIELDS } from "../../contracts/key-fields.js";
 import { badRequest } from "../../contracts/errors.js";
 import type { KeyRow, NewBalance, NewKey } from "../../contracts/store.js";
-import type { KeyCreditsData, RatelimitRequest, RatelimitResponse } from "../../contracts/types.js";
+import type { RatelimitRequest, RatelimitResponse } from "../../contracts/types.js";
 import { periodOf } from "../../credits/refill-calendar.js";
 import type { Context } from "../context.js";
 import { setField } from "../rows.js";
-import type { GivenKeyFields } from "../schemas/requests.js";
+import type { GivenKeyFields, V2KeysCreateKeyRequestBody, V2KeysUpdateKeyRequestBody } from "../schemas/requests.js";
 import type { Mutable } from "../../lib/mutable.js";
 
 /** The fields of a key that requests to create or import one have in common. */
-export interface KeyFields extends GivenKeyFields {
-  readonly credits?: KeyCreditsData;
-  readonly creditsFrom?: CreditsSource;
-  readonly ratelimits?: readonly RatelimitRequest[];
-}
+export type KeyFields = GivenKeyFields & Pick<V2KeysCreateKeyRequestBody, "credits" | "creditsFrom" | "ratelimits">;
 
 /** What identifies the new key, and the ids that it refers to. */
 export interface KeyOrigin extends Pick<

@@ -9,36 +9,26 @@ import { fillPage, type Listing, readPage } from "../list-page.js";
 import { operation } from "../operation.js";
 import { notFound, readRows, requireApi, requireKeyOfAnyApi } from "../rows.js";
 import { page } from "../schemas/page.js";
-import {
-  body,
-  boolean,
-  id,
-  list,
-  nameGiven,
-  noPlaintext,
-  optional,
-  optionalOr,
-  wellFormed,
-} from "../schemas/primitives.js";
+import * as atom from "../schemas/primitives.js";
 import type * as R from "../schemas/requests.js";
 import type { KeyResponseData } from "../schemas/responses.js";
 import { knownRows, refersTo, toKeyResponses } from "./key-response.js";
 
 /** Keys that a request names by their ids. */
 const MAX_KEYS = 100;
-const includeDeleted = optional(boolean);
+const includeDeleted = atom.optional(atom.boolean);
 
 /** @throws KeystileError NOT_FOUND */
 export const getKey = operation(
   "getKey",
-  body<R.V2KeysGetKeyRequestBody>()({ keyId: id, decrypt: noPlaintext, includeDeleted }),
+  atom.body<R.V2KeysGetKeyRequestBody>()({ keyId: atom.id, decrypt: atom.noPlaintext, includeDeleted }),
   (context, { keyId, includeDeleted }) => readResponse(context, keyId, includeDeleted),
 );
 
 /** Keys by their ids; for a caller those that it may read. */
 export const getKeys = operation(
   "getKeys",
-  body<R.GetKeysRequestBody>()({ keyIds: list(id, 1, MAX_KEYS), includeDeleted }),
+  atom.body<R.GetKeysRequestBody>()({ keyIds: atom.list(atom.id, 1, MAX_KEYS), includeDeleted }),
   async (context, { keyIds, includeDeleted = false }) => {
     const { store, workspaceId, caller } = context;
     const ids = [...new Set(keyIds)];
@@ -72,12 +62,12 @@ export function keyListing(
  */
 export const listKeys = operation(
   "listKeys",
-  body<R.V2KeysListKeysRequestBody>()({
-    apiId: nameGiven,
+  atom.body<R.V2KeysListKeysRequestBody>()({
+    apiId: atom.nameGiven,
     ...page("keys"),
-    externalId: optional(nameGiven),
-    decrypt: noPlaintext,
-    revalidateKeysCache: optionalOr(boolean, false),
+    externalId: atom.optional(atom.nameGiven),
+    decrypt: atom.noPlaintext,
+    revalidateKeysCache: atom.optionalOr(atom.boolean, false),
   }),
   async (context, request) => {
     const { apiId, externalId } = request;
@@ -97,7 +87,7 @@ export const listKeys = operation(
  */
 export const whoami = operation(
   "whoami",
-  body<R.V2KeysWhoamiRequestBody>()({ key: wellFormed(1, MAX_KEY_LENGTH), includeDeleted }),
+  atom.body<R.V2KeysWhoamiRequestBody>()({ key: atom.wellFormed(1, MAX_KEY_LENGTH), includeDeleted }),
   async (context, request) => readResponse(context, await findIdByText(context, request), request.includeDeleted),
 );
 

@@ -31,13 +31,7 @@ import { ensureIdentities } from "../rbac/resolve-names.js";
 import { notFound, requireApi, setField } from "../rows.js";
 import { readCursor, writeCursor } from "../schemas/cursor.js";
 import { parse } from "../schemas/parse.js";
-import type {
-  BalanceData,
-  EmptyResponse,
-  KeyResponseData,
-  Page,
-  V2KeysCreateKeyResponseData,
-} from "../schemas/responses.js";
+import type * as A from "../schemas/responses.js";
 import { writeRows } from "../write.js";
 import { createCeiling, type OwnerCeiling } from "./ceiling.js";
 import * as schemas from "../schemas/owner.js";
@@ -66,9 +60,9 @@ export interface OwnerKeys {
    * Newest first, 100 per page unless `limit` says otherwise, expired ones too. Reads every key of the owner. Without
    * the metadata of the owner's identity, which may be the program's alone, unless `identityMeta` asks for it.
    */
-  list(body?: schemas.OwnerListRequestBody): Promise<Page<KeyResponseData>>;
+  list(body?: schemas.OwnerListRequestBody): Promise<A.Page<A.KeyResponseData>>;
   /** One key as `list` shows it, without reading the others. */
-  get(body: schemas.OwnerGetRequestBody): Promise<KeyResponseData>;
+  get(body: schemas.OwnerGetRequestBody): Promise<A.KeyResponseData>;
   /**
    * Creates a key within the ceiling, and the owner's identity with the first. The response is the only place where the
    * key's text ever appears.
@@ -76,18 +70,18 @@ export interface OwnerKeys {
    *   many keys as it may · NOT_FOUND: no such API · CONFLICT: the owner's identity is disabled or expired, or the
    *   ceiling says `identity`, and it has no credits
    */
-  create(body?: schemas.OwnerKeyRequestBody): Promise<V2KeysCreateKeyResponseData>;
+  create(body?: schemas.OwnerKeyRequestBody): Promise<A.V2KeysCreateKeyResponseData>;
   /**
    * Replaces a key by one with a new id and text and the same settings, balance and buckets; the old one verifies until
    * the overlap ends, and the one before it, if any is left, ends at once.
    * @throws KeystileError CONFLICT: the key was rotated before, and the newest of its chain is named; or it has
    *   expired; or the owner's identity is disabled or expired
    */
-  rotate(body: schemas.OwnerRotateRequestBody): Promise<V2KeysCreateKeyResponseData>;
+  rotate(body: schemas.OwnerRotateRequestBody): Promise<A.V2KeysCreateKeyResponseData>;
   /** Gives a key another name, for people; null: none. */
-  rename(body: schemas.OwnerRenameRequestBody): Promise<EmptyResponse>;
+  rename(body: schemas.OwnerRenameRequestBody): Promise<A.EmptyResponse>;
   /** The key is NOT_FOUND from then on; one that it replaced goes on until its overlap ends. */
-  revoke(body: schemas.OwnerRevokeRequestBody): Promise<EmptyResponse>;
+  revoke(body: schemas.OwnerRevokeRequestBody): Promise<A.EmptyResponse>;
   /**
    * Revokes every key of the owner in this API, and what replaces one meanwhile: a rotation that overlaps with it
    * fails, or its key is revoked too.
@@ -99,7 +93,7 @@ export interface OwnerKeys {
    * What the owner could spend now, account by account: its plan, and its open grants. `remaining` is null while it has
    * no credits: then its keys are unlimited, but for credits of their own.
    */
-  balance(): Promise<BalanceData>;
+  balance(): Promise<A.BalanceData>;
   /**
    * Verifications and credits of the owner's keys in this API, as verifiers with `analytics` counted them: at most
    * 10,000 rows, the oldest first. What was counted under an earlier owner of a key is not in it.
@@ -197,7 +191,7 @@ export function forOwner(keyring: Keyring, externalId: string, options: OwnerOpt
       const api = await requireApi(context, apiId);
       const row = await readOwned(await requireOwner(), keyId);
       const [key] = await toKeyResponses(context, [row], context.clock(), knownRows(api));
-      return toSeen(key as KeyResponseData, identityMeta);
+      return toSeen(key as A.KeyResponseData, identityMeta);
     },
 
     create: (body = {}) =>
@@ -315,7 +309,7 @@ export function forOwner(keyring: Keyring, externalId: string, options: OwnerOpt
   });
 }
 
-function revoke(context: Context, keyId: string, check: (row: KeyRow) => void): Promise<EmptyResponse> {
+function revoke(context: Context, keyId: string, check: (row: KeyRow) => void): Promise<A.EmptyResponse> {
   const now = context.clock();
   return writeKey(context, keyId, now, (row) => {
     check(row);
@@ -360,11 +354,11 @@ const SEEN = {
   ...{ createdAt: true, updatedAt: true, lastUsedAt: true, expires: true, rerolledFrom: true, rerolledTo: true },
   ...{ permissions: true, roles: true, ratelimits: true, credits: true, creditsFrom: true, identity: true },
   ...{ state: true, disabledBy: false, ownerCredits: false, accounts: false, deletedAt: false, deletedBy: false },
-} satisfies Record<keyof KeyResponseData, boolean>;
+} satisfies Record<keyof A.KeyResponseData, boolean>;
 
-function toSeen(key: KeyResponseData, identityMeta: boolean): KeyResponseData {
-  const shown = Object.entries(key).filter(([name]) => SEEN[name as keyof KeyResponseData]);
-  const seen = Object.fromEntries(shown) as unknown as KeyResponseData;
+function toSeen(key: A.KeyResponseData, identityMeta: boolean): A.KeyResponseData {
+  const shown = Object.entries(key).filter(([name]) => SEEN[name as keyof A.KeyResponseData]);
+  const seen = Object.fromEntries(shown) as unknown as A.KeyResponseData;
   if (identityMeta || seen.identity?.meta === undefined) return seen;
   const { meta: _, ...identity } = seen.identity;
   return { ...seen, identity };

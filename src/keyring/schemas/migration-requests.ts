@@ -1,5 +1,6 @@
 /** Requests of imports, and the result for each key. Types only: the operations have their schemas. */
-import type { JsonObject, MaybePromise, RatelimitRequest, V2KeysMigrateKeyData } from "../../contracts/types.js";
+import type { MaybePromise, V2KeysMigrateKeyData } from "../../contracts/types.js";
+import type { V2IdentitiesCreateIdentityRequestBody } from "./requests.js";
 
 /** Body of `createMigration`. */
 export interface CreateMigrationRequestBody {
@@ -36,12 +37,7 @@ export interface ImportedKeyData extends V2KeysMigrateKeyData {
   readonly identity?: ImportedIdentityData;
 }
 /** What the identity of an imported key is made with. */
-export interface ImportedIdentityData {
-  /** Free-form data, at most 64 KB as JSON and 32 levels deep. */
-  readonly meta?: JsonObject;
-  /** Limits that its keys share, at most 50. */
-  readonly ratelimits?: readonly RatelimitRequest[];
-}
+export type ImportedIdentityData = Pick<V2IdentitiesCreateIdentityRequestBody, "meta" | "ratelimits">;
 /** Options of `migrateKeys`. */
 export interface MigrateKeysOptions {
   /** Keys stored in one step, 1–10,000, default 1,000. */

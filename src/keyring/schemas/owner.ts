@@ -15,10 +15,13 @@ export type OwnerKeyRequestBody = Pick<
   CreateKeyRequestBody,
   "name" | "permissions" | "credits" | "ratelimits" | "expires" | "expiresIn" | "ipAllowlist"
 >;
-/** Body of `rotate` of an owner's keys. */
-export interface OwnerRotateRequestBody {
-  /** A key of the owner that was not rotated before. */
+/** Body of `revoke` of an owner's keys. */
+export interface OwnerRevokeRequestBody {
+  /** A key of the owner. */
   readonly keyId: string;
+}
+/** Body of `rotate` of an owner's keys, of one that was not rotated before. */
+export interface OwnerRotateRequestBody extends OwnerRevokeRequestBody {
   /** Milliseconds for which the old key goes on verifying, 0 or 1_000…2_592_000_000, default 86_400_000. */
   readonly overlap?: number;
 }
@@ -28,21 +31,11 @@ export interface OwnerListRequestBody extends ListRequestBody {
   readonly identityMeta?: boolean;
 }
 /** Body of `get` of an owner's keys. */
-export interface OwnerGetRequestBody extends Pick<OwnerListRequestBody, "identityMeta"> {
-  /** A key of the owner. */
-  readonly keyId: string;
-}
+export interface OwnerGetRequestBody extends OwnerRevokeRequestBody, Pick<OwnerListRequestBody, "identityMeta"> {}
 /** Body of `rename` of an owner's keys. */
-export interface OwnerRenameRequestBody {
-  /** A key of the owner. */
-  readonly keyId: string;
+export interface OwnerRenameRequestBody extends OwnerRevokeRequestBody {
   /** 1–255 code points; null: none. */
   readonly name: string | null;
-}
-/** Body of `revoke` of an owner's keys. */
-export interface OwnerRevokeRequestBody {
-  /** A key of the owner. */
-  readonly keyId: string;
 }
 
 const { name, meta, expires, ipAllowlist } = newKeyFields;

@@ -77,16 +77,21 @@ export function list<T>(item: v.GenericSchema<unknown, T>, min: number, max: num
 }
 
 /**
- * Well-formed text of `min` to `max` code points, without U+0000, which some stores cannot hold.
+ * Well-formed text of `min` to `max` code points.
  * @param max `Infinity`: the bound of the body is the only one
+ * @param without what it must not have besides, in words, and which text has none of it
  */
-export function text(min: number, max: number) {
-  const fits = (value: unknown): boolean =>
-    typeof value === "string" && hasLength(value, min, max) && value.isWellFormed() && !value.includes("\0");
+function characters(min: number, max: number, without = "", fits = (_: string) => true) {
+  const isText = (value: unknown): boolean =>
+    typeof value === "string" && hasLength(value, min, max) && value.isWellFormed() && fits(value);
   const length = max === Infinity ? `at least ${min}` : `${min} to ${max}`;
-  const schema = v.custom<string>(fits, `must be well-formed text of ${length} characters without U+0000`);
+  const schema = v.custom<string>(isText, `must be well-formed text of ${length} characters${without}`);
   return described(schema, { type: "string", minLength: min, ...(max < Infinity && { maxLength: max }) });
 }
+
+/** Text without U+0000, which some stores cannot hold. */
+export const text = (min: number, max: number) =>
+  characters(min, max, " without U+0000", (value) => !value.includes("\0"));
 
 /** Control characters, and the two separators that end a line as they do. */
 const CONTROL = /[\p{Cc}\u2028\u2029]/u;
@@ -95,23 +100,11 @@ const CONTROL = /[\p{Cc}\u2028\u2029]/u;
  * Text that names or describes a new row for people: {@link text} without control characters, which could forge lines
  * of a listing. To find a row, and where a program is the reader, {@link text} serves: older rows may have such names.
  */
-export function label(min: number, max: number) {
-  const fits = (value: unknown): boolean =>
-    typeof value === "string" && hasLength(value, min, max) && value.isWellFormed() && !CONTROL.test(value);
-  const schema = v.custom<string>(
-    fits,
-    `must be well-formed text of ${min} to ${max} characters without control characters`,
-  );
-  return described(schema, { type: "string", minLength: min, maxLength: max });
-}
+export const label = (min: number, max: number) =>
+  characters(min, max, " without control characters", (value) => !CONTROL.test(value));
 
 /** As {@link text}, with U+0000 allowed: for text that is not stored. */
-export function wellFormed(min: number, max: number) {
-  const fits = (value: unknown): boolean =>
-    typeof value === "string" && hasLength(value, min, max) && value.isWellFormed();
-  const schema = v.custom<string>(fits, `must be well-formed text of ${min} to ${max} characters`);
-  return described(schema, { type: "string", minLength: min, maxLength: max });
-}
+export const wellFormed = (min: number, max: number) => characters(min, max);
 
 /** Text of ASCII characters that a pattern names. */
 function token(pattern: RegExp, min: number, max: number, characters: string) {

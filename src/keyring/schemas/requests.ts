@@ -15,11 +15,8 @@ export interface CreateApiRequestBody extends V2ApisCreateApiRequestBody {
   /** Its id, 8–255 characters of `[a-zA-Z0-9_]`, unique in the store; absent: a new one. */
   readonly apiId?: string;
 }
-/** Body of `getOrCreateApi`. */
-export interface GetOrCreateApiRequestBody extends V2ApisCreateApiRequestBody {
-  /** Its id, 8–255 characters of `[a-zA-Z0-9_]`. */
-  readonly apiId: string;
-}
+/** Body of `getOrCreateApi`: the id that it has, or gets. */
+export interface GetOrCreateApiRequestBody extends V2ApisCreateApiRequestBody, V2ApisGetApiRequestBody {}
 /** Body of `getApi`. */
 export interface V2ApisGetApiRequestBody {
   /** 8–255 characters of `[a-zA-Z0-9_]`. */
@@ -28,9 +25,7 @@ export interface V2ApisGetApiRequestBody {
 /** Body of `deleteApi`. */
 export type V2ApisDeleteApiRequestBody = V2ApisGetApiRequestBody & Explained;
 /** Absent fields are unchanged. */
-export interface V2ApisUpdateApiRequestBody extends Explained {
-  /** 8–255 characters of `[a-zA-Z0-9_]`. */
-  readonly apiId: string;
+export interface V2ApisUpdateApiRequestBody extends V2ApisGetApiRequestBody, Explained {
   /** 3–256 code points. */
   readonly name?: string;
   /** False: every verification of its keys is FORBIDDEN. */
@@ -89,10 +84,13 @@ export interface IncludesDeleted {
   /** Also a key that is deleted, or whose API is: its `state` is `deleted`. Absent: false. */
   readonly includeDeleted?: boolean;
 }
-/** Body of `getKey`. */
-export interface V2KeysGetKeyRequestBody extends IncludesDeleted {
+/** Which key. */
+export interface NamesKey {
   /** 3–255 characters of `[a-zA-Z0-9_]`. */
   readonly keyId: string;
+}
+/** Body of `getKey`. */
+export interface V2KeysGetKeyRequestBody extends NamesKey, IncludesDeleted {
   /** Only false: plaintext keys are never kept. */
   readonly decrypt?: false;
 }
@@ -170,9 +168,8 @@ export interface CountKeysRequestBody {
   readonly apiId?: string;
 }
 /** Absent fields are unchanged, `null` clears, a given list replaces the old one. */
-export interface V2KeysUpdateKeyRequestBody extends ChangedKeyFields, Explained {
-  /** 3–255 characters of `[a-zA-Z0-9_]`. */
-  readonly keyId: string;
+export interface V2KeysUpdateKeyRequestBody
+  extends NamesKey, ChangedKeyFields, Pick<V2KeysCreateKeyRequestBody, "roles" | "permissions">, Explained {
   /** The identity it belongs to, created when there is none, as in {@link V2KeysCreateKeyRequestBody}; null: none. */
   readonly externalId?: string | null;
   /** Of its own; null: unlimited, without refill, whatever its identity has. */
@@ -184,10 +181,6 @@ export interface V2KeysUpdateKeyRequestBody extends ChangedKeyFields, Explained 
   readonly creditsFrom?: CreditsSource;
   /** At most 50, names unique. A limit whose name stays keeps its id and the tokens already used. */
   readonly ratelimits?: readonly RatelimitRequest[];
-  /** Names of roles that exist, at most 100. */
-  readonly roles?: readonly string[];
-  /** Granted directly, at most 1,000; wildcards allowed; created when they do not exist. */
-  readonly permissions?: readonly string[];
 }
 /** Credits of `updateKey` and `updateIdentity`: absent fields are unchanged. */
 export interface UpdateKeyCreditsData {
@@ -197,16 +190,12 @@ export interface UpdateKeyCreditsData {
   readonly refill?: Refill | null;
 }
 /** Body of `deleteKey`. */
-export interface V2KeysDeleteKeyRequestBody extends Explained {
-  /** 3–255 characters of `[a-zA-Z0-9_]`. */
-  readonly keyId: string;
+export interface V2KeysDeleteKeyRequestBody extends NamesKey, Explained {
   /** True: its row is removed, and its hash may be imported again. Default false: it is hidden. */
   readonly permanent?: boolean;
 }
 /** Body of `rerollKey`: a new key with all that the old one has. */
-export interface V2KeysRerollKeyRequestBody extends Explained {
-  /** 3–255 characters of `[a-zA-Z0-9_]`. */
-  readonly keyId: string;
+export interface V2KeysRerollKeyRequestBody extends NamesKey, Explained {
   /** Milliseconds until the old key expires, up to 4_102_444_800_000; 0: at once. */
   readonly expiration: number;
   /** Of the new key, 1–16 characters of `[a-zA-Z0-9_]`; absent: that of the old one, as far as its `start` shows it. */
@@ -218,40 +207,34 @@ export interface Explained {
   readonly reason?: string;
 }
 /** Body of `updateCredits`. `keyId` has at least 3 code points. A decrement stops at 0, an increment at 2^53 − 1. */
-export type V2KeysUpdateCreditsRequestBody = Explained &
-  (
-    | {
-        readonly keyId: string;
-        readonly operation: "set";
-        /** Integer from 0 to 2^53 − 1; null, or absent: unlimited, without refill. */
-        readonly value?: number | null;
-      }
-    | {
-        readonly keyId: string;
-        readonly operation: "increment" | "decrement";
-        /**
-         * Integer from 0 to 2^53 − 1. The key must have a balance: with an unlimited one it is a 400 at
-         * `body.operation`.
-         */
-        readonly value: number;
-      }
-  );
+export type V2KeysUpdateCreditsRequestBody = Explained & { readonly keyId: string } & BalanceChange;
+/** What becomes of a balance. A decrement stops at 0, an increment at 2^53 − 1. */
+export type BalanceChange =
+  | {
+      readonly operation: "set";
+      /**
+       * Integer from 0 to 2^53 − 1; null, or absent: none, without refill. Then a key is unlimited, as are keys that
+       * drew on those of an identity.
+       */
+      readonly value?: number | null;
+    }
+  | {
+      readonly operation: "increment" | "decrement";
+      /** Integer from 0 to 2^53 − 1. There must be a balance: without one it is a 400 at `body.operation`. */
+      readonly value: number;
+    };
 /** Body of `whoami`. */
 export interface V2KeysWhoamiRequestBody extends IncludesDeleted {
   /** The key itself, 1–512 code points. */
   readonly key: string;
 }
 /** Body of `addPermissions`, `removePermissions` and `setPermissions`. */
-export interface V2KeysPermissionsRequestBody extends Explained {
-  /** 3–255 characters of `[a-zA-Z0-9_]`. */
-  readonly keyId: string;
+export interface V2KeysPermissionsRequestBody extends NamesKey, Explained {
   /** Slugs, 1–1,000; for `setPermissions` 0–1,000. Wildcards allowed. */
   readonly permissions: readonly string[];
 }
 /** Body of `addRoles`, `removeRoles` and `setRoles`. */
-export interface V2KeysRolesRequestBody extends Explained {
-  /** 3–255 characters of `[a-zA-Z0-9_]`. */
-  readonly keyId: string;
+export interface V2KeysRolesRequestBody extends NamesKey, Explained {
   /** Names, 1–100, each 1–128 code points; for `setRoles` 0–100. */
   readonly roles: readonly string[];
 }
@@ -372,24 +355,9 @@ export type ListGrantsRequestBody = GrantOwner & {
   readonly ended?: boolean;
 };
 /** Body of `updateIdentityCredits`. A decrement stops at 0, an increment at 2^53 − 1. */
-export type UpdateIdentityCreditsRequestBody = V2IdentitiesGetIdentityRequestBody &
-  Explained &
-  (
-    | {
-        readonly operation: "set";
-        /** Integer from 0 to 2^53 − 1; null, or absent: none, and keys that drew on them are unlimited. */
-        readonly value?: number | null;
-      }
-    | {
-        readonly operation: "increment" | "decrement";
-        /** Integer from 0 to 2^53 − 1. The identity must have credits: else it is a 400 at `body.operation`. */
-        readonly value: number;
-      }
-  );
+export type UpdateIdentityCreditsRequestBody = V2IdentitiesGetIdentityRequestBody & Explained & BalanceChange;
 /** Absent fields are unchanged, `null` clears, a given list replaces the old one. */
-export interface V2IdentitiesUpdateIdentityRequestBody extends Explained {
-  /** Id or externalId, at least 1 code point; a row with this id takes precedence over one with this externalId. */
-  readonly identity: string;
+export interface V2IdentitiesUpdateIdentityRequestBody extends V2IdentitiesGetIdentityRequestBody, Explained {
   /** At most 64 KB, 32 levels and 100 properties, as {@link JsonObject} says; null: none. */
   readonly meta?: JsonObject | null;
   /** False: its keys are FORBIDDEN, whatever they are; true: they are as they were. */

@@ -195,12 +195,7 @@ export interface GrantCreditsData {
   readonly repeated?: true;
 }
 /** What `endGrant` resolves to. */
-export interface EndGrantData {
-  readonly grantId: string;
-  /** `grant_` and 22 characters of `[a-zA-Z0-9]`. */
-  readonly id: string;
-  /** Credits that were granted. */
-  readonly amount: number;
+export interface EndGrantData extends Pick<GrantCreditsData, "grantId" | "id" | "amount"> {
   /** Unix time, milliseconds: when it ended, which may have been before this call. */
   readonly endedAt: number;
   /** Credits that this call took away; 0 where it had ended before. */

@@ -4,20 +4,7 @@ import { LISTED_STATES } from "../../lib/key-state.js";
 import { readKeyCursor } from "./cursor.js";
 import { described } from "./json-schema.js";
 import { cursorOf, limitUpTo } from "./page.js";
-import {
-  body,
-  boolean,
-  explained,
-  id,
-  integer,
-  length,
-  list,
-  nameGiven,
-  optional,
-  optionalOr,
-  text,
-  time,
-} from "./primitives.js";
+import * as atom from "./primitives.js";
 import type { ChangeKeysRequestBody, CountKeysRequestBody, SearchKeysRequestBody } from "./requests.js";
 
 function oneOf<const T extends string>(...names: readonly T[]) {
@@ -26,35 +13,35 @@ function oneOf<const T extends string>(...names: readonly T[]) {
 }
 
 /** How old an answer may be: up to a day. */
-const age = optional(length(0, 86_400_000));
+const age = atom.optional(atom.length(0, 86_400_000));
 
 /** The request of a count of keys. */
-export const countedKeys = body<CountKeysRequestBody>()({ apiId: optional(nameGiven), maxAge: age });
+export const countedKeys = atom.body<CountKeysRequestBody>()({ apiId: atom.optional(atom.nameGiven), maxAge: age });
 
 const filter = {
-  apiId: optional(nameGiven),
-  externalId: optional(nameGiven),
-  search: optional(text(0, 256)),
-  expiresBefore: optional(time),
-  creditsBelow: optional(integer(1)),
+  apiId: atom.optional(atom.nameGiven),
+  externalId: atom.optional(atom.nameGiven),
+  search: atom.optional(atom.text(0, 256)),
+  expiresBefore: atom.optional(atom.time),
+  creditsBelow: atom.optional(atom.integer(1)),
   cursor: cursorOf((cursor) => readKeyCursor(cursor) !== undefined),
 };
 
-export const searchedKeys = body<SearchKeysRequestBody>()({
+export const searchedKeys = atom.body<SearchKeysRequestBody>()({
   ...filter,
-  state: optional(oneOf(...LISTED_STATES)),
-  order: optionalOr(oneOf("made", "expires", "lastUsed", "credits"), "made"),
-  expiresFrom: optional(time),
+  state: atom.optional(oneOf(...LISTED_STATES)),
+  order: atom.optionalOr(oneOf("made", "expires", "lastUsed", "credits"), "made"),
+  expiresFrom: atom.optional(atom.time),
   maxAge: age,
   limit: limitUpTo(100, 50),
 });
 
-export const changedKeys = body<ChangeKeysRequestBody>()({
+export const changedKeys = atom.body<ChangeKeysRequestBody>()({
   ...filter,
-  keyIds: optional(list(id, 1, 100)),
-  state: optional(oneOf(...LISTED_STATES.filter((state) => state !== "deleted"))),
+  keyIds: atom.optional(atom.list(atom.id, 1, 100)),
+  state: atom.optional(oneOf(...LISTED_STATES.filter((state) => state !== "deleted"))),
   action: oneOf("disable", "enable", "delete"),
-  dryRun: optionalOr(boolean, false),
+  dryRun: atom.optionalOr(atom.boolean, false),
   limit: limitUpTo(100, 100),
-  ...explained,
+  ...atom.explained,
 });

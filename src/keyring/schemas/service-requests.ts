@@ -22,9 +22,7 @@ export interface CreateRootKeyRequestBody {
   readonly enabled?: boolean;
 }
 /** Absent fields are unchanged, `null` clears, a given list replaces the old one. */
-export interface UpdateRootKeyRequestBody extends Explained {
-  /** 3–255 characters of `[a-zA-Z0-9_]`. */
-  readonly rootKeyId: string;
+export interface UpdateRootKeyRequestBody extends DeleteRootKeyRequestBody {
   /** 1–255 code points; null: none. */
   readonly name?: string | null;
   /** What its bearer may do, at most 1,000, each as in {@link CreateRootKeyRequestBody.permissions}. */
@@ -54,9 +52,7 @@ export interface GetNamespaceRequestBody {
   readonly namespace: string;
 }
 /** Body of `limit`: one bucket of a namespace. */
-export interface V2RatelimitLimitRequestBody extends GetNamespaceRequestBody {
-  /** Who is limited, 1–512 code points, compared exactly. */
-  readonly identifier: string;
+export interface V2RatelimitLimitRequestBody extends V2RatelimitGetOverrideRequestBody {
   /** Tokens per window, 1…2^53 − 1; an override of this identifier replaces it. */
   readonly limit: number;
   /** Window, milliseconds, 1_000…2_592_000_000; an override replaces it. */
@@ -68,7 +64,7 @@ export interface V2RatelimitLimitRequestBody extends GetNamespaceRequestBody {
 export type V2RatelimitMultiLimitRequestBody = readonly V2RatelimitLimitRequestBody[];
 /** Body of `getOverride`: which identifier of a namespace. */
 export interface V2RatelimitGetOverrideRequestBody extends GetNamespaceRequestBody {
-  /** 1–512 code points, compared exactly. */
+  /** Who is limited, 1–512 code points, compared exactly. */
   readonly identifier: string;
 }
 /** Body of `deleteOverride`. */
