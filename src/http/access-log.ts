@@ -22,17 +22,7 @@ export interface Trace {
 }
 
 /** Any other method is text that the client chose, and is logged as OTHER. */
-const METHODS: ReadonlySet<string> = new Set([
-  "GET",
-  "HEAD",
-  "POST",
-  "PUT",
-  "PATCH",
-  "DELETE",
-  "OPTIONS",
-  "TRACE",
-  "CONNECT",
-]);
+const METHOD = /^(?:GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS|TRACE|CONNECT)$/;
 
 /**
  * The log line of a request, as JSON.
@@ -47,14 +37,12 @@ export function toLine(
   return JSON.stringify({
     time: now,
     requestId,
-    method: METHODS.has(method) ? method : "OTHER",
+    method: METHOD.test(method) ? method : "OTHER",
     operation,
     status,
     ...(code !== "" && { code }),
     ms: Math.round(ms * 1_000) / 1_000,
-    ...(workspaceId !== undefined && { workspaceId }),
-    ...(rootKeyId !== undefined && { rootKeyId }),
-    ...(keyId !== undefined && { keyId }),
-    ...(warning !== undefined && { warning }),
+    // What is undefined has no JSON.
+    ...{ workspaceId, rootKeyId, keyId, warning },
   });
 }

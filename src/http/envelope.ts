@@ -12,16 +12,8 @@ const BUSY_SECONDS = "1";
 
 /** Headers of every response. No proxy may cache it. */
 const headersOf = (type: string, requestId: string, more: readonly string[]): readonly string[] => {
-  const headers = [
-    "content-type",
-    type,
-    "cache-control",
-    "no-store",
-    "x-content-type-options",
-    "nosniff",
-    "x-request-id",
-    requestId,
-  ];
+  const headers = ["content-type", type, "cache-control", "no-store"];
+  headers.push("x-content-type-options", "nosniff", "x-request-id", requestId);
   for (const part of more) headers.push(part);
   return headers;
 };

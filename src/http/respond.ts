@@ -195,14 +195,8 @@ function refuse(context: ServiceContext, trace: Trace, thrown: unknown): Outgoin
 
 /** `ratelimit-*`, and `retry-after` if exceeded: alternating names and values, times in whole seconds. */
 function limitHeaders({ exceeded, limit, remaining, reset, retryAfter }: RequestVerdict): readonly string[] {
-  const headers = [
-    "ratelimit-limit",
-    `${limit}`,
-    "ratelimit-remaining",
-    `${remaining}`,
-    "ratelimit-reset",
-    `${toSeconds(reset)}`,
-  ];
+  const headers = ["ratelimit-limit", `${limit}`, "ratelimit-remaining", `${remaining}`];
+  headers.push("ratelimit-reset", `${toSeconds(reset)}`);
   if (exceeded) headers.push("retry-after", `${Math.max(1, toSeconds(retryAfter))}`);
   return headers;
 }

@@ -28,9 +28,14 @@ const HTML = "text/html; charset=utf-8";
 
 /** The pages by path. */
 export function createPages({ store, readiness, docs, basePath, metrics }: PageOptions): ReadonlyMap<string, Page> {
-  const pages = new Map<string, Page>([
-    ["/v2/liveness", liveness(store)],
-    ["/ready", ready(readiness)],
+  /** The service is alive if it can read its store, and ready if that can be relied on: for load balancers. */
+  const isAlive = async (): Promise<unknown> => {
+    await store.pollChanges();
+    return store.readMany("workspaces", ["liveness"]);
+  };
+  const pages = new Map([
+    ["/v2/liveness", probe("liveness", isAlive)],
+    ["/ready", probe("ready", () => readiness.assertReady())],
   ]);
   if (metrics !== undefined) {
     const read = async (_incoming: unknown, requestId: string): Promise<Outgoing> =>
@@ -52,26 +57,12 @@ export function createPages({ store, readiness, docs, basePath, metrics }: PageO
   return pages;
 }
 
-/** The service is alive if it can read its store. */
-function liveness(store: Store): Page {
+/** A page that says OK, and no more than that. @param assert rejects where it is not */
+function probe(name: string, assert: () => Promise<unknown>): Page {
   return {
-    name: "liveness",
-    isProbe: true,
+    ...{ name, isProbe: true },
     async read(_incoming, requestId) {
-      await store.pollChanges();
-      await store.readMany("workspaces", ["liveness"]);
-      return toSuccess(requestId, { message: "OK" }, []);
-    },
-  };
-}
-
-/** The service is ready if its store can be relied on: for load balancers. Says no more than that. */
-function ready(readiness: Readiness): Page {
-  return {
-    name: "ready",
-    isProbe: true,
-    async read(_incoming, requestId) {
-      await readiness.assertReady();
+      await assert();
       return toSuccess(requestId, { message: "OK" }, []);
     },
   };
