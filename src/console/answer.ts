@@ -13,7 +13,6 @@ import type { Services } from "../http/operations/operation.js";
 import { digestKey, newId } from "../lib/hash.js";
 import { askAs, dryServices, lacksPower, mayAsk, refusal } from "./ask.js";
 import type { ConsoleAnalytics } from "./options.js";
-import { requireSameOrigin } from "../view/origin.js";
 import { belowBase, createPageResponses } from "../view/outgoing.js";
 import { cookieHeader, requireHost, sessionsOf } from "./origin.js";
 import { findPage } from "./pages/find-page.js";
@@ -24,6 +23,7 @@ import { form as formOf, ONCE, TOKEN } from "../view/form.js";
 import { html, type Html } from "../view/html.js";
 import { toKept } from "./kept.js";
 import { FILES, outside, page, signInForm, type SignInParts } from "./view/layout.js";
+import { sendsForm } from "../view/pages.js";
 import { facts, muted, section } from "../view/parts.js";
 import type { Content, Health, Page, View } from "./view/view.js";
 
@@ -54,30 +54,12 @@ const WRONG = "This root key does not sign in. It may be mistyped, disabled, exp
 const ENDED = "Your session has ended. What you typed is kept: sign in, look at it, and send it again.";
 const FLOOD = "Too many attempts. Wait a minute and try again.";
 
-/** Handles a request; never rejects. @param hold of this request */
-export async function answer(context: ConsoleContext, incoming: Incoming, hold: Hold): Promise<Outgoing> {
-  let outgoing: Outgoing;
-  try {
-    await hold.turn(false);
-    await hold.growBody(incoming.bytesAhead?.() ?? 0);
-    outgoing = await route(context, incoming, hold);
-  } catch (thrown) {
-    outgoing = refuse(context, thrown);
-  }
-  hold.answered(2 * outgoing.text.length);
-  return outgoing;
-}
-
-async function route(context: ConsoleContext, incoming: Incoming, hold: Hold): Promise<Outgoing> {
-  if (incoming.fault !== undefined) throw incoming.fault;
+/** Handles a request. @param hold of this request @throws (rejects) what {@link refuse} answers */
+export async function route(context: ConsoleContext, incoming: Incoming, hold: Hold): Promise<Outgoing> {
   requireHost(incoming, context.hosts);
-  const { method, path } = incoming;
-  const here = belowBase(path, context.basePath);
+  const here = belowBase(incoming.path, context.basePath);
   if (Object.hasOwn(FILES, here)) return file(FILES[here as keyof typeof FILES]);
-  if (method !== "GET" && method !== "HEAD" && method !== "POST")
-    throw new KeystileError("METHOD_NOT_ALLOWED", "a page takes GET, and its form POST");
-  const isForm = method === "POST";
-  if (isForm) requireSameOrigin(incoming, "the console");
+  const isForm = sendsForm(incoming, "the console");
   if (here === "/sign-in" && context.authenticate === undefined)
     return isForm
       ? signIn(context, incoming, hold)
@@ -297,7 +279,7 @@ function sendAgain(view: View, form: URLSearchParams): Html {
 }
 
 /** The same for whoever is not known. */
-function refuse({ basePath, onFault }: ConsoleContext, thrown: unknown): Outgoing {
+export function refuse({ basePath, onFault }: ConsoleContext, thrown: unknown): Outgoing {
   const { title, detail, status } = toSentError(thrown);
   const requestId = newId("req");
   if (status >= 500) onFault(thrown, requestId);

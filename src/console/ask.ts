@@ -8,64 +8,32 @@ import { describePermissions } from "../http/operations/access.js";
 import { OPERATIONS } from "../http/operations/index.js";
 import type { Operation, Services } from "../http/operations/operation.js";
 import { dryContext } from "../keyring/import/dry-store.js";
-import type { MigrationResults } from "../keyring/schemas/migration-requests.js";
-import type * as A from "../keyring/schemas/responses.js";
+import type { Keyring } from "../keyring/keyring.js";
+import type { Ratelimits } from "../keyring/ratelimits/create-ratelimits.js";
 import type { Explanation } from "../verify/explain.js";
 
-/** What each operation that pages call returns: as the library has it, with what HTTP leaves out. */
-export interface Answers {
+/** What operations of the service alone return. */
+interface ServiceAnswers {
   "analytics.getVerifications": unknown;
   "analytics.getRefusals": Refusals;
-  "apis.createApi": A.V2ApisCreateApiResponseData;
-  "apis.listApis": A.Page<A.V2ApisGetApiResponseData>;
-  "audit.listAudit": A.Page<A.AuditData>;
   "callers.whoami": { readonly kind: string; readonly id?: string; readonly name?: string };
-  "keys.changeKeys": A.SearchPage<A.KeyChange>;
-  "keys.createKey": A.V2KeysCreateKeyResponseData;
-  "keys.countKeys": A.CountKeysResponseData;
   "keys.explainKey": Explanation;
-  "keys.getKeys": A.GetKeysResponseData;
-  "keys.searchKeys": A.SearchPage<A.KeyResponseData>;
-  "keys.whoami": A.KeyResponseData;
-  "keys.updateKey": A.EmptyResponse;
-  "keys.updateCredits": A.KeyCredits;
-  "keys.changePlan": A.KeyCredits;
-  "keys.grantCredits": A.GrantCreditsData;
-  "keys.endGrant": A.EndGrantData;
-  "keys.listGrants": A.ListGrantsData;
-  "keys.deleteKey": A.EmptyResponse;
-  "keys.rerollKey": A.V2KeysCreateKeyResponseData;
-  "keys.migrateKeys": Pick<MigrationResults, "migrated" | "failed">;
-  "identities.createIdentity": A.V2IdentitiesCreateIdentityResponseData;
-  "identities.getIdentity": A.IdentityData;
-  "identities.listIdentities": A.Page<A.ListedIdentity>;
-  "identities.updateIdentity": A.IdentityData;
-  "identities.updateCredits": A.KeyCredits;
-  "identities.changePlan": A.KeyCredits;
-  "identities.grantCredits": A.GrantCreditsData;
-  "identities.endGrant": A.EndGrantData;
-  "identities.listGrants": A.ListGrantsData;
-  "identities.deleteIdentity": A.EmptyResponse;
-  "permissions.listPermissions": A.Page<A.Permission>;
-  "permissions.listRoles": A.Page<A.Role>;
-  "permissions.getRole": A.Role;
-  "permissions.createRole": A.V2PermissionsCreateRoleResponseData;
-  "permissions.setRolePermissions": readonly A.Permission[];
-  "permissions.deleteRole": A.EmptyResponse;
-  "rootKeys.listRootKeys": A.Page<A.RootKeyData>;
-  "rootKeys.deleteRootKey": A.EmptyResponse;
-  "ratelimit.listNamespaces": A.Page<A.NamespaceData>;
-  "ratelimit.listOverrides": A.Page<A.RatelimitOverride>;
-  "ratelimit.setOverride": { readonly overrideId: string };
-  "ratelimit.deleteOverride": A.EmptyResponse;
 }
-export type OperationName = keyof Answers;
+type Methods = Keyring & Ratelimits;
+type Group = "apis" | "audit" | "keys" | "identities" | "permissions" | "rootKeys" | "ratelimit";
+export type OperationName = keyof ServiceAnswers | `${Group}.${keyof Methods}`;
+/** What an operation returns: as the library has it, with what HTTP leaves out. */
+type Answer<N extends OperationName> = N extends keyof ServiceAnswers
+  ? ServiceAnswers[N]
+  : N extends `${Group}.${infer M extends keyof Methods}`
+    ? Awaited<ReturnType<Methods[M]>>
+    : never;
 
 /**
  * Calls an operation.
  * @throws (rejects) KeystileError as over HTTP
  */
-export type Ask = <N extends OperationName>(name: N, body: object, more?: Asking) => Promise<Answers[N]>;
+export type Ask = <N extends OperationName>(name: N, body: object, more?: Asking) => Promise<Answer<N>>;
 export interface Asking {
   /** For an operation that honours it: a repeat changes nothing. */
   readonly idempotencyKey?: string;
@@ -146,7 +114,7 @@ export function askAs(
     const services = await servicesOf(caller.workspaceId);
     const header = (asked: string) => (asked === IDEMPOTENCY_KEY.toLowerCase() ? idempotencyKey : undefined);
     const isOver = (): boolean => performance.now() >= until || isGone?.() === true;
-    return (await perform(services, { caller, body, header, isWhole: true, isGone: isOver })) as Answers[typeof name];
+    return (await perform(services, { caller, body, header, isWhole: true, isGone: isOver })) as Answer<typeof name>;
   };
 }
 

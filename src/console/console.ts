@@ -2,7 +2,6 @@
 import { createRootKeys } from "../access/authenticate.js";
 import { createAnalytics } from "../analytics/analytics.js";
 import type { Store } from "../contracts/store.js";
-import { ADMISSION_BOUNDS, createAdmission, MIB } from "../http/admission/admission.js";
 import { type Handler, type HandlerOptions, handlerOf, WEB_OPTIONS } from "../http/fetch.js";
 import { createReadiness } from "../http/readiness.js";
 import { type Service, wireServices } from "../http/service.js";
@@ -11,8 +10,9 @@ import { DEFAULT_WORKSPACE, guardClock } from "../lib/check-options.js";
 import { checkStore } from "../lib/guards/guard-store.js";
 import { newSecret } from "../lib/hash.js";
 import { memoryLimiter } from "../ratelimit/memory/limiter.js";
-import { answer, type ConsoleContext } from "./answer.js";
+import { type ConsoleContext, refuse, route } from "./answer.js";
 import { checkConsoleOptions, type ConsoleOptions } from "./options.js";
+import { servePages } from "../view/pages.js";
 import { createSentForms } from "../view/reading.js";
 import { checkBase } from "../view/outgoing.js";
 import { PAGES } from "./pages/find-page.js";
@@ -24,8 +24,6 @@ import type { Health } from "./view/view.js";
 /** Options of {@link createConsole}. */
 export interface ConsoleHandlerOptions extends ConsoleOptions, Pick<HandlerOptions, "clientAddress"> {}
 
-/** Bytes that all requests of a console hold together. */
-const BUDGET = 96 * MIB;
 /** Counts that a page adds up, some 50 ms of SQLite. */
 const MAX_COUNTS = 100_000;
 
@@ -50,17 +48,17 @@ export function createConsole(store: Store, options: ConsoleHandlerOptions = {})
 /** The console, for any host. @param options checked */
 export function createConsoleService(given: Store, options: ConsoleOptions): Service {
   checkStore(given);
-  const { basePath = "", hosts, readOnly = false, authenticate, analytics, onError, limiter } = options;
+  const { verifier: program, limiter, ...more } = options;
+  const { basePath = "", hosts, readOnly = false, authenticate, analytics, onError, externalIds = "any" } = more;
   checkBase(basePath, ["/sign-in", "/sign-out", ...PAGES.map(({ path }) => path), ...Object.keys(FILES)]);
   const clock = guardClock(options.clock ?? Date.now);
-  const settings = { externalIds: "any", ...only(options), ...(limiter && { verifier: { limiter } }) } as const;
-  const { store, verifier, servicesOf, close } = wireServices(given, settings, undefined, options.verifier);
+  const settings = { ...more, externalIds, ...(limiter && { verifier: { limiter } }) };
+  const { store, verifier, servicesOf, close } = wireServices(given, settings, undefined, program);
   const onFault = (error: unknown, requestId?: string): void =>
     onError && fireAndForget(() => onError(error, { ...(requestId !== undefined && { requestId }) }));
   const rootKeys = createRootKeys(store, { clock });
   const sessions = createSessions(rootKeys, clock);
   const attempts = memoryLimiter({ size: 10_000 });
-  const admission = createAdmission({ ...ADMISSION_BOUNDS, budget: BUDGET });
   const readiness = createReadiness(store, onFault);
   const context: ConsoleContext = {
     ...{ basePath, hosts, isReadOnly: readOnly, authenticate, sessions, servicesOf, clock, onFault },
@@ -70,7 +68,7 @@ export function createConsoleService(given: Store, options: ConsoleOptions): Ser
       if (store.powers.analytics !== true) return undefined;
       return createAnalytics(store, { workspaceId, clock, maxRows: MAX_COUNTS });
     },
-    seesLimits: limiter !== undefined || options.verifier !== undefined,
+    seesLimits: limiter !== undefined || program !== undefined,
     signIn: createSignIn(sessions, attempts, clock),
     sent: createSentForms(),
     secret: newSecret(),
@@ -82,28 +80,13 @@ export function createConsoleService(given: Store, options: ConsoleOptions): Ser
       return { ok: found?.ok, problems, warnings, counters: Object.fromEntries(numbers) };
     },
   };
-  return {
-    arrive: admission.arrive,
-    hurry: admission.hurry,
-    makeSpace: admission.makeSpace,
-    answer: (incoming, hold) => answer(context, incoming, hold),
-    async close() {
+  return servePages(
+    (incoming, hold) => route(context, incoming, hold),
+    (thrown) => refuse(context, thrown),
+    async () => {
       rootKeys.close();
       attempts.close();
       await close();
     },
-  };
-}
-
-/** The options that the service has too. */
-function only(options: ConsoleOptions) {
-  const { workspaceId, clock, strictDelegation, externalIds, onAudit, audit } = options;
-  return {
-    ...(workspaceId !== undefined && { workspaceId }),
-    ...(clock && { clock }),
-    ...(strictDelegation !== undefined && { strictDelegation }),
-    ...(externalIds && { externalIds }),
-    ...(onAudit && { onAudit }),
-    ...(audit && { audit }),
-  };
+  );
 }

@@ -12,8 +12,8 @@ import type { Keyring } from "../keyring/keyring.js";
 import { newId } from "../lib/hash.js";
 import { TOKEN } from "../view/form.js";
 import { html } from "../view/html.js";
-import { requireSameOrigin } from "../view/origin.js";
 import { belowBase, type PageResponses } from "../view/outgoing.js";
+import { sendsForm } from "../view/pages.js";
 import { code } from "../view/parts.js";
 import { readForm, type SentForms } from "../view/reading.js";
 import type { Frame } from "./layout.js";
@@ -44,31 +44,13 @@ export interface PortalContext {
 /** All pages. */
 export const PAGES: readonly PortalPage[] = [...keysPages, ...keyPages, ...countPages];
 
-/** Handles a request; never rejects. @param hold of this request */
-export async function answer(context: PortalContext, incoming: Incoming, hold: Hold): Promise<Outgoing> {
-  let outgoing: Outgoing;
-  try {
-    await hold.turn(false);
-    await hold.growBody(incoming.bytesAhead?.() ?? 0);
-    outgoing = await route(context, incoming, hold);
-  } catch (thrown) {
-    outgoing = refuse(context, thrown);
-  }
-  hold.answered(2 * outgoing.text.length);
-  return outgoing;
-}
-
-async function route(context: PortalContext, incoming: Incoming, hold: Hold): Promise<Outgoing> {
-  if (incoming.fault !== undefined) throw incoming.fault;
+/** Handles a request. @param hold of this request @throws (rejects) what {@link refuse} answers */
+export async function route(context: PortalContext, incoming: Incoming, hold: Hold): Promise<Outgoing> {
   const { frame, responses, basePath, options } = context;
-  const { method, path } = incoming;
-  const here = belowBase(path, basePath);
+  const here = belowBase(incoming.path, basePath);
   const file = Object.hasOwn(frame.files, here) ? frame.files[here] : undefined;
   if (file !== undefined) return responses.file(file);
-  const isForm = method === "POST";
-  if (!isForm && method !== "GET" && method !== "HEAD")
-    throw new KeystileError("METHOD_NOT_ALLOWED", "a page takes GET, and its form POST");
-  if (isForm) requireSameOrigin(incoming, "the portal");
+  const isForm = sendsForm(incoming, "the portal");
   const owner = await askOwner(context, incoming);
   if (owner === undefined) return turnAway(context, isForm);
   const view = await toView(context, owner, here, incoming);
@@ -193,7 +175,8 @@ const SAID: Readonly<Record<number, TextName>> = {
   503: "busy",
 };
 
-function refuse({ responses, frame, language, onFault }: PortalContext, thrown: unknown): Outgoing {
+/** A page for what {@link route} threw. */
+export function refuse({ responses, frame, language, onFault }: PortalContext, thrown: unknown): Outgoing {
   const isTooLarge = isKeystileError(thrown) && thrown.code === "ANALYTICS_TOO_LARGE";
   const { status } = toSentError(thrown);
   const id = newId("req");

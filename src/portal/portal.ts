@@ -1,20 +1,17 @@
 /** createPortal: pages on which a customer looks after its own keys, as a function from `Request` to `Response`. */
-import { ADMISSION_BOUNDS, createAdmission, MIB } from "../http/admission/admission.js";
 import { type Handler, handlerOf } from "../http/fetch.js";
 import type { Service } from "../http/service.js";
 import { contextOfKeyring, type Keyring } from "../keyring/keyring.js";
 import { fireAndForget } from "../lib/callbacks.js";
 import { createSigner } from "../lib/once.js";
 import { checkBase, createPageResponses } from "../view/outgoing.js";
+import { servePages } from "../view/pages.js";
 import { createSentForms } from "../view/reading.js";
-import { answer, PAGES, type PortalContext } from "./answer.js";
+import { PAGES, type PortalContext, refuse, route } from "./answer.js";
 import { createFrame } from "./layout.js";
 import { checkPortalOptions, type PortalOptions } from "./options.js";
 import { createLanguage } from "./texts.js";
 import { originOfLogo } from "./theme.js";
-
-/** Bytes that all requests of a portal hold together. */
-const BUDGET = 96 * MIB;
 
 /**
  * Pages on which your customers look after their own keys, behind your own sign-in: {@link forOwner} with a face, and
@@ -45,7 +42,6 @@ export function createPortalService(keyring: Keyring, given: PortalOptions): Ser
   const language = createLanguage(lang, texts);
   const images = originOfLogo(theme);
   const ancestors = frameAncestors?.map((one) => (one === "self" ? "'self'" : one));
-  const admission = createAdmission({ ...ADMISSION_BOUNDS, budget: BUDGET });
   const frame = createFrame(options, language, (to) => basePath + to);
   checkBase(basePath, [...PAGES.map(({ path }) => path), ...Object.keys(frame.files)]);
   const context: PortalContext = {
@@ -56,11 +52,9 @@ export function createPortalService(keyring: Keyring, given: PortalOptions): Ser
     sign: createSigner(found.store),
     onFault: (error, requestId) => onError && fireAndForget(() => onError(error, { requestId })),
   };
-  return {
-    arrive: admission.arrive,
-    hurry: admission.hurry,
-    makeSpace: admission.makeSpace,
-    answer: (incoming, hold) => answer(context, incoming, hold),
-    close: () => Promise.resolve(),
-  };
+  return servePages(
+    (incoming, hold) => route(context, incoming, hold),
+    (thrown) => refuse(context, thrown),
+    () => Promise.resolve(),
+  );
 }

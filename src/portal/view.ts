@@ -1,18 +1,14 @@
 /** What a page of the portal is made from: whose it is, what was asked, and that owner's keys. */
 import type { KeyResponseData } from "../keyring/schemas/responses.js";
 import type { OwnerKeys } from "../keyring/owner/owner-keys.js";
-import type { FormView } from "../view/form.js";
 import type { Html, Part } from "../view/html.js";
+import type { Download, PageView } from "../view/pages.js";
 import { name } from "../view/parts.js";
 import type { PortalOptions } from "./options.js";
 import type { Language, TextName } from "./texts.js";
 
 /** One request of an owner. */
-export interface PortalView extends FormView {
-  /** Unix time, milliseconds. */
-  readonly now: number;
-  /** What the address asks for. */
-  readonly query: URLSearchParams;
+export interface PortalView extends PageView {
   /** As the program calls the owner. */
   readonly owner: string;
   /** The owner's keys, and nobody else's. */
@@ -30,14 +26,6 @@ export interface Content {
   readonly heading?: Html;
   readonly actions?: Part;
   readonly body: Html;
-}
-
-/** What an address is as a file. */
-export interface Download {
-  /** ASCII. */
-  readonly file: string;
-  readonly type: string;
-  readonly text: string;
 }
 
 /** What a form did: where to go on, with a notice, or what is shown this once. */

@@ -22,6 +22,8 @@ export function time(at: number | undefined, now: number, none = "never"): Html 
 
 /** `2026-11-24`. */
 export const dayOf = (at: number): string => new Date(at).toISOString().slice(0, 10);
+/** `2026-11`. */
+export const toMonth = (at: number): string => new Date(at).toISOString().slice(0, 7);
 
 /** `2026-11-24 19:00:00 UTC`. */
 export const toDate = (at: number): string => `${new Date(at).toISOString().slice(0, 19).replace("T", " ")} UTC`;

@@ -99,25 +99,17 @@ function planForm(view: View, { to, credits }: Holder): Html {
 
 async function changePlan(view: View, { group, named, to, credits }: Holder): Promise<Done> {
   const { form: sent } = view;
-  if (typeof credits?.remaining !== "number") {
-    // Without an amount it is refused: it would leave what is unlimited as it is.
-    const given = creditsOf(sent) ?? { remaining: "" };
-    await view.ask(group === "keys" ? "keys.updateKey" : "identities.updateIdentity", {
-      ...named,
-      ...{ credits: given, ...reasonOf(sent) },
-    });
+  const update = async (credits: object): Promise<Done> => {
+    const body = { ...named, credits, ...reasonOf(sent) };
+    await view.ask(group === "keys" ? "keys.updateKey" : "identities.updateIdentity", body);
     return { to, notice: "plan" };
-  }
+  };
+  // Without an amount it is refused: it would leave what is unlimited as it is.
+  if (typeof credits?.remaining !== "number") return update(creditsOf(sent) ?? { remaining: "" });
   const refill = refillOf(sent);
   if (refill === undefined) {
-    const without = { credits: { refill: null } };
     refuseProblems(unconfirmed(sent, "refill.interval", "the refill"), `${group}.changePlan`, named);
-    await view.ask(group === "keys" ? "keys.updateKey" : "identities.updateIdentity", {
-      ...named,
-      ...without,
-      ...reasonOf(sent),
-    });
-    return { to, notice: "plan" };
+    return update({ refill: null });
   }
   const body = { ...named, refill, now: sent.get("now"), ...reasonOf(sent) };
   if (credits.refill?.rollover !== undefined && !("rollover" in refill))

@@ -4,18 +4,18 @@ import { boundsOf, type Statement, type StatementOf } from "../../analytics/stat
 import { forbidden } from "../../keyring/rows.js";
 import type { KeyResponseData } from "../../keyring/schemas/responses.js";
 import { permissionsOf } from "../ask.js";
-import { count, dayOf, number, signed } from "../../view/format.js";
+import { count, dayOf, number, signed, toMonth } from "../../view/format.js";
 import { button } from "../../view/form.js";
 import { html, type Html, type Part } from "../../view/html.js";
+import type { Download } from "../../view/pages.js";
 import { badge, code, facts, link, muted, name, section, table } from "../../view/parts.js";
-import type { Content, Download, Page, View } from "../view/view.js";
+import type { Content, Page, View } from "../view/view.js";
 import { changeTable } from "./audit.js";
 import { keyLink, keysById, readKey, toOwner } from "./key-parts.js";
 
 /** Balances that a page shows. */
 const MAX_ACCOUNTS = 100;
 const NEEDS = "analytics.getVerifications";
-const toMonth = (at: number): string => new Date(at).toISOString().slice(0, 7);
 /** `November 2026`. */
 const toTitle = (at: number): string =>
   new Date(at).toLocaleString("en-US", { month: "long", year: "numeric", timeZone: "UTC" });

@@ -6,7 +6,7 @@ import { isKeystileError } from "../../contracts/errors.js";
 import { OTHER, OUTCOMES } from "../../contracts/outcomes.js";
 import type { ConsoleAnalytics } from "../options.js";
 import type { KeyResponseData } from "../../keyring/schemas/responses.js";
-import { DAY, dayOf, number, time } from "../../view/format.js";
+import { DAY, dayOf, number, time, toMonth } from "../../view/format.js";
 import { burnDown, chart, most, spark } from "../../view/chart.js";
 import { html, type Html, type Part } from "../../view/html.js";
 import { badge, code, link, muted, name, section, table } from "../../view/parts.js";
@@ -168,7 +168,7 @@ export async function burnDownOf(view: View, externalId: string, isShared: boole
   const analytics = view.analyticsOf();
   if (analytics === undefined) return undefined;
   const { now } = view;
-  const month = new Date(now).toISOString().slice(0, 7);
+  const month = toMonth(now);
   const [from, to] = boundsOf(month);
   const found = await unlessTooMany(() => analytics.statement({ externalId }, month));
   if (found === undefined || found.accounts.length === 0) return undefined;

@@ -1,9 +1,8 @@
 /** What a page is made from: who looks at it, what was asked, and the operations as that caller. */
 import type { Ask, OperationName } from "../ask.js";
 import type { ConsoleAnalytics } from "../options.js";
-import type { FormView } from "../../view/form.js";
-import type { Failure } from "../../view/form.js";
 import type { Html, Part } from "../../view/html.js";
+import type { Download, PageView } from "../../view/pages.js";
 
 /** Who is signed in. */
 export interface Signed {
@@ -16,12 +15,7 @@ export interface Signed {
 }
 
 /** One request of a signed-in caller. */
-export interface View extends FormView {
-  /** Unix time, milliseconds. */
-  readonly now: number;
-  /** What the address asks for. */
-  readonly query: URLSearchParams;
-  readonly failure: Failure | undefined;
+export interface View extends PageView {
   readonly signed: Signed;
   readonly isReadOnly: boolean;
   /** Calls an operation as the caller. */
@@ -57,14 +51,6 @@ export interface Content {
   /** Beside the title: what can be done. */
   readonly actions?: Part;
   readonly body: Html;
-}
-
-/** A file that a page gives in place of itself. */
-export interface Download {
-  /** ASCII. */
-  readonly file: string;
-  readonly type: string;
-  readonly text: string;
 }
 
 /** What a form did: where to go on, with a notice, or what is shown this once. */

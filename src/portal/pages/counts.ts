@@ -6,11 +6,12 @@ import { KeystileError } from "../../contracts/errors.js";
 import type { KeyResponseData } from "../../keyring/schemas/responses.js";
 import { chart, most } from "../../view/chart.js";
 import { button } from "../../view/form.js";
-import { DAY } from "../../view/format.js";
+import { DAY, toMonth } from "../../view/format.js";
 import { html, type Html, type Part } from "../../view/html.js";
+import type { Download } from "../../view/pages.js";
 import { code, facts, link, section, table } from "../../view/parts.js";
 import type { TextName } from "../texts.js";
-import { type Content, type Download, nameOf, type PortalPage, type PortalView } from "../view.js";
+import { type Content, nameOf, type PortalPage, type PortalView } from "../view.js";
 import { toKey } from "./keys.js";
 
 const DAYS = 30;
@@ -78,8 +79,6 @@ function ofKey(view: PortalView, keyId: string, keys: readonly KeyResponseData[]
   const key = keys.find((one) => one.keyId === keyId);
   return key === undefined ? code(keyId) : link(view.path(toKey(keyId)), nameOf(view, key));
 }
-
-const toMonth = (at: number): string => new Date(at).toISOString().slice(0, 7);
 
 /** The month that the address names, or this one. */
 async function read({ query, now, analytics, owner }: PortalView): Promise<Statement> {
