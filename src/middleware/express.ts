@@ -2,16 +2,8 @@
  * The entry point `keystile/express`: middleware for Express 4 and 5, and for anything with their `(req, res, next)`.
  * @module keystile/express
  */
-import {
-  type ApiKeyOptions,
-  createGuard,
-  type HeaderMap,
-  headersOf,
-  type KeyVerifier,
-  setHeaders,
-  type VerifiedKey,
-} from "./guard.js";
-import { endWith } from "./reserved.js";
+import { type ApiKeyOptions, createGuard, type HeaderMap, type KeyVerifier, type VerifiedKey } from "./guard.js";
+import { decide } from "./node.js";
 
 export type { HeaderMap } from "./guard.js";
 export { verifiedKey } from "./guard.js";
@@ -72,21 +64,12 @@ export function apiKey<Request extends ExpressRequest>(
 ): (req: Request, res: ExpressResponse, next: (error?: unknown) => void) => void {
   const guard = createGuard(verifier, options);
   const handle = async (req: Request, res: ExpressResponse): Promise<boolean> => {
-    const incoming = { request: req, memory: req, header: headersOf(req.headers), clientAddress: req.ip };
-    const decision = await guard.check(incoming);
-    if (decision.outcome === "skip") return true;
-    setHeaders(
-      decision.headers,
-      (name) => res.getHeader(name),
-      (name, value) => res.setHeader(name, value),
-    );
-    if (decision.outcome === "pass") {
-      if (decision.end !== undefined) endWith(res, decision.end);
-      return ((req.apiKey = decision.apiKey), true);
-    }
-    res.statusCode = decision.refusal.status;
-    res.setHeader("Content-Type", decision.rendered.type);
-    return (res.end(decision.rendered.body), false);
+    const set = (name: string, value: string): unknown => res.setHeader(name, value);
+    const refused = await decide(guard, req, { get: (name) => res.getHeader(name), set, raw: res });
+    if (refused === undefined) return true;
+    res.statusCode = refused.refusal.status;
+    res.setHeader("Content-Type", refused.rendered.type);
+    return (res.end(refused.rendered.body), false);
   };
   return (req, res, next) => {
     handle(req, res).then((passes) => passes && next(), next);

@@ -3,17 +3,10 @@
  * @module keystile/fastify
  */
 import type {} from "fastify";
-import {
-  type ApiKeyOptions,
-  createGuard,
-  type HeaderMap,
-  headersOf,
-  type KeyVerifier,
-  setHeaders,
-  type VerifiedKey,
-} from "./guard.js";
+import { type ApiKeyOptions, createGuard, type HeaderMap, type KeyVerifier, type VerifiedKey } from "./guard.js";
+import { decide } from "./node.js";
 import { checkRequirement, type KeyRequirement } from "./requirement.js";
-import { endWith, type NodeResponse } from "./reserved.js";
+import type { NodeResponse } from "./reserved.js";
 
 export type { HeaderMap } from "./guard.js";
 export { verifiedKey } from "./guard.js";
@@ -104,22 +97,13 @@ export function apiKey<Request extends FastifyRequestLike>(
     app.addHook("onRequest", async (request, reply) => {
       const given = givenIn(request.routeOptions.config);
       if (given === false) return undefined;
-      const { headers, ip: clientAddress } = request;
-      const incoming = { request, memory: request, header: headersOf(headers), clientAddress };
-      const decision = await guard.check(incoming, () => requirementsOf(given));
-      if (decision.outcome === "skip") return undefined;
-      setHeaders(
-        decision.headers,
-        (name) => reply.getHeader(name),
-        (name, value) => reply.header(name, value),
-      );
-      if (decision.outcome === "pass") {
-        if (decision.end !== undefined) endWith(reply.raw, decision.end);
-        return void (request.apiKey = decision.apiKey);
-      }
-      reply.code(decision.refusal.status);
-      reply.header("Content-Type", decision.rendered.type);
-      return reply.send(decision.rendered.body);
+      const set = (name: string, value: string): unknown => reply.header(name, value);
+      const answer = { get: (name: string) => reply.getHeader(name), set, raw: reply.raw };
+      const refused = await decide(guard, request, answer, () => requirementsOf(given));
+      if (refused === undefined) return undefined;
+      reply.code(refused.refusal.status);
+      reply.header("Content-Type", refused.rendered.type);
+      return reply.send(refused.rendered.body);
     });
   };
   // As fastify-plugin does: without it the hooks would guard the plugin's own routes alone.

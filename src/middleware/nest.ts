@@ -2,18 +2,11 @@
  * The entry point `keystile/nest`: guard, decorators and module for NestJS on Express or Fastify.
  * @module keystile/nest
  */
-import {
-  type ApiKeyOptions,
-  createGuard,
-  type HeaderMap,
-  headersOf,
-  type KeyVerifier,
-  setHeaders,
-  type VerifiedKey,
-} from "./guard.js";
+import { type ApiKeyOptions, createGuard, type HeaderMap, type KeyVerifier, type VerifiedKey } from "./guard.js";
+import { decide } from "./node.js";
 import { type RefusalBody, type Refusal } from "./refusal.js";
 import { checkRequirement, type KeyRequirement } from "./requirement.js";
-import { endWith, type NodeResponse } from "./reserved.js";
+import type { NodeResponse } from "./reserved.js";
 
 export type { HeaderMap } from "./guard.js";
 export { verifiedKey } from "./guard.js";
@@ -118,26 +111,14 @@ export function createApiKeyGuard(
       if ((ofHandler ?? ofClass) === false) return true;
       const inner = [ofClass, ofHandler].filter((requirement) => typeof requirement === "object");
       const { request, response } = endsOf(context);
-      const { headers, ip: clientAddress } = request;
-      const decision = await guard.check(
-        { request, memory: request, header: headersOf(headers), clientAddress },
-        () => inner,
-      );
-      if (decision.outcome === "skip") return true;
-      if (response !== undefined)
-        setHeaders(
-          decision.headers,
-          (name) => response.getHeader(name),
-          (name, value) => response.header(name, value),
-        );
-      if (decision.outcome === "refuse") throw new ApiKeyRefused(decision.refusal, decision.rendered);
-      if (decision.end !== undefined) {
-        if (response === undefined)
-          throw new TypeError("a guard that reserves needs the response: put it into the context of GraphQL as res");
+      const answer = response && {
+        get: (name: string) => response.getHeader(name),
+        set: (name: string, value: string) => response.header(name, value),
         // Express' response is Node's.
-        endWith(response.raw ?? (response as unknown as NodeResponse), decision.end);
-      }
-      request.apiKey = decision.apiKey;
+        raw: response.raw ?? (response as unknown as NodeResponse),
+      };
+      const refused = await decide(guard, request, answer, () => inner);
+      if (refused !== undefined) throw new ApiKeyRefused(refused.refusal, refused.rendered);
       return true;
     },
   };
