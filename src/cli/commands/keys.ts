@@ -2,15 +2,15 @@
 import { type Command, Option } from "commander";
 import type { Refill } from "../../contracts/types.js";
 import { changeAllKeys } from "../../keyring/keys/change-keys.js";
-import type { ChangeKeysRequestBody } from "../../keyring/schemas/requests.js";
+import type * as R from "../../keyring/schemas/requests.js";
 import type { KeyResponseData } from "../../keyring/schemas/responses.js";
 import { refill as refillSchema } from "../../keyring/schemas/credits.js";
 import { toJsonSchema } from "../../keyring/schemas/json-schema.js";
-import { LISTED_STATES, type ListedState } from "../../lib/key-state.js";
+import { LISTED_STATES } from "../../lib/key-state.js";
 import { shapeOf } from "../client/flags.js";
-import { addDatabaseFlags, type DatabaseFlags, withKeyringFor } from "../database/database.js";
+import { addDatabaseFlags, type DatabaseFlags, withKeyring } from "../database/database.js";
 import { startProgress } from "../import/progress.js";
-import { EXIT, failure, type FlagAliases, usage } from "../io/failures.js";
+import { EXIT, failure, usage } from "../io/failures.js";
 import { wrapped } from "../io/help.js";
 import { readJson } from "../io/input.js";
 import type { Io } from "../io/io.js";
@@ -18,39 +18,17 @@ import { collect, toInteger, toTime } from "../io/parsers.js";
 import { addLimit, type Columns, type ListFlags, writeList } from "../io/table.js";
 import { hang, note, oneLine, pretty } from "../io/text.js";
 
-const FLAG_ALIASES: FlagAliases = new Map([
-  ["apiId", "--api-id"],
-  ["keyId", "<keyId>"],
-  ["externalId", "--external-id"],
-  ["expiresFrom", "--expires-from"],
-  ["expiresBefore", "--expires-before"],
-  ["permissions", "--permission"],
-  ["roles", "--role"],
-]);
-
 /** Ids that one call takes. */
 const MAX_IDS = 100;
 const REFILL = shapeOf(toJsonSchema(refillSchema));
 
-interface ListKeysFlags extends DatabaseFlags, ListFlags {
-  readonly apiId?: string;
-  readonly externalId?: string;
-  readonly search?: string;
-  readonly state?: ListedState;
-  readonly expiresFrom?: number;
-  readonly expiresBefore?: number;
-  readonly order: "made" | "expires" | "lastUsed" | "credits";
-}
-interface CreateFlags extends DatabaseFlags {
-  readonly apiId: string;
-  readonly name?: string;
-  readonly prefix?: string;
-  readonly externalId?: string;
+type ListKeysFlags = DatabaseFlags & ListFlags & Omit<R.SearchKeysRequestBody, "limit" | "cursor" | "maxAge">;
+interface CreateFlags
+  extends DatabaseFlags, Pick<R.CreateKeyRequestBody, "apiId" | "name" | "prefix" | "externalId" | "expires"> {
   readonly permission?: readonly string[];
   readonly role?: readonly string[];
   readonly credits?: number;
   readonly refill?: string;
-  readonly expires?: number;
 }
 
 export function addKeysCommand(program: Command, io: Io): void {
@@ -84,9 +62,7 @@ export function addKeysCommand(program: Command, io: Io): void {
     .description("Show a key, and the API that it belongs to; of a deleted one who deleted it, and when.")
     .addHelpText("after", wrapped("\nExample:\n  $ keystile keys get --db keys.db key_…"))
     .action(async (keyId: string, flags: DatabaseFlags) => {
-      const key = await withKeyringFor(flags, FLAG_ALIASES, (keyring) =>
-        keyring.getKey({ keyId, includeDeleted: true }),
-      );
+      const key = await withKeyring(flags, (keyring) => keyring.getKey({ keyId, includeDeleted: true }));
       await io.stdout.write(flags.output === "json" ? `${pretty(key)}\n` : toText(io, key));
     });
   addDatabaseFlags(keys.command("create"))
@@ -110,7 +86,7 @@ export function addKeysCommand(program: Command, io: Io): void {
 
 interface Change {
   readonly name: string;
-  readonly action: ChangeKeysRequestBody["action"];
+  readonly action: R.ChangeKeysRequestBody["action"];
   readonly done: string;
   readonly effect: string;
 }
@@ -120,7 +96,7 @@ const CHANGES: readonly Change[] = [
   { name: "revoke", action: "delete", done: "revoked", effect: "they are NOT_FOUND from the next request on" },
 ];
 
-interface ChangeFlags extends DatabaseFlags, Omit<ChangeKeysRequestBody, "action" | "keyIds" | "limit"> {}
+interface ChangeFlags extends DatabaseFlags, Omit<R.ChangeKeysRequestBody, "action" | "keyIds" | "limit"> {}
 
 function addChange(io: Io, keys: Command, change: Change): void {
   const { name, effect } = change;
@@ -150,12 +126,12 @@ function addChange(io: Io, keys: Command, change: Change): void {
 async function changeMany(io: Io, change: Change, keyIds: readonly string[], flags: ChangeFlags): Promise<void> {
   const { db, store, schema, output, ...filter } = flags;
   const { action, done } = change;
-  const batches: ChangeKeysRequestBody[] = keyIds.length === 0 ? [{ ...filter, action }] : [];
+  const batches: R.ChangeKeysRequestBody[] = keyIds.length === 0 ? [{ ...filter, action }] : [];
   for (let start = 0; start < keyIds.length; start += MAX_IDS)
     batches.push({ ...filter, action, keyIds: keyIds.slice(start, start + MAX_IDS) });
   const counts = { changed: 0, unchanged: 0, notFound: 0 };
   const progress = startProgress(io, change.name, 0);
-  await withKeyringFor(flags, FLAG_ALIASES, async (keyring) => {
+  await withKeyring(flags, async (keyring) => {
     for (const batch of batches)
       for await (const { data, pagination } of changeAllKeys(keyring, batch)) {
         for (const { keyId, outcome } of data) {
@@ -190,7 +166,7 @@ async function list(io: Io, flags: ListKeysFlags): Promise<void> {
     NAME: ({ name }) => name ?? "-",
   };
   let found = 0;
-  await withKeyringFor(flags, FLAG_ALIASES, (keyring) => {
+  await withKeyring(flags, (keyring) => {
     const read = async (page: object) => {
       const answer = await keyring.searchKeys({ ...wanted, ...page });
       found += answer.data.length;
@@ -213,11 +189,11 @@ async function create(io: Io, flags: CreateFlags): Promise<void> {
     ...(role !== undefined && { roles: role }),
     ...(remaining !== undefined && { credits: { remaining, ...refill } }),
   };
-  const data = await withKeyringFor(flags, FLAG_ALIASES, (keyring) => keyring.createKey(body));
+  const data = await withKeyring(flags, (keyring) => keyring.createKey(body));
   try {
     await io.reveal(output === "json" ? `${pretty(data)}\n` : `${data.keyId}\n${data.key}\n`);
   } catch (error) {
-    await withKeyringFor(flags, FLAG_ALIASES, (keyring) => keyring.deleteKey({ keyId: data.keyId, permanent: true }));
+    await withKeyring(flags, (keyring) => keyring.deleteKey({ keyId: data.keyId, permanent: true }));
     throw error;
   }
   await note(io, "the key is shown this once; only its digest is kept");

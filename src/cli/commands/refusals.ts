@@ -1,7 +1,7 @@
 /** `keystile refusals`, on a store: why calls of a key, an owner or an API were refused. */
 import type { Command } from "commander";
 import { createAnalytics } from "../../analytics/analytics.js";
-import type { Refusals } from "../../analytics/refusals.js";
+import type { Refusals, RefusalsOf } from "../../analytics/refusals.js";
 import type { Refusal } from "../../contracts/outcomes.js";
 import { addDatabaseFlags, type DatabaseFlags, withStore } from "../database/database.js";
 import { usage } from "../io/failures.js";
@@ -17,10 +17,7 @@ Examples:
   $ keystile refusals --db keys.db --key-id key_… --since 12h
   $ keystile refusals --db keys.db --external-id acme --output json`;
 
-interface Flags extends DatabaseFlags {
-  readonly keyId?: string;
-  readonly externalId?: string;
-  readonly apiId?: string;
+interface Flags extends DatabaseFlags, RefusalsOf {
   readonly since: number;
   readonly workspace?: string;
 }

@@ -4,14 +4,9 @@
 import type { Command } from "commander";
 import type { Explained } from "../../keyring/schemas/requests.js";
 import type { RootKeyData } from "../../keyring/schemas/responses.js";
-import {
-  addDatabaseFlags,
-  allPermissions,
-  type DatabaseFlags,
-  withKeyring,
-  withKeyringFor,
-} from "../database/database.js";
-import { type FlagAliases, usage } from "../io/failures.js";
+import type { CreateRootKeyRequestBody } from "../../keyring/schemas/service-requests.js";
+import { addDatabaseFlags, allPermissions, type DatabaseFlags, withKeyring } from "../database/database.js";
+import { usage } from "../io/failures.js";
 import { wrapped } from "../io/help.js";
 import type { Io } from "../io/io.js";
 import { collect, toTime } from "../io/parsers.js";
@@ -31,16 +26,9 @@ Servers on the same file refuse it from their next request on, those on the same
 Example:
   $ keystile root-keys revoke --db keys.db rk_…`;
 
-const FLAG_ALIASES: FlagAliases = new Map([
-  ["permissions", "--permission"],
-  ["rootKeyId", "<rootKeyId>"],
-]);
-
-interface CreateFlags extends DatabaseFlags {
-  readonly name?: string;
+interface CreateFlags extends DatabaseFlags, Pick<CreateRootKeyRequestBody, "name" | "expires"> {
   readonly permission?: readonly string[];
   readonly all?: true;
-  readonly expires?: number;
 }
 
 export function addRootKeysCommand(program: Command, io: Io): void {
@@ -65,7 +53,7 @@ export function addRootKeysCommand(program: Command, io: Io): void {
     .action(async (rootKeyId: string, flags: DatabaseFlags & Explained) => {
       const { reason } = flags;
       const body = { rootKeyId, ...(reason !== undefined && { reason }) };
-      await withKeyringFor(flags, FLAG_ALIASES, (keyring) => keyring.deleteRootKey(body));
+      await withKeyring(flags, (keyring) => keyring.deleteRootKey(body));
       await io.stdout.write(flags.output === "json" ? "{}\n" : `revoked ${rootKeyId}\n`);
     });
 }
@@ -79,11 +67,11 @@ async function create(io: Io, flags: CreateFlags): Promise<void> {
   if (expires !== undefined && expires <= io.now())
     throw usage("--expires: must be in the future; the root key would let nobody in");
   const body = { permissions, ...(name !== undefined && { name }), ...(expires !== undefined && { expires }) };
-  const data = await withKeyringFor(flags, FLAG_ALIASES, (keyring) => keyring.createRootKey(body));
+  const data = await withKeyring(flags, (keyring) => keyring.createRootKey(body));
   try {
     await io.reveal(output === "json" ? `${pretty(data)}\n` : `${data.rootKeyId}\n${data.key}\n`);
   } catch (error) {
-    await withKeyringFor(flags, FLAG_ALIASES, (keyring) => keyring.deleteRootKey({ rootKeyId: data.rootKeyId }));
+    await withKeyring(flags, (keyring) => keyring.deleteRootKey({ rootKeyId: data.rootKeyId }));
     throw error;
   }
   await note(io, "the root key is shown this once; keep it where nobody else can read it");

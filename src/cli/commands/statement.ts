@@ -51,14 +51,8 @@ async function show({ keyId, externalId, month, csv, workspace, output, ...flags
 function toText(io: Io, found: Statement): string {
   const { opening, refills, granted, adjustments, spent, forfeited, expired, closing, unattributed } = found;
   const sums = {
-    opening,
-    refills,
-    granted,
-    adjustments,
-    spent: -spent,
-    forfeited: -forfeited,
-    expired: -expired,
-    closing,
+    ...{ opening, refills, granted, adjustments },
+    ...{ spent: -spent, forfeited: -forfeited, expired: -expired, closing },
   };
   const rows = Object.entries(sums).map(([name, value]) => `${name.padEnd(12)}  ${count(value).padStart(15)}\n`);
   const lines = found.lines.map(({ time, kind, credits, grantId, reason, actor }) => {

@@ -89,18 +89,21 @@ export function filesOf(db: string): string[] {
 /** Who changes what the command line changes, in the audit trail. */
 export const COMMAND_LINE = "keystile command";
 
-/** Opens a store that is there, and closes it after `act`. Servers that have it open see the changes. */
-export function withKeyring<T>(place: StoreFlags, act: (keyring: Keyring) => Promise<T>): Promise<T> {
-  return withStore(place, (store) => act(createKeyring(store, { actor: COMMAND_LINE })));
-}
+/** Flags and arguments of commands on a store that are not named as what they say in a request. */
+const ALIASES: FlagAliases = new Map([
+  ["keyId", "<keyId>"],
+  ["rootKeyId", "<rootKeyId>"],
+  ["permissions", "--permission"],
+  ["roles", "--role"],
+]);
 
-/** As {@link withKeyring}, with errors that name the flags of a command. */
-export function withKeyringFor<T>(
-  place: StoreFlags,
-  aliases: FlagAliases,
-  act: (keyring: Keyring) => Promise<T>,
-): Promise<T> {
-  return withKeyring(place, act).catch((error: unknown) => {
+/**
+ * Opens a store that is there, and closes it after `act`, with errors that name the flags of the command. Servers that
+ * have it open see the changes.
+ */
+export function withKeyring<T>(place: StoreFlags, act: (keyring: Keyring) => Promise<T>, aliases = ALIASES) {
+  const acting = withStore(place, (store) => act(createKeyring(store, { actor: COMMAND_LINE })));
+  return acting.catch((error: unknown): never => {
     throw toFailure(error, aliases);
   });
 }

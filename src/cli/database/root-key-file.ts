@@ -5,19 +5,7 @@
  * process that is killed in between leaves either no root key, or one whose text is in a file; the next start clears up
  * what it finds ({@link settleRootKeys}).
  */
-import {
-  closeSync,
-  constants,
-  fstatSync,
-  fsyncSync,
-  linkSync,
-  lstatSync,
-  openSync,
-  readdirSync,
-  readSync,
-  rmSync,
-  writeSync,
-} from "node:fs";
+import * as fs from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, dirname, join, resolve } from "node:path";
 import type { RootKeyRow, Store } from "../../contracts/store.js";
@@ -44,12 +32,12 @@ export function rootKeyFile(db: string): string {
 export function stageRootKey(path: string, rootKeyId: string, key: string): string {
   const staged = `${path}.${rootKeyId}`;
   try {
-    const file = openSync(staged, "wx", 0o600);
+    const file = fs.openSync(staged, "wx", 0o600);
     try {
-      writeSync(file, `${key}\n`);
-      fsyncSync(file);
+      fs.writeSync(file, `${key}\n`);
+      fs.fsyncSync(file);
     } finally {
-      closeSync(file);
+      fs.closeSync(file);
     }
     syncFolder(dirname(path));
   } catch (error) {
@@ -61,7 +49,7 @@ export function stageRootKey(path: string, rootKeyId: string, key: string): stri
 
 /** @throws failure 3 if something is at this path already, a link too */
 export function assertFree(path: string): void {
-  if (lstatSync(path, { throwIfNoEntry: false }) !== undefined)
+  if (fs.lstatSync(path, { throwIfNoEntry: false }) !== undefined)
     throw failure(EXIT.failed, `${path}, for the first root key: is there already; move it away`);
 }
 
@@ -72,7 +60,7 @@ export function assertFree(path: string): void {
 export function placeRootKey(staged: string, path: string): string {
   try {
     // Unlike a rename, it replaces nothing.
-    linkSync(staged, path);
+    fs.linkSync(staged, path);
   } catch (error) {
     // Otherwise another process, which started meanwhile, has moved it.
     return (error as NodeJS.ErrnoException).code === "ENOENT" ? path : staged;
@@ -83,7 +71,7 @@ export function placeRootKey(staged: string, path: string): string {
 
 /** Removes the file, if it is there. */
 export function removeRootKey(path: string): void {
-  rmSync(path, { force: true });
+  fs.rmSync(path, { force: true });
 }
 
 /**
@@ -111,7 +99,8 @@ export async function removeDeletedRootKey(store: Pick<Store, "findRootKey">, pa
 function stagedFiles(path: string): readonly string[] {
   const prefix = `${basename(path)}.rk_`;
   const folder = dirname(path);
-  return readdirSync(folder)
+  return fs
+    .readdirSync(folder)
     .filter((name) => name.startsWith(prefix))
     .map((name) => join(folder, name));
 }
@@ -127,37 +116,37 @@ function readText(path: string): string | undefined {
   let file: number;
   try {
     // Windows has neither of the two.
-    file = openSync(path, constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0));
+    file = fs.openSync(path, fs.constants.O_RDONLY | (fs.constants.O_NOFOLLOW ?? 0) | (fs.constants.O_NONBLOCK ?? 0));
   } catch {
     return undefined;
   }
   try {
-    if (!fstatSync(file).isFile()) return undefined;
+    if (!fs.fstatSync(file).isFile()) return undefined;
     const bytes = Buffer.alloc(MAX_BYTES);
-    return bytes.toString("utf8", 0, readSync(file, bytes)).trim();
+    return bytes.toString("utf8", 0, fs.readSync(file, bytes)).trim();
   } finally {
-    closeSync(file);
+    fs.closeSync(file);
   }
 }
 
 function isOld(path: string): boolean {
-  const { mtimeMs = Infinity } = lstatSync(path, { throwIfNoEntry: false }) ?? {};
+  const { mtimeMs = Infinity } = fs.lstatSync(path, { throwIfNoEntry: false }) ?? {};
   return Date.now() - mtimeMs > STARTING_MS;
 }
 
 /** Whether both names are of one file: the process was killed between the two steps of {@link placeRootKey}. */
 function isSameFile(one: string, other: string): boolean {
-  const [a, b] = [one, other].map((path) => lstatSync(path, { throwIfNoEntry: false, bigint: true }));
+  const [a, b] = [one, other].map((path) => fs.lstatSync(path, { throwIfNoEntry: false, bigint: true }));
   return a !== undefined && b !== undefined && a.ino === b.ino && a.dev === b.dev;
 }
 
 /** Makes a new name in a folder survive a power cut. Windows cannot, and needs not. */
 function syncFolder(path: string): void {
   if (process.platform === "win32") return;
-  const folder = openSync(path, constants.O_RDONLY);
+  const folder = fs.openSync(path, fs.constants.O_RDONLY);
   try {
-    fsyncSync(folder);
+    fs.fsyncSync(folder);
   } finally {
-    closeSync(folder);
+    fs.closeSync(folder);
   }
 }

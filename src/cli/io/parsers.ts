@@ -14,17 +14,20 @@ export function toInteger(min: number, max: number): (text: string) => number {
   };
 }
 
+/** Takes a text as it is, if it fits. */
+const checked = (fits: (text: string) => boolean, fault: string) => (text: string) => {
+  if (fits(text)) return text;
+  throw new InvalidArgumentError(fault);
+};
+
 /** Refuses the empty string: with HOST unset, `--host "$HOST"` would mean every address. */
-export function notEmpty(text: string): string {
-  if (text !== "") return text;
-  throw new InvalidArgumentError("must not be empty");
-}
+export const notEmpty = checked((text) => text !== "", "must not be empty");
 
 /** Parses an idempotency key, which a header carries. */
-export function toIdempotencyKey(text: string): string {
-  if (/^[ -~]{1,255}$/.test(text)) return text;
-  throw new InvalidArgumentError("must be 1 to 255 characters of printable ASCII");
-}
+export const toIdempotencyKey = checked(
+  (text) => /^[ -~]{1,255}$/.test(text),
+  "must be 1 to 255 characters of printable ASCII",
+);
 
 /** A database path: the driver drops spaces at its ends, and would open another file or none. */
 export function toPath(text: string): string {
@@ -37,16 +40,13 @@ export function toPath(text: string): string {
 }
 
 /** The address of a PostgreSQL. Never repeated: it may hold a password. */
-export function toAddress(text: string): string {
-  if (/^postgres(ql)?:\/\//.test(text) && URL.canParse(text)) return text;
-  throw new InvalidArgumentError("must be an address such as postgres://user@host:5432/database");
-}
+export const toAddress = checked(
+  (text) => /^postgres(ql)?:\/\//.test(text) && URL.canParse(text),
+  "must be an address such as postgres://user@host:5432/database",
+);
 
 /** The name of a schema of PostgreSQL. */
-export function toSchema(text: string): string {
-  if (isSchemaName(text)) return text;
-  throw new InvalidArgumentError(`must be ${SCHEMA_NAMES}`);
-}
+export const toSchema = checked(isSchemaName, `must be ${SCHEMA_NAMES}`);
 
 /** The URL below which the pages of error types are. */
 export function toDocsBase(text: string): string {
