@@ -26,8 +26,8 @@ export interface AuditEntry {
   /** Names of the fields that were changed, sorted; empty for what was made or removed. */
   readonly fields: readonly string[];
   /**
-   * What the fields were and are, sorted by name: together at most 2,000 characters of JSON. Of a field that is not
-   * here, such as metadata, or what is long or not the same in all of several rows, it is said that it changed.
+   * Old and new values of the fields, sorted by name, together at most 2,000 characters of JSON. Left out, and only
+   * named in `fields`: metadata, values that are longer, and values that are not the same in all rows of the entry.
    */
   readonly changes?: readonly AuditChange[];
   /** How many rows were made, changed or removed; of an import: keys. */

@@ -43,16 +43,16 @@ export interface LimitVerdict {
   /** Milliseconds until the bucket is full, ≥ 0, not rounded: the wait after a refusal is made of it. */
   readonly reset: number;
   /**
-   * Buckets of another workspace that refused and gave way to new ones of this call, for lack of space. Absent: none.
+   * Refusing buckets of another workspace that were dropped to make space for new buckets of this call. Absent: none.
    */
   readonly displaced?: number | undefined;
 }
 
-/** What became of new buckets where there was no space, since the limiter was created. */
+/** What happened when the limiter's memory was full, since the limiter was created. */
 export interface LimiterCounters {
-  /** New buckets that were refused, since those of their workspace all refuse and are as many as its share. */
+  /** New buckets that were refused: their workspace's share was full of buckets that still refuse. */
   readonly newcomersRefused: number;
-  /** Buckets that refused and gave way to those of a workspace below its share. */
+  /** Refusing buckets that were dropped to make space for a workspace below its share. */
   readonly bucketsDisplaced: number;
 }
 

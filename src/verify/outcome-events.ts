@@ -36,8 +36,8 @@ export interface OutcomeEvent {
   /** Whether the limiter failed and its fallback decided. */
   readonly degraded: boolean;
   /**
-   * Buckets that gave way to new ones of this key. They belonged to the workspace that held most of the limiter's
-   * memory, and all were refusing. Absent: none.
+   * Refusing buckets that were dropped to make space for new buckets of this key. They belonged to the workspace that
+   * held most of the limiter's memory. Absent: none.
    */
   readonly displacedBuckets?: number | undefined;
   /**
