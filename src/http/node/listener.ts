@@ -5,7 +5,7 @@ import type { Store } from "../../contracts/store.js";
 import { createClientAddress, trustedProxies } from "../client-address.js";
 import { checkServiceOptions, type ServiceOptions } from "../options.js";
 import { createService, type Service, type ServiceParts } from "../service.js";
-import { CONNECTION_BOUNDS, createConnections } from "./connections.js";
+import { CONNECTION_BOUNDS, Connections } from "./connections.js";
 import type { NodeRequest, NodeResponse } from "./node-request.js";
 import { createRequestHandler } from "./request-handler.js";
 
@@ -54,7 +54,7 @@ export function listenerOf(
   service: Service,
   { trustedProxies = [] }: Pick<NodeListenerOptions, "trustedProxies">,
 ): NodeListener {
-  const handle = createRequestHandler(service, createConnections(CONNECTION_BOUNDS, service), {
+  const handle = createRequestHandler(service, new Connections(CONNECTION_BOUNDS, service), {
     clientAddressOf: createClientAddress(trustedProxies),
     isClosing: () => false,
   });

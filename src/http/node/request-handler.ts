@@ -1,6 +1,7 @@
 /** Handles requests of a `node:http` server: one at a time for each connection. */
 import type { Service } from "../service.js";
-import type { Connection, Connections, RequestSlot } from "./connections.js";
+import type { Connection, RequestSlot } from "./connection.js";
+import type { Connections } from "./connections.js";
 import { isShort } from "../body.js";
 import { CLOSING, declaredBytes, type NodeRequest, type NodeResponse, NONE, send, toIncoming } from "./node-request.js";
 

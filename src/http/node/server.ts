@@ -15,7 +15,7 @@ import { checkServiceOptions, type ServiceOptions } from "../options.js";
 import { createService, type ServiceParts } from "../service.js";
 import { type ConnectionError, sendConnectionError, toFault } from "./connection-errors.js";
 import { toFailedRequest } from "../failed-request.js";
-import { CONNECTION_BOUNDS, type ConnectionBounds, createConnections } from "./connections.js";
+import { CONNECTION_BOUNDS, type ConnectionBounds, Connections } from "./connections.js";
 import { createRequestHandler } from "./request-handler.js";
 import { clearInterval, clearTimeout, setInterval, setTimeout, afterInput, nextTurn } from "../../lib/timers.js";
 
@@ -131,7 +131,7 @@ export function createBoundedServer(
   const headersTimeout = Math.min(options.headersTimeout ?? 10_000, requestTimeout);
   const { maxHeaderBytes = 16_384, maxConnections = 4_096 } = options;
   const { unreadTimeout = 30_000, maxConnectionsPerAddress = Infinity } = options;
-  const connections = createConnections(
+  const connections = new Connections(
     {
       ...CONNECTION_BOUNDS,
       max: maxConnections,

@@ -3,12 +3,8 @@ import { EventEmitter } from "node:events";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { describe, expect, it } from "vitest";
-import {
-  type Connection,
-  CONNECTION_BOUNDS,
-  createConnections,
-  type RequestSlot,
-} from "../../../src/http/node/connections.js";
+import type { Connection, RequestSlot } from "../../../src/http/node/connection.js";
+import { CONNECTION_BOUNDS, Connections } from "../../../src/http/node/connections.js";
 import { nextTurn } from "../../../src/lib/timers.js";
 
 /** A socket that notes what happens to it. */
@@ -41,7 +37,7 @@ class Socket extends EventEmitter implements Connection {
 function world(bounds: Partial<typeof CONNECTION_BOUNDS> = {}) {
   const asked: string[] = [];
   const admission = { hurry: () => void asked.push("hurry"), makeSpace: () => void asked.push("makeSpace") };
-  const connections = createConnections({ ...CONNECTION_BOUNDS, ...bounds }, admission);
+  const connections = new Connections({ ...CONNECTION_BOUNDS, ...bounds }, admission);
   const open = (address?: string): Socket => {
     const socket = new Socket(address);
     connections.open(socket, address);
@@ -58,7 +54,7 @@ function world(bounds: Partial<typeof CONNECTION_BOUNDS> = {}) {
   return { connections, asked, open, begin };
 }
 
-describe("createConnections", () => {
+describe("Connections", () => {
   it("open: in the tick of a new connection none is read and no request begins, so that others are accepted", async () => {
     const { asked, open } = world();
     const first = open("192.0.2.1");
