@@ -16,10 +16,10 @@ export function expect(actual: unknown, about?: string) {
   return {
     toBe: (expected: unknown): void => compare(Object.is(actual, expected), "to be", expected),
     /** Deeply equal; a property that is `undefined` counts as absent. */
-    toEqual: (expected: unknown): void => compare(isEqual(actual, expected, presentKeys), "to equal", expected),
+    toEqual: (expected: unknown): void => compare(isMatch(actual, expected, presentKeys), "to equal", expected),
     /** Deeply equal, and the same properties. */
     toStrictEqual: (expected: unknown): void =>
-      compare(isEqual(actual, expected, Object.keys), "to equal strictly", expected),
+      compare(isMatch(actual, expected, Object.keys), "to equal strictly", expected),
     /** Has at least these properties, deeply; lists have as many items. */
     toMatchObject: (expected: unknown): void => compare(isMatch(actual, expected), "to match", expected),
     toBeUndefined: (): void => compare(actual === undefined, "to be", undefined),
@@ -28,7 +28,7 @@ export function expect(actual: unknown, about?: string) {
       compare(Array.isArray(actual) && actual.length === expected, "to have length", expected),
     toContainEqual: (expected: unknown): void =>
       compare(
-        Array.isArray(actual) && actual.some((one) => isEqual(one, expected, presentKeys)),
+        Array.isArray(actual) && actual.some((one) => isMatch(one, expected, presentKeys)),
         "to contain",
         expected,
       ),
@@ -54,22 +54,16 @@ const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
 const presentKeys = (value: object): string[] =>
   Object.keys(value).filter((name) => (value as Record<string, unknown>)[name] !== undefined);
 
-function isEqual(one: unknown, other: unknown, keysOf: (value: object) => string[]): boolean {
-  if (!isObject(one) || !isObject(other)) return Object.is(one, other);
-  if (Array.isArray(one) !== Array.isArray(other)) return false;
-  if (Array.isArray(one) && one.length !== other["length"]) return false;
-  const names = keysOf(one);
-  return (
-    names.length === keysOf(other).length &&
-    names.every((name) => Object.hasOwn(other, name) && isEqual(one[name], other[name], keysOf))
-  );
-}
-
-function isMatch(actual: unknown, expected: unknown): boolean {
+/** @param keysOf the properties that both must have; absent: those of `expected` are enough */
+function isMatch(actual: unknown, expected: unknown, keysOf?: (value: object) => string[]): boolean {
   if (!isObject(actual) || !isObject(expected)) return Object.is(actual, expected);
   if (Array.isArray(actual) !== Array.isArray(expected)) return false;
   if (Array.isArray(actual) && actual.length !== expected["length"]) return false;
-  return Object.keys(expected).every((name) => isMatch(actual[name], expected[name]));
+  const names = (keysOf ?? Object.keys)(expected);
+  if (keysOf !== undefined && names.length !== keysOf(actual).length) return false;
+  return names.every(
+    (name) => (keysOf === undefined || Object.hasOwn(actual, name)) && isMatch(actual[name], expected[name], keysOf),
+  );
 }
 
 function textOf(value: unknown): string {

@@ -1,6 +1,8 @@
 /** The suite that every limiter passes: each clause of src/contracts/limiter.ts, under its number. */
 import type { Limiter } from "../../contracts/limiter.js";
+import { closing } from "../closing.js";
 import type { TestFunctions } from "../test-functions.js";
+import type { LimiterClause } from "./bed.js";
 import { overlappingClauses } from "./overlapping.js";
 import { sizesClauses } from "./sizes.js";
 import { takingClauses } from "./taking.js";
@@ -19,23 +21,8 @@ const PARTS = [takingClauses, overlappingClauses, sizesClauses, timeClauses, wai
  */
 export function limiterSuite(functions: TestFunctions, title: string, make: () => Limiter | Promise<Limiter>): void {
   functions.describe(`limiter: ${title}`, () => {
-    for (const addTo of PARTS) {
-      addTo(
-        (name, body) =>
-          void functions.it(name, async () => {
-            const made: Limiter[] = [];
-            const another = async () => {
-              const limiter = await make();
-              made.push(limiter);
-              return limiter;
-            };
-            try {
-              await body(await another(), another);
-            } finally {
-              for (const limiter of made) await limiter.close?.();
-            }
-          }),
-      );
-    }
+    const clause: LimiterClause = (name, body) =>
+      void functions.it(name, () => closing(make, async (another) => body(await another(), another)));
+    for (const addTo of PARTS) addTo(clause);
   });
 }

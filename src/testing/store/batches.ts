@@ -1,30 +1,14 @@
 /** Batch reads: clause 20. */
 import { expect } from "../expect.js";
 import type { Clause } from "./bed.js";
-import {
-  balance,
-  identity,
-  insert,
-  keyRow,
-  override,
-  permission,
-  readBalance,
-  readRow,
-  refOf,
-  role,
-  WS,
-} from "./rows.js";
+import { balance, insert, keyRow, override, readBalance, readRow, refOf, related, role, WS } from "./rows.js";
 
 /** As many as keystile passes in one call. */
 const MAX_BATCH = 1_000;
 
 export function batchesClauses(clause: Clause): void {
   clause("clause 20: a batch of finds returns what single finds do, in the order of its digests", async (store) => {
-    await store.write([
-      { table: "permissions", row: permission("a.read") },
-      { table: "roles", row: role("r", ["perm_a_read"]) },
-      { table: "identities", row: identity("user", { meta: { plan: "pro" } }) },
-    ]);
+    await store.write(related({ meta: { plan: "pro" } }));
     const rows = [
       keyRow(1, { roles: ["role_r"], identityId: "id_user", digest: "ключ" }),
       keyRow(2, { digest: "a", hasCredits: true, name: "two" }),

@@ -1,5 +1,6 @@
 /** Opens and closes the stores of each test. */
 import type { Store } from "../../contracts/store.js";
+import { closing } from "../closing.js";
 import { expect } from "../expect.js";
 import type { TestFunctions } from "../test-functions.js";
 import { api } from "./rows.js";
@@ -10,18 +11,14 @@ export type Clause = (title: string, body: (store: Store, open: () => Promise<St
 /** Closes whatever a test opened, also when it fails. */
 export function clausesOf({ it }: TestFunctions, open: () => Store | Promise<Store>): Clause {
   return (title, body) =>
-    void it(title, async () => {
-      const opened: Store[] = [];
-      const withApi = async (): Promise<Store> => {
-        const store = await open();
-        opened.push(store);
-        expect(await store.write([{ table: "apis", row: api() }])).toBe("written");
-        return store;
-      };
-      try {
+    void it(title, () =>
+      closing(open, async (openOne) => {
+        const withApi = async (): Promise<Store> => {
+          const store = await openOne();
+          expect(await store.write([{ table: "apis", row: api() }])).toBe("written");
+          return store;
+        };
         await body(await withApi(), withApi);
-      } finally {
-        for (const store of opened) await store.close();
-      }
-    });
+      }),
+    );
 }

@@ -1,25 +1,20 @@
 /** Changes are visible and notified: clauses 8 and 15. */
-import type { Change, RowChange, Store, Write } from "../../contracts/store.js";
+import type { Change, Rows, Store, Table } from "../../contracts/store.js";
 import { expect } from "../expect.js";
 import type { Clause } from "./bed.js";
-import { api, balance, identity, insert, keyRow, permission, readRow, refOf, role, rootKey, WS } from "./rows.js";
-import { change, drops, dropsMiss, removeRow } from "./shared-steps.js";
+import { api, balance, identity, insert, keyRow, permission, readRow, refOf, related, rootKey, WS } from "./rows.js";
+import { followsRelatedRows, notifiesWithoutKeys } from "./shared-changes.js";
+import { alone, change, drops, dropsMiss, removeRow } from "./shared-steps.js";
+import { adoptsOnce } from "./shared-writing.js";
 
-/** Changes of rows that keys refer to, of each table that finds depend on. */
-const OF_KEYS: Readonly<Record<RowChange["table"], readonly (readonly [id: string, over: object])[]>> = {
-  workspaces: [[WS, { enabled: false }]],
-  apis: [["api_1", { enabled: false }]],
-  identities: [["id_user", { meta: { plan: "pro" } }]],
-  permissions: [
-    ["perm_through", { slug: "renamed" }],
-    ["perm_direct", { slug: "renamed.too" }],
-  ],
-  roles: [
-    ["role_r", { permissions: [] }],
-    // Back in a role that had lost it.
-    ["role_r", { permissions: ["perm_through"] }],
-  ],
-};
+const finding = (digest: string) => (store: Store) => store.findKey(digest);
+const findOne = finding("digest-1");
+const findRoot = (store: Store) => store.findRootKey("root-digest-1");
+const changing =
+  <T extends Table>(table: T, id: string, over: Partial<Rows[T]>) =>
+  (store: Store) =>
+    change(store, table, id, over);
+const adopt = async (store: Store) => store.adoptDigest((await store.findForeignKey("m", "f"))!.ref, "adopted");
 
 /** Changes in order, each with a read that sees it and what it then returns. */
 const SEEN: readonly (readonly [
@@ -28,55 +23,20 @@ const SEEN: readonly (readonly [
   read: (store: Store) => unknown,
   seen: unknown,
 ])[] = [
-  [
-    "a key is changed",
-    (store) => change(store, "keys", keyRow(1).id, { enabled: false }),
-    (store) => store.findKey("digest-1"),
-    { enabled: false },
-  ],
-  [
-    "its identity is changed",
-    (store) => change(store, "identities", "id_user", { meta: { plan: "pro" } }),
-    (store) => store.findKey("digest-1"),
-    { identity: { meta: { plan: "pro" } } },
-  ],
+  ["a key is changed", changing("keys", keyRow(1).id, { enabled: false }), findOne, { enabled: false }],
+  ["its identity is changed", changing("identities", "id_user", { enabled: false }), findOne, { ownerDisabled: true }],
   [
     "a role is renamed",
-    (store) => change(store, "roles", "role_r", { name: "s" }),
+    changing("roles", "role_r", { name: "s" }),
     (store) => store.readNames("roles", WS, ["r", "s"]),
     [{ name: "s" }],
   ],
-  [
-    "a key is deleted",
-    (store) => change(store, "keys", keyRow(1).id, { deleted: true }),
-    (store) => store.findKey("digest-1"),
-    undefined,
-  ],
-  [
-    "a digest is adopted",
-    async (store) => store.adoptDigest((await store.findForeignKey("m", "f"))!.ref, "adopted"),
-    (store) => store.findKey("adopted"),
-    { unadopted: false },
-  ],
-  [
-    "a root key is new",
-    (store) => store.write([{ table: "rootKeys", row: rootKey(1) }]),
-    (store) => store.findRootKey("root-digest-1"),
-    { enabled: true },
-  ],
-  [
-    "a root key is removed",
-    (store) => removeRow(store, "rootKeys", "root_1"),
-    (store) => store.findRootKey("root-digest-1"),
-    undefined,
-  ],
-  ["a key is new", (store) => insert(store, keyRow(3)), (store) => store.findKey("digest-3"), { enabled: true }],
-  [
-    "an API is deleted",
-    (store) => change(store, "apis", api().id, { deleted: true }),
-    (store) => store.findKey("digest-3"),
-    undefined,
-  ],
+  ["a key is deleted", changing("keys", keyRow(1).id, { deleted: true }), findOne, undefined],
+  ["a digest is adopted", adopt, finding("adopted"), { unadopted: false }],
+  ["a root key is new", (store) => store.write([{ table: "rootKeys", row: rootKey(1) }]), findRoot, { enabled: true }],
+  ["a root key is removed", (store) => removeRow(store, "rootKeys", "root_1"), findRoot, undefined],
+  ["a key is new", (store) => insert(store, keyRow(3)), finding("digest-3"), { enabled: true }],
+  ["an API is deleted", changing("apis", api().id, { deleted: true }), finding("digest-3"), undefined],
 ];
 
 export function changesClauses(clause: Clause): void {
@@ -97,11 +57,7 @@ export function changesClauses(clause: Clause): void {
   });
 
   clause("clause 8: roles, permissions and identities reach the keys that refer to them", async (store) => {
-    await store.write([
-      { table: "permissions", row: permission("a.read") },
-      { table: "roles", row: role("r", ["perm_a_read"]) },
-      { table: "identities", row: identity("user") },
-    ]);
+    await store.write(related());
     await insert(store, keyRow(1, { roles: ["role_r"], identityId: "id_user" }));
     expect(await store.findKey("digest-1")).toMatchObject({
       roles: ["r"],
@@ -123,24 +79,7 @@ export function changesClauses(clause: Clause): void {
 
   clause(
     "clause 15: a change of an identity, a role or a permission is notified, whether or not a key has it",
-    async (store) => {
-      const rows = [
-        { table: "identities", row: identity("user") },
-        { table: "roles", row: role("admin", []) },
-        { table: "permissions", row: permission("read") },
-      ] as const;
-      await store.write([...rows]);
-      const notified: Change[] = [];
-      store.subscribe((change) => notified.push(change));
-      for (const { table, row } of rows) {
-        const { version } = (await readRow(store, table, row.id))!;
-        expect(await store.write([{ table, remove: row.id, version } as Write])).toBe("written");
-        expect(
-          notified.splice(0).some((change) => change !== "created"),
-          table,
-        ).toBe(true);
-      }
-    },
+    alone(notifiesWithoutKeys),
   );
 
   clause("clause 15: every change that a find could see is notified", async (store) => {
@@ -172,36 +111,7 @@ export function changesClauses(clause: Clause): void {
 
   clause(
     "clause 15: a row that keys refer to drops those keys, told by its id, by their digests or as all",
-    async (store) => {
-      await store.write([
-        { table: "workspaces", row: { id: WS, version: 0, enabled: true } },
-        { table: "permissions", row: permission("direct") },
-        { table: "permissions", row: permission("through") },
-        { table: "roles", row: role("r", ["perm_through"]) },
-        { table: "identities", row: identity("user") },
-      ]);
-      const of = { permissions: ["perm_direct"], roles: ["role_r"], identityId: "id_user" };
-      await insert(store, keyRow(1, of));
-      const notified: Change[] = [];
-      store.subscribe((change) => notified.push(change));
-      const rows = (Object.keys(OF_KEYS) as RowChange["table"][]).flatMap((table) =>
-        OF_KEYS[table].map(([id, over]) => [table, id, over] as const),
-      );
-      for (const [table, id, over] of rows) {
-        const before = (await store.findKey("digest-1"))!;
-        await change(store, table, id, over);
-        expect(drops(notified.splice(0), "digest-1", before), `${table} ${id}`).toBe(true);
-      }
-      for (const [table, id] of [
-        ["permissions", "perm_through"],
-        ["identities", "id_user"],
-        ["roles", "role_r"],
-      ] as const) {
-        const before = (await store.findKey("digest-1"))!;
-        await removeRow(store, table, id);
-        expect(drops(notified.splice(0), "digest-1", before), `${table} ${id} removed`).toBe(true);
-      }
-    },
+    alone(followsRelatedRows),
   );
 
   clause("clause 15: every subscriber is notified, and one that unsubscribes leaves the others", async (store) => {
@@ -227,10 +137,7 @@ export function changesClauses(clause: Clause): void {
   });
 
   clause("clauses 8 and 15: what a subscriber reads once it is notified of a change is changed", async (store) => {
-    await store.write([
-      { table: "roles", row: role("r", []) },
-      { table: "identities", row: identity("user") },
-    ]);
+    await store.write(related());
     await insert(store, keyRow(1, { identityId: "id_user" }));
     const { digest: _, ...pending } = keyRow(2, { foreignDigest: "f", migrationId: "m" });
     await insert(store, pending);
@@ -247,20 +154,5 @@ export function changesClauses(clause: Clause): void {
     }
   });
 
-  clause("clause 8: a pending key gains its native digest once", async (store) => {
-    const { digest: _, ...rest } = keyRow(1, { foreignDigest: "f", migrationId: "m" });
-    await insert(store, rest);
-    const found = (await store.findForeignKey("m", "f"))!;
-    expect(found.unadopted).toBe(true);
-    const digests = ["one", "two", "three"];
-    const adopted = await Promise.all(digests.map((digest) => store.adoptDigest(found.ref, digest)));
-    expect([...adopted].sort()).toEqual([false, false, true]);
-    for (const [i, digest] of digests.entries())
-      expect((await store.findKey(digest))?.unadopted, digest).toBe(adopted[i] === true ? false : undefined);
-    const native = digests[adopted.indexOf(true)]!;
-    expect((await store.findForeignKey("m", "f"))?.unadopted).toBe(false);
-    const { digest: __, ...other } = keyRow(2, { foreignDigest: "g", migrationId: "m" });
-    await insert(store, other);
-    expect(await store.adoptDigest((await store.findForeignKey("m", "g"))!.ref, native)).toBe(false);
-  });
+  clause("clause 8: a pending key gains its native digest once", alone(adoptsOnce));
 }

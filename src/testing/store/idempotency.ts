@@ -1,13 +1,12 @@
 /** Calls with an idempotency key: clause 23. */
 import type { KeyRow, OnceBounds, OnceRecord, Store, WriteOutcome } from "../../contracts/store.js";
 import { expect, faultOf } from "../expect.js";
+import { ONCE_BOUNDS, UNTIL, withCredits, withCreditsOf } from "./account.js";
 import type { Clause } from "./bed.js";
 import { withPower } from "./powers.js";
-import { balance, insert, keyRow, readBalance, readRow, refOf, WS } from "./rows.js";
-import type { SharedClause, SharedStore } from "./shared-steps.js";
+import { insert, keyRow, readRow, refOf, WS } from "./rows.js";
+import { alone, type SharedClause, type SharedStore } from "./shared-steps.js";
 
-const BOUNDS: OnceBounds = { maxRecords: 1_000, maxPerWorkspace: 1_000 };
-const UNTIL = 1_000;
 const record = (id: string, over: Partial<OnceRecord> = {}): OnceRecord => ({
   workspaceId: WS,
   id,
@@ -16,28 +15,13 @@ const record = (id: string, over: Partial<OnceRecord> = {}): OnceRecord => ({
   ...over,
 });
 
-/** A key with credits, and how to spend from it through one handle. */
-async function spender(store: Store, keyId = 1) {
-  const ref = await refOf(store, `digest-${keyId}`);
-  return {
-    ref,
-    once: (one: OnceRecord, cost = 1, now = 0, bounds = BOUNDS) => store.spendOnce(ref, cost, 0, now, one, bounds),
-    left: async () => (await readBalance(store, keyRow(keyId).id, 0, 0))?.remaining,
-  };
-}
-
-async function withCredits(store: Store, remaining: number) {
-  await insert(store, keyRow(1, { hasCredits: true }), balance(remaining));
-  return spender(store);
-}
-
 interface Added {
   readonly now?: number;
   readonly bounds?: OnceBounds;
   readonly over?: Partial<KeyRow>;
 }
 
-const onceOf = (one: OnceRecord, { now = 0, bounds = BOUNDS }: Added = {}) => ({ record: one, bounds, now });
+const onceOf = (one: OnceRecord, { now = 0, bounds = ONCE_BOUNDS }: Added = {}) => ({ record: one, bounds, now });
 
 /** How to add to the balance of the key by `write`, under an idempotency key. */
 function adder(store: Store) {
@@ -53,6 +37,31 @@ function adder(store: Store) {
       return store.write([{ table: "keys", row, credits: { period: 0, add } }], entries, onceOf(one, how));
     },
   };
+}
+
+/** Of concurrent repeats one spends, and both handles know its record. */
+async function spendsOnce(shared: SharedStore): Promise<void> {
+  const accounts = await withCreditsOf(shared, 100);
+  const calls = Array.from({ length: 40 }, (_, i) => accounts[i % 2 === 0 ? 0 : 1].once(record(`id-${i % 5}`)));
+  const outcomes = (await Promise.all(calls)).map(({ outcome }) => outcome);
+  expect(outcomes.filter((outcome) => outcome === "done")).toHaveLength(5);
+  expect(outcomes.filter((outcome) => outcome === "repeated")).toHaveLength(35);
+  for (const { left } of accounts) expect(await left()).toBe(95);
+  for (const store of [shared.here, shared.there]) expect(await store.findOnce("id-4", 0)).toBe("body");
+  expect(await accounts[1].once(record("id-0", { body: "other" }))).toEqual({ outcome: "mismatch" });
+}
+
+/** Of concurrent writes under one idempotency key one is made. */
+async function writesOnce(shared: SharedStore): Promise<void> {
+  const [{ left }] = await withCreditsOf(shared, 0);
+  const [ours, theirs] = [adder(shared.here), adder(shared.there)];
+  for (let round = 1; round <= 10; round++) {
+    const attempts = Array.from({ length: 6 }, (_, i) => (i % 2 === 0 ? ours : theirs).add(record(`${round}`), 1));
+    const repeated = (await Promise.all(attempts)).filter((outcome) => outcome === "repeated");
+    expect(repeated, `round ${round}`).toHaveLength(5);
+    expect(await left()).toBe(round);
+  }
+  expect(await theirs.add(record("1", { body: "other" }), 1)).toBe("mismatch");
 }
 
 export function idempotencyClauses(all: Clause): void {
@@ -71,27 +80,21 @@ export function idempotencyClauses(all: Clause): void {
     expect(await left()).toBe(4);
   });
 
-  clause("clause 23: of concurrent repeats one spends", async (store) => {
-    const { once, left } = await withCredits(store, 100);
-    const all = await Promise.all(Array.from({ length: 40 }, (_, i) => once(record(`id-${i % 4}`))));
-    expect(all.filter(({ outcome }) => outcome === "done")).toHaveLength(4);
-    expect(all.filter(({ outcome }) => outcome === "repeated")).toHaveLength(36);
-    expect(await left()).toBe(96);
-  });
+  clause("clause 23: of concurrent repeats one spends", alone(spendsOnce));
 
   clause("clause 23: what takes nothing is recorded too, but a refusal is not", async (store) => {
     const { once, left, ref } = await withCredits(store, 2);
     expect(await once(record("free"), 0)).toEqual({ outcome: "done", spend: { ok: true, remaining: 2 } });
     expect((await once(record("free"), 2)).outcome).toBe("repeated");
-    const unlimited = () => store.spendOnce(undefined, 1, 0, 0, record("unlimited"), BOUNDS);
+    const unlimited = () => store.spendOnce(undefined, 1, 0, 0, record("unlimited"), ONCE_BOUNDS);
     expect(await unlimited()).toEqual({ outcome: "done", spend: { ok: true, remaining: null } });
     expect(await unlimited()).toEqual({ outcome: "repeated", spend: { ok: true, remaining: null } });
     expect(await once(record("much"), 3)).toEqual({ outcome: "done", spend: { ok: false, remaining: 2 } });
-    const stale = await store.spendOnce(ref, 1, 32_000_000_001, 0, record("much"), BOUNDS);
+    const stale = await store.spendOnce(ref, 1, 32_000_000_001, 0, record("much"), ONCE_BOUNDS);
     expect(stale).toMatchObject({ outcome: "done", spend: { ok: false, stale: true } });
     await insert(store, keyRow(2));
     const without = await refOf(store, "digest-2");
-    expect(await store.spendOnce(without, 1, 0, 0, record("much"), BOUNDS)).toEqual({ outcome: "done" });
+    expect(await store.spendOnce(without, 1, 0, 0, record("much"), ONCE_BOUNDS)).toEqual({ outcome: "done" });
     expect(await store.findOnce("much", 0)).toBeUndefined();
     expect(await once(record("much"), 2)).toEqual({ outcome: "done", spend: { ok: true, remaining: 0 } });
     expect(await once(record("much"), 2)).toEqual({ outcome: "repeated", spend: { ok: true, remaining: 0 } });
@@ -221,13 +224,7 @@ export function idempotencyClauses(all: Clause): void {
     expect(await add(record("b"), 1, { bounds, now: UNTIL })).toEqual([{ remaining: 2, reserved: 0, added: 1 }]);
   });
 
-  clause("clause 23: of concurrent writes under one idempotency key one is made", async (store) => {
-    const { left } = await withCredits(store, 0);
-    const { add } = adder(store);
-    const outcomes = await Promise.all(Array.from({ length: 20 }, () => add(record("a"), 1)));
-    expect(outcomes.filter((outcome) => outcome === "repeated")).toHaveLength(19);
-    expect(await left()).toBe(1);
-  });
+  clause("clause 23: of concurrent writes under one idempotency key one is made", alone(writesOnce));
 
   clause("clause 23: the secret is 32 bytes, and stays as it is", async (store) => {
     const secret = await store.readSecret("idempotency");
@@ -247,40 +244,14 @@ export function idempotencyClauses(all: Clause): void {
 export function sharedIdempotencyClauses(all: SharedClause): void {
   const clause = withPower(all, "idempotency", ({ here }: SharedStore) => here);
 
-  clause("clause 23: of repeats through both handles one spends, and both know its record", async ({ here, there }) => {
-    const one = await withCredits(here, 100);
-    await there.pollChanges("anew");
-    const other = await spender(there);
-    const calls = Array.from({ length: 40 }, (_, i) => (i % 2 === 0 ? one : other).once(record(`id-${i % 5}`)));
-    const outcomes = (await Promise.all(calls)).map(({ outcome }) => outcome);
-    expect(outcomes.filter((outcome) => outcome === "done")).toHaveLength(5);
-    expect(outcomes.filter((outcome) => outcome === "repeated")).toHaveLength(35);
-    for (const { left } of [one, other]) expect(await left()).toBe(95);
-    for (const store of [here, there]) expect(await store.findOnce("id-4", 0)).toBe("body");
-    expect(await other.once(record("id-0", { body: "other" }))).toEqual({ outcome: "mismatch" });
-  });
+  clause("clause 23: of repeats through both handles one spends, and both know its record", spendsOnce);
 
-  clause("clause 23: of writes under one idempotency key through both handles one is made", async ({ here, there }) => {
-    const { left } = await withCredits(here, 0);
-    await there.pollChanges("anew");
-    const [ours, theirs] = [adder(here), adder(there)];
-    for (let round = 1; round <= 10; round++) {
-      const attempts = Array.from({ length: 6 }, (_, i) => (i % 2 === 0 ? ours : theirs).add(record(`${round}`), 1));
-      const outcomes = await Promise.all(attempts);
-      expect(
-        outcomes.filter((outcome) => outcome === "repeated"),
-        `round ${round}`,
-      ).toHaveLength(5);
-      expect(await left()).toBe(round);
-    }
-    expect(await theirs.add(record("1", { body: "other" }), 1)).toBe("mismatch");
-  });
+  clause("clause 23: of writes under one idempotency key through both handles one is made", writesOnce);
 
-  clause("clause 23: both handles have one secret, and count each other's records", async ({ here, there }) => {
+  clause("clause 23: both handles have one secret, and count each other's records", async (shared) => {
+    const { here, there } = shared;
     expect(await there.readSecret("idempotency")).toBe(await here.readSecret("idempotency"));
-    const one = await withCredits(here, 10);
-    await there.pollChanges("anew");
-    const other = await spender(there);
+    const [one, other] = await withCreditsOf(shared, 10);
     const bounds = { maxRecords: 2, maxPerWorkspace: 2 };
     expect((await one.once(record("a"), 1, 0, bounds)).outcome).toBe("done");
     expect((await other.once(record("b"), 1, 0, bounds)).outcome).toBe("done");

@@ -1,7 +1,27 @@
 /** Lists, workspaces and deleted rows: clauses 16, 17 and 18. */
+import type { ListQuery, Store, Table } from "../../contracts/store.js";
 import { expect, faultOf } from "../expect.js";
 import type { Clause } from "./bed.js";
 import { api, identity, insert, keyRow, override, permission, readRow, role, WS } from "./rows.js";
+
+const numberIn = (id: string) => Number(id.slice(4));
+type Query = Partial<ListQuery>;
+
+/** The ids of a page, of at most 100. */
+const idsOf = async (store: Store, table: Table, query: Query) =>
+  (await store.list(table, { workspaceId: WS, limit: 100, ...query })).map(({ id }) => id);
+
+/** Those of all pages. */
+async function idsOfAll(store: Store, table: Table, query: Query): Promise<string[]> {
+  const listed: string[] = [];
+  for (let after: string | undefined, pages = 0; pages < 100; pages++) {
+    const ids = await idsOf(store, table, { ...query, ...(after !== undefined && { after }) });
+    after = ids.at(-1);
+    if (after === undefined) return listed;
+    listed.push(...ids);
+  }
+  throw new Error("the list does not end");
+}
 
 export function listsClauses(clause: Clause): void {
   clause("clause 16: lists are ordered by id, start after the cursor and are bounded", async (store) => {
@@ -9,8 +29,7 @@ export function listsClauses(clause: Clause): void {
     await store.write([{ table: "identities", row: identity("user") }]);
     const rows = [5, 3, 1, 4, 2].map((n) => keyRow(n, n === 3 ? { identityId: "id_user" } : {}));
     await store.insertKeys([...rows, keyRow(6, { apiId: "api_2" })].map((row) => ({ row })));
-    const ids = async (query: object) =>
-      (await store.list("keys", { workspaceId: WS, limit: 100, ...query })).map(({ id }) => Number(id.slice(4)));
+    const ids = async (query: Query) => (await idsOf(store, "keys", query)).map(numberIn);
     expect(await ids({})).toEqual([1, 2, 3, 4, 5, 6]);
     expect(await ids({ apiId: "api_1", limit: 2 })).toEqual([1, 2]);
     expect(await ids({ apiId: "api_1", limit: 2, after: "key_000002" })).toEqual([3, 4]);
@@ -23,19 +42,11 @@ export function listsClauses(clause: Clause): void {
     await store.write([{ table: "permissions", remove: "perm_2", version: 1 }]);
     await store.write([{ table: "permissions", row: permission("slug new", { id: "perm_0" }) }]);
     // The last of those that are looked at is there even if it does not hold the text: the next slice begins after it.
-    const slices = async (text: string, among: number) => {
-      const ids: string[] = [];
-      for (let after: string | undefined; ;) {
-        const query = { workspaceId: WS, limit: 10, mayHold: { text, among }, ...(after !== undefined && { after }) };
-        const rows = await store.list("permissions", query);
-        after = rows.at(-1)?.id;
-        if (after === undefined) return ids;
-        ids.push(...rows.map(({ id }) => id));
-      }
-    };
-    for (const among of [1, 2, 10]) expect((await slices("SLUG 2", among)).includes("perm_1")).toEqual(true);
-    const listed = await store.list("permissions", { workspaceId: WS, limit: 10 });
-    expect(listed.map(({ id }) => id)).toEqual(["perm_0", "perm_1", "perm_3"]);
+    for (const among of [1, 2, 10]) {
+      const found = await idsOfAll(store, "permissions", { limit: 10, mayHold: { text: "SLUG 2", among } });
+      expect(found.includes("perm_1")).toBe(true);
+    }
+    expect(await idsOf(store, "permissions", {})).toEqual(["perm_0", "perm_1", "perm_3"]);
   });
 
   clause("clause 16: lists are in the order of code units, so that their pages hold every row once", async (store) => {
@@ -43,25 +54,10 @@ export function listsClauses(clause: Clause): void {
     const mixed = ids.map((_, i) => ids[(i * 5) % ids.length]!);
     await store.insertKeys(mixed.map((id, n) => ({ row: keyRow(n, { id }) })));
     for (const id of mixed) await store.write([{ table: "roles", row: role(id, [], { id }) }]);
-    const pages = async (table: "keys" | "roles", query: object, limit: number) => {
-      const listed: string[] = [];
-      for (let after: string | undefined; listed.length <= ids.length;) {
-        const rows = await store.list(table, {
-          workspaceId: WS,
-          limit,
-          ...query,
-          ...(after !== undefined && { after }),
-        });
-        after = rows.at(-1)?.id;
-        if (after === undefined) break;
-        listed.push(...rows.map(({ id }) => id));
-      }
-      return listed;
-    };
     for (const limit of [1, 3, 100]) {
-      expect(await pages("keys", {}, limit), `keys by ${limit}`).toEqual(ids);
-      expect(await pages("keys", { apiId: "api_1" }, limit), `keys of an API by ${limit}`).toEqual(ids);
-      expect(await pages("roles", {}, limit), `roles by ${limit}`).toEqual(ids);
+      expect(await idsOfAll(store, "keys", { limit }), `keys by ${limit}`).toEqual(ids);
+      expect(await idsOfAll(store, "keys", { apiId: "api_1", limit }), `keys of an API by ${limit}`).toEqual(ids);
+      expect(await idsOfAll(store, "roles", { limit }), `roles by ${limit}`).toEqual(ids);
     }
   });
 
@@ -70,8 +66,7 @@ export function listsClauses(clause: Clause): void {
     await store.write([{ table: "apis", row: api({ id: "api_2", deleted: true }) }]);
     const rows = Array.from({ length: 6 }, (_, i) => keyRow(i, { identityId: "id_user", deleted: i % 2 === 1 }));
     await store.insertKeys(rows.map((row) => ({ row })));
-    const ids = async (query: object) =>
-      (await store.list("keys", { workspaceId: WS, limit: 100, ...query })).map(({ id }) => Number(id.slice(4)));
+    const ids = async (query: Query) => (await idsOf(store, "keys", query)).map(numberIn);
     const queries = [{}, { apiId: "api_1" }, { identityId: "id_user" }, { apiId: "api_1", identityId: "id_user" }];
     for (const query of queries) expect(await ids(query)).toEqual([0, 2, 4]);
     for (const query of queries) expect(await ids({ ...query, limit: 2, after: "key_000000" })).toEqual([2, 4]);
@@ -86,7 +81,7 @@ export function listsClauses(clause: Clause): void {
     expect((await store.findKey("digest-3"))?.identity?.externalId).toBe("user");
     await store.write([{ table: "keys", remove: keyRow(1).id, version: 1 }]);
     expect(await insert(store, keyRow(9, { digest: "digest-1" }))).toBe(true);
-    expect((await store.list("apis", { workspaceId: WS, limit: 10 })).map(({ id }) => id)).toEqual(["api_1"]);
+    expect(await idsOf(store, "apis", {})).toEqual(["api_1"]);
   });
 
   clause("clause 17: names of one workspace are unknown in another", async (store) => {
@@ -137,8 +132,7 @@ export function listsClauses(clause: Clause): void {
     ];
     for (const row of rows) expect(await store.write([{ table: "overrides", row }]), row.id).toBe("written");
     expect(await store.write([{ table: "overrides", row: override("ns_1", "a", { id: "ov_6" }) }])).toBe("taken");
-    const ids = async (query: object) =>
-      (await store.list("overrides", { workspaceId: WS, limit: 100, ...query })).map(({ id }) => id);
+    const ids = (query: Query) => idsOf(store, "overrides", query);
     expect(await ids({})).toEqual(["ov_1", "ov_2", "ov_3", "ov_4"]);
     expect(await ids({ namespaceId: "ns_1" })).toEqual(["ov_1", "ov_2"]);
     expect(await ids({ namespaceId: "ns_2", limit: 1 })).toEqual(["ov_3"]);

@@ -68,6 +68,7 @@ const refusal = (time: number): Refusal => ({
   remaining: 3,
   tags: ["日本 \\u"],
 });
+const some = (...given: readonly number[]) => ({ refusals: given.map((time) => refusal(NOON + time)) });
 const times = async (store: Store, keyId: string, workspaceId = WS) =>
   (await store.readRefusals!({ workspaceId, keyId })).map(({ time }) => time - NOON);
 
@@ -77,7 +78,6 @@ export function outcomesClauses(all: Clause): void {
 
   keeping("clause 34: the last ten refusals of a key are kept, each once, newest first", async (store) => {
     const [{ id: one }, { id: other }] = [keyRow(1), keyRow(2)];
-    const some = (...given: readonly number[]) => ({ refusals: given.map((time) => refusal(NOON + time)) });
     const first = flush(1, [cell(some(6, 5)), cell({ keyId: other, ...some(1) }), cell({ tags: ["a"], ...some(7) })]);
     for (const outcome of ["counted", "repeated"]) expect(await outcomeOf(store, first)).toBe(outcome);
     expect(await times(store, one)).toEqual([7, 6, 5]);
@@ -99,7 +99,6 @@ export function outcomesClauses(all: Clause): void {
   keeping("clause 34: a workspace reads its own refusals alone, and they go with the row of the key", async (store) => {
     for (const n of [1, 2]) expect(await insert(store, keyRow(n))).toBe(true);
     const [{ id: one }, { id: other }] = [keyRow(1), keyRow(2)];
-    const some = (time: number) => ({ refusals: [refusal(NOON + time)] });
     await store.countOutcomes(
       flush(1, [cell(some(1)), cell({ workspaceId: "ws_2", ...some(2) }), cell({ keyId: other, ...some(3) })]),
     );
@@ -114,7 +113,6 @@ export function outcomesClauses(all: Clause): void {
   });
 
   keeping("clause 34: a refusal goes with the hours, however late its key was refused again", async (store) => {
-    const some = (...given: readonly number[]) => ({ refusals: given.map((time) => refusal(NOON + time)) });
     const keys = [1, 2, 3].map((n) => keyRow(n).id);
     const given = [some(30, 20, 10), some(9, 8), some(40, 25)];
     await store.countOutcomes(

@@ -1,10 +1,10 @@
 /** Credits that expire where the refill has a rollover: clause 33. */
 import type { Store } from "../../contracts/store.js";
 import { expect } from "../expect.js";
+import { withCredits } from "./account.js";
 import type { Clause } from "./bed.js";
 import { withPower } from "./powers.js";
 import { createRandom } from "../random.js";
-import { balance, insert, keyRow, readBalance, readRow, refOf } from "./rows.js";
 
 const DAYS = 32_000_000_000;
 /** Daily, of an account that had other calendars before. */
@@ -23,26 +23,25 @@ export function rolloverClauses(clause: Clause): void {
       [MONTHS, 24],
     ] as const;
     for (const [i, [calendar, most]] of bounds.entries()) {
-      await insert(store, keyRow(i, { hasCredits: true }), balance(10, { amount: 1, period: calendar }));
-      const ref = await refOf(store, `digest-${i}`);
-      const spent = await store.spendCredits(ref, 1, calendar + most + 3, 0);
-      expect(spent).toEqual({ ok: true, remaining: 9 + most, forfeited: 3 });
+      const { spend } = await withCredits(store, 10, { amount: 1, period: calendar }, i);
+      expect(await spend(1, calendar + most + 3)).toEqual({ ok: true, remaining: 9 + most, forfeited: 3 });
       for (const period of [calendar + 4_000_000_000, DAYS, 0])
-        expect(await store.spendCredits(ref, 1, period, 0)).toMatchObject({ ok: false, stale: true });
+        expect(await spend(1, period)).toMatchObject({ ok: false, stale: true });
     }
   });
 
   rollover("clause 33: a rollover of 0 lets nothing stay", async (store) => {
-    const { ref, totals } = await open(store, 100, { amount: 10, rollover: 0 });
-    expect(await store.spendCredits(ref, 1, DAYS, 0)).toEqual({ ok: true, remaining: 99 });
-    expect(await store.spendCredits(ref, 0, DAYS + 1, 0)).toEqual({ ok: true, remaining: 10 });
-    expect(await store.spendCredits(ref, 11, DAYS + 1, 0)).toEqual({ ok: false, remaining: 10 });
-    expect(await store.spendCredits(ref, 4, DAYS + 1, 0)).toEqual({ ok: true, remaining: 6 });
-    expect(await totals(DAYS + 1)).toMatchObject({ credited: 100, refilled: 10, spent: 5, forfeited: 0, expired: 99 });
+    const { spend, read } = await open(store, 100, { amount: 10, rollover: 0 });
+    expect(await spend(1, DAYS)).toEqual({ ok: true, remaining: 99 });
+    expect(await spend(0, DAYS + 1)).toEqual({ ok: true, remaining: 10 });
+    expect(await spend(11, DAYS + 1)).toEqual({ ok: false, remaining: 10 });
+    expect(await spend(4, DAYS + 1)).toEqual({ ok: true, remaining: 6 });
+    const totals = { credited: 100, refilled: 10, spent: 5, forfeited: 0, expired: 99 };
+    expect((await read(DAYS + 1))?.totals).toMatchObject(totals);
     // A clock that steps back brings nothing back, and takes nothing again.
-    expect(await store.spendCredits(ref, 1, DAYS, 0)).toEqual({ ok: true, remaining: 5 });
-    expect(await store.spendCredits(ref, 1, DAYS + 4, 0)).toEqual({ ok: true, remaining: 9 });
-    expect(await totals(DAYS + 4)).toMatchObject({ refilled: 40, spent: 7, expired: 124 });
+    expect(await spend(1, DAYS)).toEqual({ ok: true, remaining: 5 });
+    expect(await spend(1, DAYS + 4)).toEqual({ ok: true, remaining: 9 });
+    expect((await read(DAYS + 4))?.totals).toMatchObject({ refilled: 40, spent: 7, expired: 124 });
   });
 
   rollover("clause 33: boundaries at once leave what one after the other leaves", async (store) => {
@@ -50,18 +49,13 @@ export function rolloverClauses(clause: Clause): void {
     for (let n = 0; n < 40; n++) {
       const [had, amount, most] = [random.integer(0, 50), random.integer(1, 20), random.integer(0, 60)];
       const passed = random.integer(1, 6);
-      await insert(
-        store,
-        keyRow(n, { hasCredits: true }),
-        balance(had, { amount, period: DAYS, ...(n % 10 > 0 && { rollover: most }) }),
-      );
+      const terms = { amount, period: DAYS, ...(n % 10 > 0 && { rollover: most }) };
+      const { spend, left: leftAt } = await withCredits(store, had, terms, n);
       let left = had;
       for (let i = 0; i < passed; i++) left = (n % 10 > 0 ? Math.min(left, most) : left) + amount;
       const about = JSON.stringify({ had, amount, most, passed });
-      expect((await readBalance(store, keyRow(n).id, DAYS + passed, 0))?.remaining, about).toBe(left);
-      const ref = await refOf(store, `digest-${n}`);
-      const spent = await store.spendCredits(ref, 1, DAYS + passed, 0);
-      expect(spent, about).toEqual({ ok: true, remaining: left - 1 });
+      expect(await leftAt(DAYS + passed), about).toBe(left);
+      expect(await spend(1, DAYS + passed), about).toEqual({ ok: true, remaining: left - 1 });
     }
   });
 
@@ -74,10 +68,10 @@ export function rolloverClauses(clause: Clause): void {
       { had: 5, amount: most, rollover: 0, left: most },
       { had: 5, amount: 2 ** 52, rollover: 3, left: 2 ** 52 + 3 },
     ].entries()) {
-      const { ref, totals } = await open(store, had, { amount, rollover }, i);
+      const { spend, read } = await open(store, had, { amount, rollover }, i);
       const at = DAYS + 400;
-      expect(await store.spendCredits(ref, 1, at, 0), `case ${i}`).toEqual({ ok: true, remaining: left - 1 });
-      const found = await totals(at);
+      expect(await spend(1, at), `case ${i}`).toEqual({ ok: true, remaining: left - 1 });
+      const found = (await read(at))?.totals;
       if (found === undefined) continue;
       const { credited, refilled, spent, forfeited, expired = 0 } = found;
       const sum = (...counts: number[]) => counts.reduce((all, count) => all + BigInt(count), 0n);
@@ -86,18 +80,16 @@ export function rolloverClauses(clause: Clause): void {
   });
 
   rollover("clause 33: refills that are due count under the rollover that they were due by", async (store) => {
-    const { ref } = await open(store, 100, { amount: 10, rollover: 20 });
-    const change = async (period: number, refill: { amount: number; period?: number; rollover?: number }) => {
-      const row = (await readRow(store, "keys", keyRow(0).id))!;
-      expect(await store.write([{ table: "keys", row, credits: { period, refill } }])).toHaveLength(1);
-    };
+    const { spend, change: changed } = await open(store, 100, { amount: 10, rollover: 20 });
+    const change = async (period: number, refill: { amount: number; period?: number; rollover?: number }) =>
+      expect(await changed({ period, refill })).toHaveLength(1);
     await change(DAYS + 1, { amount: 10, rollover: 0 });
-    expect(await store.spendCredits(ref, 0, DAYS + 1, 0)).toEqual({ ok: true, remaining: 30 });
+    expect(await spend(0, DAYS + 1)).toEqual({ ok: true, remaining: 30 });
     await change(DAYS + 2, { amount: 10 });
-    expect(await store.spendCredits(ref, 0, DAYS + 3, 0)).toEqual({ ok: true, remaining: 20 });
+    expect(await spend(0, DAYS + 3)).toEqual({ ok: true, remaining: 20 });
     await change(DAYS + 3, { amount: 10, period: NUMBERED_DAYS, rollover: 5 });
-    expect(await store.spendCredits(ref, 0, DAYS + 9, 0)).toMatchObject({ ok: false, stale: true });
-    expect(await store.spendCredits(ref, 0, NUMBERED_DAYS + 1, 0)).toEqual({ ok: true, remaining: 15 });
+    expect(await spend(0, DAYS + 9)).toMatchObject({ ok: false, stale: true });
+    expect(await spend(0, NUMBERED_DAYS + 1)).toEqual({ ok: true, remaining: 15 });
   });
 
   rollover("clause 33: a reservation that returns after a boundary stays as far as there was space", async (store) => {
@@ -110,14 +102,14 @@ export function rolloverClauses(clause: Clause): void {
       // Whether the boundary is counted first, or the reservation returns first.
       for (const isFirst of [true, false]) {
         const n = 2 * i + (isFirst ? 0 : 1);
-        const { ref } = await open(store, 100, { amount: 10, rollover }, n);
+        const { ref, spend, settle, read } = await open(store, 100, { amount: 10, rollover }, n);
         const reservation = { id: `res_${n}`, until: 1_000 };
         expect(await store.reserveCredits(ref, 40, DAYS, 0, reservation)).toEqual({ ok: true, remaining: 60 });
-        if (isFirst) expect(await store.spendCredits(ref, 1, DAYS + 1, 0)).toMatchObject({ ok: true });
-        expect(await store.settleCredits(ref, { id: `res_${n}`, spent: 10, now: 500 })).toEqual({ settled: true });
-        if (!isFirst) expect(await store.spendCredits(ref, 1, DAYS + 1, 0)).toMatchObject({ ok: true });
-        const read = await readBalance(store, keyRow(n).id, DAYS + 1, 0);
-        expect(read, `rollover ${rollover}, first ${isFirst}`).toMatchObject({ remaining: left - 1, reserved: 0 });
+        if (isFirst) expect(await spend(1, DAYS + 1)).toMatchObject({ ok: true });
+        expect(await settle(String(n), 10, 500)).toEqual({ settled: true });
+        if (!isFirst) expect(await spend(1, DAYS + 1)).toMatchObject({ ok: true });
+        const found = await read(DAYS + 1);
+        expect(found, `rollover ${rollover}, first ${isFirst}`).toMatchObject({ remaining: left - 1, reserved: 0 });
       }
     }
   });
@@ -125,45 +117,36 @@ export function rolloverClauses(clause: Clause): void {
   rollover("clause 33: after a second boundary nothing returns, and a time-out returns likewise", async (store) => {
     if (store.powers.reservations !== true) return;
     for (const [n, passed] of [0, 1, 2].entries()) {
-      const { ref, totals } = await open(store, 100, { amount: 10, rollover: 1_000 }, n);
-      expect(await store.reserveCredits(ref, 40, DAYS, 0, { id: `res_${n}`, until: 1_000 })).toMatchObject({
-        ok: true,
-      });
-      for (let i = 1; i <= passed; i++)
-        expect(await store.spendCredits(ref, 1, DAYS + i, 0)).toMatchObject({ ok: true });
+      const { ref, spend, read } = await open(store, 100, { amount: 10, rollover: 1_000 }, n);
+      const reservation = { id: `res_${n}`, until: 1_000 };
+      expect(await store.reserveCredits(ref, 40, DAYS, 0, reservation)).toMatchObject({ ok: true });
+      for (let i = 1; i <= passed; i++) expect(await spend(1, DAYS + i)).toMatchObject({ ok: true });
       const left = 60 + 9 * passed + (passed < 2 ? 40 : 0);
-      expect(await store.spendCredits(ref, 0, DAYS + passed, 2_000)).toEqual({ ok: true, remaining: left });
-      expect(await store.spendCredits(ref, left, DAYS + passed, 2_000)).toEqual({ ok: true, remaining: 0 });
-      const found = await totals(DAYS + passed);
+      expect(await spend(0, DAYS + passed, 2_000)).toEqual({ ok: true, remaining: left });
+      expect(await spend(left, DAYS + passed, 2_000)).toEqual({ ok: true, remaining: 0 });
+      const found = (await read(DAYS + passed))?.totals;
       if (found !== undefined) expect(found).toMatchObject({ forfeited: 0, expired: passed < 2 ? 0 : 40 });
     }
   });
 
   rollover("clause 33: a lease from before a boundary draws no more", async (store) => {
     if (!store.powers.leases) return;
-    const { ref } = await open(store, 100, { amount: 10, rollover: 0 });
-    const request = { holder: "a", spent: 0, cost: 1, step: 20, size: 20, period: DAYS, now: 0, until: 1_000 };
-    expect(await store.drawCredits(ref, request)).toMatchObject({ drawn: 20 });
-    expect(await store.drawCredits(ref, { ...request, spent: 15, period: DAYS + 1 })).toMatchObject({
-      drawn: 0,
-      ended: true,
-    });
+    const { spend, draw, end, read } = await open(store, 100, { amount: 10, rollover: 0 });
+    const ask = (spent: number, period: number) => draw("a", 1, 0, { spent, step: 20, size: 20, period });
+    expect(await ask(0, DAYS)).toMatchObject({ drawn: 20 });
+    expect(await ask(15, DAYS + 1)).toMatchObject({ drawn: 0, ended: true });
     // Another node has counted the boundary.
-    expect(await store.spendCredits(ref, 1, DAYS + 1, 0)).toEqual({ ok: true, remaining: 9 });
-    expect(await store.drawCredits(ref, { ...request, spent: 15 })).toMatchObject({ drawn: 0, ended: true });
-    await store.returnCredits(ref, { holder: "a", spent: 15 });
-    expect(await readBalance(store, keyRow(0).id, DAYS + 1, 0)).toMatchObject({ remaining: 9, reserved: 0 });
-    const anew = { ...request, holder: "b", period: DAYS + 1, cost: 2, step: 2, size: 2 };
-    expect(await store.drawCredits(ref, anew)).toMatchObject({ drawn: 2, remaining: 7 });
-    await store.returnCredits(ref, { holder: "b", spent: 0 });
-    expect(await readBalance(store, keyRow(0).id, DAYS + 1, 0)).toMatchObject({ remaining: 9, reserved: 0 });
+    expect(await spend(1, DAYS + 1)).toEqual({ ok: true, remaining: 9 });
+    expect(await ask(15, DAYS)).toMatchObject({ drawn: 0, ended: true });
+    await end("a", 15);
+    expect(await read(DAYS + 1)).toMatchObject({ remaining: 9, reserved: 0 });
+    const anew = await draw("b", 2, 0, { period: DAYS + 1, step: 2, size: 2 });
+    expect(anew).toMatchObject({ drawn: 2, remaining: 7 });
+    await end("b");
+    expect(await read(DAYS + 1)).toMatchObject({ remaining: 9, reserved: 0 });
   });
 }
 
-/** A key with a balance that is refilled daily, and its totals as they are read; undefined: the store keeps none. */
-async function open(store: Store, remaining: number, terms: { amount: number; rollover: number }, n = 0) {
-  await insert(store, keyRow(n, { hasCredits: true }), balance(remaining, { period: DAYS, ...terms }));
-  const ref = await refOf(store, `digest-${n}`);
-  const totals = async (period: number) => (await readBalance(store, keyRow(n).id, period, 0))?.totals;
-  return { ref, totals };
-}
+/** A key with a balance that is refilled daily. */
+const open = (store: Store, remaining: number, terms: { amount: number; rollover: number }, n?: number) =>
+  withCredits(store, remaining, { period: DAYS, ...terms }, n);

@@ -89,6 +89,13 @@ export const balance = (remaining: number, over: Partial<Port.NewBalance> = {}):
   ...over,
 });
 
+/** Writes of a permission, a role that has it, and an identity: `perm_a_read`, `role_r` and `id_user`. */
+export const related = (user: Partial<Port.IdentityRow> = {}): readonly Port.Write[] => [
+  { table: "permissions", row: permission("a.read") },
+  { table: "roles", row: role("r", ["perm_a_read"]) },
+  { table: "identities", row: identity("user", user) },
+];
+
 /** Inserts one key. */
 export const insert = async (
   store: Port.Store,

@@ -55,23 +55,7 @@ export const NOT_WRITTEN: readonly string[] = ["lastUsedAt"] satisfies readonly 
 export const NEEDED = ["id", "version", "workspaceId", "apiId", "digest"];
 
 /** Characters of one, two and four bytes, combining ones, and ones that formats give a meaning to. */
-const CHARACTERS = [
-  "a",
-  "Z",
-  "0",
-  " ",
-  "\n",
-  '"',
-  "\\",
-  "'",
-  "%",
-  "é",
-  "e\u0301",
-  "日",
-  "\u{1f511}",
-  "\u2028",
-  "\u007f",
-] as const;
+const CHARACTERS = ["e\u0301", ...Array.from("aZ0 \n\"\\'%é日\u{1f511}\u2028\u007f")] as const;
 const NAMES = ["__proto__", "constructor", "toString", "", "a"] as const;
 const NUMBERS = [0, -1, 0.5, 1e-7, 1e21, Number.MAX_SAFE_INTEGER, -Number.MAX_VALUE] as const;
 

@@ -2,9 +2,9 @@
  * Changes of one handle are visible to the other after its next `pollChanges`, and notified to its listeners: clauses
  * 8, 15 and 19.
  */
-import type { Change, Store } from "../../contracts/store.js";
+import type { Change, RowChange } from "../../contracts/store.js";
 import { expect } from "../expect.js";
-import { api, identity, insert, keyRow, permission, readRow, role, rootKey, WS } from "./rows.js";
+import { api, identity, insert, keyRow, permission, readRow, related, role, rootKey, WS } from "./rows.js";
 import { change, drops, dropsMiss, listen, removeRow, type SharedClause, type SharedStore } from "./shared-steps.js";
 
 /** Both directions: a handle may receive changes and yet not send its own. */
@@ -13,47 +13,102 @@ const bothWays = ({ here, there }: SharedStore): readonly SharedStore[] => [
   { here: there, there: here },
 ];
 
-/** Changes of what a key refers to, in order, each with what a find then returns. */
-const RELATED_CHANGES: readonly (readonly [title: string, act: (store: Store) => Promise<void>, found: object])[] = [
-  [
-    "a permission is renamed",
-    (store) => change(store, "permissions", "perm_a_read", { slug: "a.look" }),
-    { permissions: ["a.look"] },
+/** Changes of rows that a key refers to, in order, each with what a find then returns; undefined: the row is removed. */
+const RELATED_CHANGES: Readonly<
+  Record<RowChange["table"], readonly (readonly [id: string, over: object | undefined, found: object])[]>
+> = {
+  permissions: [
+    ["perm_a_read", { slug: "a.look" }, { permissions: ["a.look", "b.read", "c.read"] }],
+    ["perm_c_read", { slug: "c.look" }, { permissions: ["a.look", "b.read", "c.look"] }],
+    ["perm_b_read", undefined, { permissions: ["a.look", "c.look"] }],
   ],
-  ["a role is renamed", (store) => change(store, "roles", "role_r", { name: "s" }), { roles: ["s"] }],
-  [
-    "a role loses a permission",
-    (store) => change(store, "roles", "role_r", { permissions: [] }),
-    { permissions: [], roles: ["s"] },
+  roles: [
+    ["role_r", { name: "s" }, { roles: ["s"] }],
+    ["role_r", { permissions: [] }, { permissions: ["c.look"], roles: ["s"] }],
+    // Back in a role that had lost it.
+    ["role_r", { permissions: ["perm_a_read"] }, { permissions: ["a.look", "c.look"] }],
+    ["role_r", undefined, { permissions: ["c.look"], roles: [] }],
   ],
-  [
-    "a role gains a permission",
-    (store) => change(store, "roles", "role_r", { permissions: ["perm_a_read"] }),
-    { permissions: ["a.look"] },
+  identities: [
+    ["id_user", { meta: { plan: "pro" } }, { identity: { id: "id_user", externalId: "user", meta: { plan: "pro" } } }],
+    ["id_user", { enabled: false }, { ownerDisabled: true }],
+    ["id_user", { expires: 5 }, { ownerExpires: 5 }],
+    ["id_user", undefined, { identity: undefined }],
   ],
-  ["a permission is removed", (store) => removeRow(store, "permissions", "perm_a_read"), { permissions: [] }],
-  ["a role is removed", (store) => removeRow(store, "roles", "role_r"), { roles: [] }],
-  [
-    "an identity is changed",
-    (store) => change(store, "identities", "id_user", { meta: { plan: "pro" } }),
-    { identity: { id: "id_user", externalId: "user", meta: { plan: "pro" } } },
+  apis: [
+    ["api_1", { enabled: false }, { parentDisabled: true }],
+    ["api_1", { enabled: true }, { parentDisabled: false }],
+    ["api_1", { ipAllowlist: ["10.0.0.0/8"] }, { ipAllowlists: [["10.0.0.0/8"]] }],
   ],
-  [
-    "an identity is disabled",
-    (store) => change(store, "identities", "id_user", { enabled: false }),
-    { ownerDisabled: true },
+  // The first makes the row.
+  workspaces: [
+    [WS, { enabled: false }, { parentDisabled: true }],
+    [WS, { enabled: true }, { parentDisabled: false }],
   ],
-  ["an identity has an end", (store) => change(store, "identities", "id_user", { expires: 5 }), { ownerExpires: 5 }],
-  ["an identity is removed", (store) => removeRow(store, "identities", "id_user"), { identity: undefined }],
-  ["an API is disabled", (store) => change(store, "apis", "api_1", { enabled: false }), { parentDisabled: true }],
-  ["an API is enabled", (store) => change(store, "apis", "api_1", { enabled: true }), { parentDisabled: false }],
-  [
-    "an API has an allow-list",
-    (store) => change(store, "apis", "api_1", { ipAllowlist: ["10.0.0.0/8"] }),
-    { ipAllowlists: [["10.0.0.0/8"]] },
-  ],
-  ["a workspace is disabled", (store) => change(store, "workspaces", WS, { enabled: false }), { parentDisabled: true }],
-];
+};
+
+/** A find follows the rows that its key refers to, and whoever listens is notified of each change. */
+export async function followsRelatedRows({ here, there }: SharedStore): Promise<void> {
+  await here.write([
+    ...["a.read", "b.read", "c.read"].map((slug) => ({ table: "permissions", row: permission(slug) }) as const),
+    { table: "roles", row: role("r", ["perm_a_read", "perm_b_read"]) },
+    { table: "identities", row: identity("user") },
+  ]);
+  await insert(here, keyRow(1, { permissions: ["perm_c_read"], roles: ["role_r"], identityId: "id_user" }));
+  const heard = listen(there, here !== there);
+  await heard();
+  const first = { permissions: ["a.read", "b.read", "c.read"], roles: ["r"], parentDisabled: false };
+  expect(await there.findKey("digest-1")).toMatchObject({ ...first, identity: { externalId: "user" } });
+  for (const table of Object.keys(RELATED_CHANGES) as RowChange["table"][])
+    for (const [id, over, found] of RELATED_CHANGES[table]) {
+      const about = `${table} ${id} ${JSON.stringify(over)}`;
+      const before = await there.findKey("digest-1");
+      await (over === undefined ? removeRow(here, table, id) : change(here, table, id, over));
+      expect(drops(await heard(), "digest-1", before), `notified of ${about}`).toBe(true);
+      expect(await there.findKey("digest-1"), about).toMatchObject(found);
+    }
+}
+
+/** The removal of a row to which no key refers is notified too. */
+export async function notifiesWithoutKeys({ here, there }: SharedStore): Promise<void> {
+  await here.write(related());
+  const heard = listen(there, here !== there);
+  await heard();
+  const rows = [
+    ["identities", "id_user"],
+    ["roles", "role_r"],
+    ["permissions", "perm_a_read"],
+  ] as const;
+  for (const [table, id] of rows) {
+    await removeRow(here, table, id);
+    const isNotified = (await heard()).some((one) => one !== "created");
+    expect(isNotified, `notified of ${table}`).toBe(true);
+    expect(await readRow(there, table, id)).toBeUndefined();
+  }
+}
+
+/** A root key that is made, changed and removed is found so, and each change is notified. @returns what was since */
+export async function followsRootKey({ here, there }: SharedStore, n: number): Promise<ReturnType<typeof listen>> {
+  const { id, digest } = rootKey(n);
+  const next = `${digest}-new`;
+  const heard = listen(there, here !== there);
+  await heard();
+  expect(await there.findRootKey(digest)).toBeUndefined();
+  expect(await here.write([{ table: "rootKeys", row: rootKey(n) }])).toBe("written");
+  expect(dropsMiss(await heard(), digest), "notified of the new root key").toBe(true);
+  expect((await there.findRootKey(digest))?.enabled).toBe(true);
+  await change(here, "rootKeys", id, { enabled: false });
+  expect(drops(await heard(), digest), "notified of the change").toBe(true);
+  expect((await there.findRootKey(digest))?.enabled).toBe(false);
+  await change(here, "rootKeys", id, { digest: next });
+  const changes = await heard();
+  expect(drops(changes, digest), "notified of the old digest").toBe(true);
+  expect(dropsMiss(changes, next), "notified of the new digest").toBe(true);
+  await removeRow(here, "rootKeys", id);
+  expect(drops(await heard(), next), "notified of the removal").toBe(true);
+  expect(await there.findRootKey(next)).toBeUndefined();
+  return heard;
+}
 
 export function sharedChangesClauses(clause: SharedClause): void {
   clause("clause 8: a new key is found by the other handle after it has polled", async (shared) => {
@@ -120,28 +175,7 @@ export function sharedChangesClauses(clause: SharedClause): void {
 
   clause(
     "clauses 8 and 15: what a key refers to changes for the other handle, which was notified of it",
-    async ({ here, there }) => {
-      await here.write([
-        { table: "permissions", row: permission("a.read") },
-        { table: "roles", row: role("r", ["perm_a_read"]) },
-        { table: "identities", row: identity("user") },
-      ]);
-      await insert(here, keyRow(1, { roles: ["role_r"], identityId: "id_user" }));
-      const heard = listen(there);
-      await heard();
-      expect(await there.findKey("digest-1")).toMatchObject({
-        permissions: ["a.read"],
-        roles: ["r"],
-        identity: { externalId: "user" },
-        parentDisabled: false,
-      });
-      for (const [title, act, found] of RELATED_CHANGES) {
-        const before = await there.findKey("digest-1");
-        await act(here);
-        expect(drops(await heard(), "digest-1", before), `notified that ${title}`).toBe(true);
-        expect(await there.findKey("digest-1"), title).toMatchObject(found);
-      }
-    },
+    followsRelatedRows,
   );
 
   clause(
@@ -161,28 +195,7 @@ export function sharedChangesClauses(clause: SharedClause): void {
 
   clause(
     "clause 15: a change of an identity, a role or a permission is notified, whether or not a key has it",
-    async ({ here, there }) => {
-      await here.write([
-        { table: "identities", row: identity("user") },
-        { table: "roles", row: role("r", []) },
-        { table: "permissions", row: permission("a.read") },
-      ]);
-      const heard = listen(there);
-      await heard();
-      const rows = [
-        ["identities", "id_user"],
-        ["roles", "role_r"],
-        ["permissions", "perm_a_read"],
-      ] as const;
-      for (const [table, id] of rows) {
-        await removeRow(here, table, id);
-        expect(
-          (await heard()).some((one) => one !== "created"),
-          `notified of ${table}`,
-        ).toBe(true);
-        expect(await readRow(there, table, id)).toBeUndefined();
-      }
-    },
+    notifiesWithoutKeys,
   );
 
   clause(
@@ -205,21 +218,7 @@ export function sharedChangesClauses(clause: SharedClause): void {
   );
 
   clause("clauses 8, 15 and 19: a root key changes for the other handle, which was notified of it", async (shared) => {
-    for (const [n, { here, there }] of bothWays(shared).entries()) {
-      const { id, digest } = rootKey(n);
-      const heard = listen(there);
-      await heard();
-      expect(await there.findRootKey(digest)).toBeUndefined();
-      expect(await here.write([{ table: "rootKeys", row: rootKey(n) }])).toBe("written");
-      expect(dropsMiss(await heard(), digest), "notified of the new root key").toBe(true);
-      expect((await there.findRootKey(digest))?.enabled).toBe(true);
-      await change(here, "rootKeys", id, { enabled: false });
-      expect(drops(await heard(), digest), "notified of the change").toBe(true);
-      expect((await there.findRootKey(digest))?.enabled).toBe(false);
-      await removeRow(here, "rootKeys", id);
-      expect(drops(await heard(), digest), "notified of the removal").toBe(true);
-      expect(await there.findRootKey(digest)).toBeUndefined();
-    }
+    for (const [n, way] of bothWays(shared).entries()) await followsRootKey(way, n);
   });
 
   clause(

@@ -16,15 +16,28 @@ export interface SharedStore {
   readonly there: Store;
 }
 
+export type SharedBody = (store: SharedStore) => Promise<void>;
+
 /** Adds a test. */
-export type SharedClause = (title: string, body: (store: SharedStore) => Promise<void>) => void;
+export type SharedClause = (title: string, body: SharedBody) => void;
+
+/** A test of two handles for one handle, in place of both. */
+export const alone =
+  (body: SharedBody) =>
+  (store: Store): Promise<void> =>
+    body({ here: store, there: store });
+
+/** What one handle has changed reaches the other, if it is another. */
+export async function reach({ here, there }: SharedStore): Promise<void> {
+  if (here !== there) await there.pollChanges("anew");
+}
 
 /** Subscribes to a store; the result polls, and returns the changes notified since the last call. */
-export function listen(store: Store): () => Promise<readonly Change[]> {
+export function listen(store: Store, polls = true): () => Promise<readonly Change[]> {
   const notified: Change[] = [];
   store.subscribe((change) => notified.push(change));
   return async () => {
-    await store.pollChanges("anew");
+    if (polls) await store.pollChanges("anew");
     return notified.splice(0);
   };
 }

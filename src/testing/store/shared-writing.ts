@@ -1,8 +1,20 @@
 /** Conflicting inserts, writes and adoptions of two handles: clauses 4, 8, 13 and 19. */
 import type { Store, Write, WriteOutcome } from "../../contracts/store.js";
 import { expect, faultOf } from "../expect.js";
-import { identity, insert, keyRow, permission, readRow, role, rootKey, WS } from "./rows.js";
-import type { SharedClause } from "./shared-steps.js";
+import {
+  balance,
+  identity,
+  insert,
+  keyRow,
+  permission,
+  readBalance,
+  readRow,
+  related,
+  role,
+  rootKey,
+  WS,
+} from "./rows.js";
+import { reach, type SharedClause, type SharedStore } from "./shared-steps.js";
 
 /** Exactly one of two succeeded. */
 const expectOneOf = (answers: readonly unknown[], about: string): void =>
@@ -15,22 +27,60 @@ const expectOneOf = (answers: readonly unknown[], about: string): void =>
 const expectOneWritten = (outcomes: readonly WriteOutcome[], refusal: WriteOutcome, about: string): void =>
   expect([...outcomes].sort(), about).toEqual([refusal, "written"]);
 
+/** Of keys that are inserted, those whose id, digest or hash another has are reported singly. */
+export async function reportsDuplicates(shared: SharedStore): Promise<void> {
+  const { here, there } = shared;
+  await insert(here, keyRow(1, { foreignDigest: "f1", migrationId: "m" }));
+  const batch = [
+    keyRow(1, { digest: "digest-new" }),
+    keyRow(2),
+    keyRow(3, { digest: "digest-1" }),
+    keyRow(4, { digest: "digest-2" }),
+    keyRow(5, { foreignDigest: "f1", migrationId: "m" }),
+    keyRow(6, { foreignDigest: "f6", migrationId: "m" }),
+    keyRow(7, { foreignDigest: "f6", migrationId: "m" }),
+    keyRow(8),
+  ];
+  const inserted = await there.insertKeys(batch.map((row) => ({ row, balance: balance(1) })));
+  expect(inserted).toEqual([false, true, false, false, false, true, false, true]);
+  await reach({ here: there, there: here });
+  expect(await readRow(here, "keys", keyRow(3).id)).toBeUndefined();
+  expect(await readBalance(here, keyRow(3).id, 0, 0)).toBeUndefined();
+  expect((await here.findKey("digest-1"))?.keyId).toBe(keyRow(1).id);
+  expect(await here.findKey("digest-new")).toBeUndefined();
+  expect((await here.findKey("digest-8"))?.keyId).toBe(keyRow(8).id);
+}
+
+/** A pending key gains one of the digests that it is given at once, and none that another has. */
+export async function adoptsOnce({ here, there }: SharedStore): Promise<void> {
+  let taken: string | undefined;
+  for (let n = 0; n < 10; n++) {
+    const hash = `foreign-${n}`;
+    const { digest: _, ...pending } = keyRow(n, { foreignDigest: hash, migrationId: "m" });
+    await insert(here, pending);
+    await reach({ here, there });
+    const { ref, unadopted } = (await there.findForeignKey("m", hash))!;
+    expect(unadopted).toBe(true);
+    if (taken !== undefined) expect(await there.adoptDigest(ref, taken), "that of another").toBe(false);
+    const adopt = async (store: Store, digest: string) =>
+      store.adoptDigest((await store.findForeignKey("m", hash))!.ref, digest);
+    const [ours, theirs] = await Promise.all([adopt(here, `here-${n}`), adopt(there, `there-${n}`)]);
+    expectOneOf([ours, theirs], hash);
+    const [won, lost] = ours ? ["here", "there"] : ["there", "here"];
+    taken = `${won}-${n}`;
+    await reach({ here, there });
+    await reach({ here: there, there: here });
+    for (const store of [here, there]) {
+      const found = await store.findKey(`${won}-${n}`);
+      expect([found?.keyId, found?.unadopted]).toEqual([pending.id, false]);
+      expect(await store.findKey(`${lost}-${n}`)).toBeUndefined();
+      expect((await store.findForeignKey("m", hash))?.unadopted).toBe(false);
+    }
+  }
+}
+
 export function sharedWritingClauses(clause: SharedClause): void {
-  clause("clause 4: duplicates of keys that the other handle inserted are reported singly", async ({ here, there }) => {
-    await insert(here, keyRow(1, { foreignDigest: "f1", migrationId: "m" }));
-    const batch = [
-      keyRow(1, { digest: "digest-new" }),
-      keyRow(2),
-      keyRow(3, { digest: "digest-1" }),
-      keyRow(4, { foreignDigest: "f1", migrationId: "m" }),
-      keyRow(5),
-    ];
-    expect(await there.insertKeys(batch.map((row) => ({ row })))).toEqual([false, true, false, false, true]);
-    await here.pollChanges("anew");
-    expect((await here.findKey("digest-1"))?.keyId).toBe(keyRow(1).id);
-    expect(await here.findKey("digest-new")).toBeUndefined();
-    expect((await here.findKey("digest-5"))?.keyId).toBe(keyRow(5).id);
-  });
+  clause("clause 4: duplicates of keys that the other handle inserted are reported singly", reportsDuplicates);
 
   clause("clause 4: keys that both handles insert at once go in once each", async ({ here, there }) => {
     const rows = (prefix: string) =>
@@ -56,11 +106,7 @@ export function sharedWritingClauses(clause: SharedClause): void {
     "clause 13: of two writes of a row as it was read one is refused, whichever handle made it",
     async ({ here, there }) => {
       await insert(here, keyRow(1));
-      await here.write([
-        { table: "roles", row: role("r", []) },
-        { table: "permissions", row: permission("a.read") },
-        { table: "identities", row: identity("user") },
-      ]);
+      await here.write(related());
       const rows = [
         ["keys", keyRow(1).id],
         ["roles", "role_r"],
@@ -130,24 +176,7 @@ export function sharedWritingClauses(clause: SharedClause): void {
     },
   );
 
-  clause("clause 8: a pending key gains one digest, though both handles give it one", async ({ here, there }) => {
-    for (let n = 0; n < 10; n++) {
-      const hash = `foreign-${n}`;
-      const { digest: _, ...pending } = keyRow(n, { foreignDigest: hash, migrationId: "m" });
-      await insert(here, pending);
-      await there.pollChanges("anew");
-      const adopt = async (store: Store, digest: string) =>
-        store.adoptDigest((await store.findForeignKey("m", hash))!.ref, digest);
-      const [ours, theirs] = await Promise.all([adopt(here, `here-${n}`), adopt(there, `there-${n}`)]);
-      expectOneOf([ours, theirs], hash);
-      const [won, lost] = ours ? ["here", "there"] : ["there", "here"];
-      for (const store of [here, there]) {
-        await store.pollChanges("anew");
-        expect((await store.findKey(`${won}-${n}`))?.keyId).toBe(pending.id);
-        expect(await store.findKey(`${lost}-${n}`)).toBeUndefined();
-      }
-    }
-  });
+  clause("clause 8: a pending key gains one digest, though both handles give it one", adoptsOnce);
 
   clause("clause 8: one digest is adopted by one key, though the handles give it to two", async ({ here, there }) => {
     for (const n of [1, 2]) {

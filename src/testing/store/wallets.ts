@@ -2,7 +2,6 @@
 import type {
   Change,
   GrantRow,
-  KeyRef,
   OnceSpend,
   Settlement,
   Store,
@@ -11,36 +10,32 @@ import type {
   Write,
 } from "../../contracts/store.js";
 import { expect, faultOf } from "../expect.js";
+import { accountThrough, UNTIL, withCredits } from "./account.js";
 import type { Clause } from "./bed.js";
 import { withPower } from "./powers.js";
-import { balance, identity, insert, keyRow, NOW, readRow, refOf, WS } from "./rows.js";
+import { balance, identity, insert, keyRow, NOW, readRow, WS } from "./rows.js";
 import { drops, type SharedClause, type SharedStore } from "./shared-steps.js";
 
-const UNTIL = 1_000;
 const DAYS = 32_000_000_000;
 type Wallets = readonly (readonly WalletAccount[])[];
 
 /** Keys 1 to `given.length`, each with an account of so many credits. */
 async function withAccounts(store: Store, ...given: number[]) {
-  for (const [i, remaining] of given.entries())
-    await insert(store, keyRow(i + 1, { hasCredits: true }), balance(remaining));
-  const refs: KeyRef[] = [];
-  for (const i of given.keys()) refs.push(await refOf(store, `digest-${i + 1}`));
-  return holder(store, refs);
+  for (const [i, remaining] of given.entries()) await withCredits(store, remaining, {}, i + 1);
+  return holder(store, given.length);
 }
 
-function holder(store: Store, refs: readonly KeyRef[]) {
-  /** The account of key `n`. */
-  const at = (n: number, over: Partial<WalletAccount> = {}): WalletAccount => ({
-    ref: refs[n - 1]!,
-    period: 0,
-    ...over,
-  });
+/** The accounts of keys 1 to `count`, through one handle. */
+async function holder(store: Store, count: number) {
+  const accounts = await Promise.all(Array.from({ length: count }, (_, i) => accountThrough(store, i + 1)));
   const step = async (wallets: Wallets, request: WalletSpend): Promise<OnceSpend> =>
     store.spendWallets!(wallets, request);
   return {
-    refs,
-    at,
+    /** The account of key `n`. */
+    at: (n: number, over: Partial<WalletAccount> = {}): WalletAccount => ({
+      ...{ ref: accounts[n - 1]!.ref, period: 0 },
+      ...over,
+    }),
     step,
     spend: async (wallets: Wallets, cost: number, now = 0) => {
       const { outcome, spend } = await step(wallets, { cost, now });
@@ -56,16 +51,12 @@ function holder(store: Store, refs: readonly KeyRef[]) {
       ),
     /** What keys 1, 2, … have left, and what of theirs is reserved. */
     left: async (now = 0) => {
-      const queries = refs.map((_, i) => ({ keyId: keyRow(i + 1).id, period: 0 }));
-      const balances = await store.readBalances(queries, now);
+      const balances = await Promise.all(accounts.map(({ read }) => read(0, now)));
       return balances.map((one) => (one!.reserved === 0 ? one!.remaining : [one!.remaining, one!.reserved]));
     },
-    totals: async (n: number) => (await store.readBalances([{ keyId: keyRow(n).id, period: 0 }], 0))[0]?.totals,
-    set: async (n: number, remaining: number | null) => {
-      const row = (await readRow(store, "keys", keyRow(n).id))!;
-      const write = { table: "keys", row: { ...row, generation: row.generation + 1 } } as const;
-      expect(await store.write([{ ...write, credits: { period: 0, remaining } }])).toHaveLength(1);
-    },
+    totals: async (n: number) => (await accounts[n - 1]!.read())?.totals,
+    set: async (n: number, remaining: number | null) =>
+      expect(await accounts[n - 1]!.change({ remaining })).toHaveLength(1),
   };
 }
 
@@ -119,7 +110,7 @@ export function walletsClauses(all: Clause): void {
       const credits = balance(1, { amount, period: amount === 0 ? 0 : DAYS + 5 });
       await insert(store, keyRow(n, { hasCredits: true, ...(amount > 0 && { refill }) }), credits);
     }
-    const { at, spend, left } = holder(store, [await refOf(store, "digest-1"), await refOf(store, "digest-2")]);
+    const { at, spend, left } = await holder(store, 2);
     const wallets = [[at(1, { period: DAYS + 7 }), at(2)]];
     expect(await spend(wallets, 0)).toEqual({ ok: true, remaining: 16, balances: [[15, 1]] });
     expect(await spend(wallets, 16)).toEqual({ ok: true, remaining: 0 });
@@ -402,7 +393,7 @@ export function sharedWalletsClauses(all: SharedClause): void {
     async ({ here, there }) => {
       const one = await withAccounts(here, 20, 20);
       await there.pollChanges("anew");
-      const other = holder(there, one.refs);
+      const other = await holder(there, 2);
       const spends = Array.from({ length: 30 }, (_, i) =>
         i % 2 === 0 ? one.spend([[one.at(1), one.at(2)]], 2) : other.spend([[other.at(2), other.at(1)]], 2),
       );
@@ -413,7 +404,8 @@ export function sharedWalletsClauses(all: SharedClause): void {
 
   clause("clause 31: what one handle reserves the other settles", async ({ here, there }) => {
     const one = await withAccounts(here, 5, 10);
-    const other = holder(there, one.refs);
+    await there.pollChanges("anew");
+    const other = await holder(there, 2);
     const wallets = [[one.at(1), one.at(2)]];
     await one.reserve(wallets, "a", 8);
     expect(await other.settle(wallets, "a", 6)).toEqual({ settled: true });

@@ -1,9 +1,9 @@
 /** Inserts and writes: clauses 4 and 13. */
-import type { Write } from "../../contracts/store.js";
+import type { CreditChange, Write } from "../../contracts/store.js";
 import { expect } from "../expect.js";
+import { accountThrough, withCredits } from "./account.js";
 import type { Clause } from "./bed.js";
 import {
-  accountWith,
   api,
   balance,
   identity,
@@ -19,26 +19,12 @@ import {
   rootKey,
   WS,
 } from "./rows.js";
+import { refusesOutdated } from "./shared-credits.js";
+import { alone } from "./shared-steps.js";
+import { reportsDuplicates } from "./shared-writing.js";
 
 export function writingClauses(clause: Clause): void {
-  clause("clause 4: duplicates are reported singly", async (store) => {
-    await insert(store, keyRow(1, { foreignDigest: "f1", migrationId: "m" }));
-    const batch = [
-      keyRow(2),
-      keyRow(3, { digest: "digest-1" }),
-      keyRow(4, { digest: "digest-2" }),
-      keyRow(5, { foreignDigest: "f1" }),
-      keyRow(6, { foreignDigest: "f6", migrationId: "m" }),
-      keyRow(7, { foreignDigest: "f6", migrationId: "m" }),
-      keyRow(8),
-    ];
-    const inserted = await store.insertKeys(batch.map((row) => ({ row, balance: balance(1) })));
-    expect(inserted).toEqual([true, false, false, false, true, false, true]);
-    expect(await readRow(store, "keys", "key_000003")).toBeUndefined();
-    expect(await readBalance(store, "key_000003", 0, 0)).toBeUndefined();
-    expect((await store.findKey("digest-1"))?.keyId).toBe("key_000001");
-    expect((await store.findKey("digest-8"))?.keyId).toBe("key_000008");
-  });
+  clause("clause 4: duplicates are reported singly", alone(reportsDuplicates));
 
   clause("clause 13: a write is all or nothing", async (store) => {
     await insert(store, keyRow(1));
@@ -150,21 +136,7 @@ export function writingClauses(clause: Clause): void {
 
   clause(
     "clause 13: a change of a balance that has counted further than its maker saw is refused whole",
-    async (store) => {
-      const ref = await accountWith(store, 0, { amount: 10, period: 100 });
-      const { period } = (await readBalance(store, "key_000001", 101, 0))!;
-      const change = async (counted: number) => {
-        const row = (await readRow(store, "keys", "key_000001"))!;
-        const credits = { period: 101, refillsCounted: counted, refill: { amount: 1, period: 7 } };
-        return store.write([{ table: "keys", row: { ...row, name: "changed" }, credits }]);
-      };
-      expect(await store.spendCredits(ref, 1, 102, 0)).toEqual({ ok: true, remaining: 19 });
-      expect(await change(period)).toBe("conflict");
-      expect((await readRow(store, "keys", "key_000001"))?.name).toBeUndefined();
-      expect(await readBalance(store, "key_000001", 0, 0)).toMatchObject({ remaining: 19, period: 102, reserved: 0 });
-      expect(await change(102)).toEqual([{ remaining: 19, reserved: 0, added: 0 }]);
-      expect(await readBalance(store, "key_000001", 0, 0)).toMatchObject({ remaining: 19, period: 7, reserved: 0 });
-    },
+    alone(refusesOutdated),
   );
 
   clause("clause 13: a write that changes balances answers with what it left of each, in order", async (store) => {
@@ -184,40 +156,32 @@ export function writingClauses(clause: Clause): void {
   });
 
   clause("clause 13: removal removes, credits included", async (store) => {
-    const ref = await accountWith(store, 5);
-    expect(await store.write([{ table: "keys", remove: "key_000001", version: 1 }])).toBe("written");
+    const { ref, spend } = await withCredits(store, 5);
+    expect(await store.write([{ table: "keys", remove: keyRow(1).id, version: 1 }])).toBe("written");
     expect(await store.findKey("digest-1")).toBeUndefined();
-    expect(await store.spendCredits(ref, 1, 0, 0)).toBeUndefined();
+    expect(await spend(1)).toBeUndefined();
     expect(await insert(store, keyRow(2, { digest: "digest-1" }))).toBe(true);
     expect((await refOf(store, "digest-1")) === ref).toBe(false);
   });
 
   clause("clause 13: a credit change counts refills, then sets or adds, then changes the calendar", async (store) => {
-    await insert(store, keyRow(1, { hasCredits: true }), balance(1, { amount: 10, period: 100 }));
-    const change = async (credits: object, generation = 0) => {
-      const row = (await readRow(store, "keys", "key_000001"))!;
-      expect(
-        await store.write([{ table: "keys", row: { ...row, generation }, credits: credits as never }]),
-      ).toHaveLength(1);
-    };
-    await change({ period: 102, add: 4 });
-    expect((await readBalance(store, "key_000001", 102, 0))?.remaining).toBe(25);
-    await change({ period: 102, add: -100 });
-    expect((await readBalance(store, "key_000001", 102, 0))?.remaining).toBe(0);
-    await change({ period: 103, refill: { amount: 1, period: 0 } });
-    expect((await readBalance(store, "key_000001", 2, 0))?.remaining).toBe(12);
-    await change({ period: 2, remaining: null }, 1);
-    expect((await readBalance(store, "key_000001", 50, 0))?.remaining).toBeNull();
-    const ref = await refOf(store, "digest-1");
-    expect(await store.spendCredits(ref, 10 ** 12, 2, 0)).toEqual({ ok: true, remaining: null });
-    await change({ period: 2, remaining: 7 }, 2);
-    expect(await store.spendCredits(ref, 1, 2, 0)).toEqual({ ok: true, remaining: 6 });
+    const { spend, left, change } = await withCredits(store, 1, { amount: 10, period: 100 });
+    const written = async (credits: Partial<CreditChange>) => expect(await change(credits)).toHaveLength(1);
+    await written({ period: 102, add: 4 });
+    expect(await left(102)).toBe(25);
+    await written({ period: 102, add: -100 });
+    expect(await left(102)).toBe(0);
+    await written({ period: 103, refill: { amount: 1, period: 0 } });
+    expect(await left(2)).toBe(12);
+    await written({ period: 2, remaining: null });
+    expect(await left(50)).toBeNull();
+    expect(await spend(10 ** 12, 2)).toEqual({ ok: true, remaining: null });
+    await written({ period: 2, remaining: 7 });
+    expect(await spend(1, 2)).toEqual({ ok: true, remaining: 6 });
     await insert(store, keyRow(2));
-    const unlimited = (await readRow(store, "keys", "key_000002"))!;
-    await store.write([
-      { table: "keys", row: { ...unlimited, hasCredits: true }, credits: { period: 0, remaining: 9 } },
-    ]);
-    expect(await store.spendCredits(await refOf(store, "digest-2"), 1, 0, 0)).toEqual({ ok: true, remaining: 8 });
+    const row = { ...(await readRow(store, "keys", keyRow(2).id))!, hasCredits: true };
+    await store.write([{ table: "keys", row, credits: { period: 0, remaining: 9 } }]);
+    expect(await (await accountThrough(store, 2)).spend(1)).toEqual({ ok: true, remaining: 8 });
   });
 
   clause("clause 22: keys with one account share its balance, which lives as long as one of them", async (store) => {
