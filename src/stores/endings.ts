@@ -27,5 +27,3 @@ export function createEndings() {
     },
   };
 }
-
-export type Endings = ReturnType<typeof createEndings>;

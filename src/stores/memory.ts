@@ -40,7 +40,7 @@ import {
   withCredits,
 } from "../contracts/row-changes.js";
 import { trust } from "../lib/guards/trusted.js";
-import { createEndings, endedAs, type Endings } from "./endings.js";
+import { endedAs } from "./endings.js";
 import { findEach } from "./find-each.js";
 import { type Granted, identityWallet, toRecord } from "./key-record.js";
 import { createListeners } from "./listeners.js";
@@ -48,42 +48,15 @@ import { createMemoryOnce } from "./memory-once.js";
 import { countKeys, searchKeys } from "./memory-search.js";
 import { createMemoryAlerts } from "./memory-alerts.js";
 import { createMemoryAudit } from "./memory-audit.js";
-import { type AccountRow, createMemoryCreditDays, type Owner } from "./memory-credit-days.js";
+import { createMemoryCreditDays } from "./memory-credit-days.js";
 import { createMemoryOutcomes } from "./memory-outcomes.js";
+import { emptyState, type State } from "./memory-state.js";
 import { POWERS } from "./powers.js";
 import { listed, nameOf, uniqueOf } from "./row-names.js";
 import { SortedIds } from "./sorted-ids.js";
 import { assertRecord, bodyAt, knownAs, makeSpaceFor, spendOnce } from "./spend-once.js";
 
 const NO_LEASES: ReadonlyMap<string, Lease> = new Map();
-
-/** Leases of one account. */
-interface Leases {
-  readonly byId: Map<string, Lease>;
-  /** Infinity: there are none. */
-  firstExpiry: number;
-}
-
-/** Everything one store holds. */
-interface State {
-  readonly rows: { readonly [T in Port.Table]: Map<string, Port.Rows[T]> };
-  /** Ids in order, by table and workspace, for lists. */
-  readonly sorted: Map<string, SortedIds>;
-  /** Unique text (a name in its workspace, a digest, a hash) → id of the row that holds it. */
-  readonly unique: Map<string, string>;
-  /** By ref. */
-  readonly accounts: Map<Port.KeyRef, Account>;
-  /** By ref of the account. */
-  readonly leases: Map<Port.KeyRef, Leases>;
-  readonly endings: Endings;
-  /** Ids of open grants, by the id of their owner. */
-  readonly openGrants: Map<string, Set<string>>;
-  /** Identity id → ref of its account: a number, which is no key's. Never used again. */
-  readonly identityRefs: Map<string, number>;
-  /** The same the other way round. */
-  readonly identityIds: Map<number, string>;
-  lastRef: number;
-}
 
 /**
  * Keeps keys in the memory of the process; nothing is persisted. For tests, and for programs that load their keys at
@@ -92,40 +65,11 @@ interface State {
  * @see src/contracts/store.ts for the contract · a find costs a few microseconds, since it builds the record each time
  */
 export function memoryStore(): Port.Store {
-  const state: State = {
-    rows: {
-      workspaces: new Map(),
-      apis: new Map(),
-      identities: new Map(),
-      roles: new Map(),
-      permissions: new Map(),
-      migrations: new Map(),
-      rootKeys: new Map(),
-      namespaces: new Map(),
-      overrides: new Map(),
-      grants: new Map(),
-      keys: new Map(),
-    },
-    sorted: new Map(),
-    unique: new Map(),
-    accounts: new Map(),
-    leases: new Map(),
-    endings: createEndings(),
-    openGrants: new Map(),
-    identityRefs: new Map(),
-    identityIds: new Map(),
-    lastRef: 0,
-  };
+  const state = emptyState();
   const { rows, sorted, unique, accounts } = state;
   const { add: subscribe, notify } = createListeners<Port.Change>();
   const recorded = createMemoryOnce();
-  const creditDays = createMemoryCreditDays({
-    find: (ref) => accounts.get(ref),
-    ownerOf: (ref) => ownerOf(state, ref),
-    rowOf: (ref) => rowOf(state, ref),
-    besides: (ref) => besides(state, ref),
-    grantsOf: (ref) => [...rows.grants.values()].filter((row) => mainOf(state, row) === ref).map(({ id }) => id),
-  });
+  const creditDays = createMemoryCreditDays(state);
   const { hasCounted, forgetKey, ...outcomes } = createMemoryOutcomes(creditDays);
   const { record, ...audit } = createMemoryAudit();
   // Made when it is first asked for: Cloudflare Workers do not allow random numbers at module scope.
@@ -357,57 +301,6 @@ function accountsOfWrite({ rows, identityRefs }: State, write: Port.Write): Port
   const key = write.table === "keys" ? rows.keys.get(id) : undefined;
   const ref = key === undefined ? write.table === "identities" && identityRefs.get(id) : accountOf(key);
   return ref === undefined || ref === false ? [] : [ref];
-}
-
-/** What an account is: a grant's, which is known by the id of its row, an identity's or that of keys. */
-function rowOf({ rows, identityIds, accounts }: State, ref: Port.KeyRef): AccountRow {
-  if (typeof ref === "number") {
-    const identityId = identityIds.get(ref);
-    return identityId === undefined ? {} : { identityId };
-  }
-  const grant = rows.grants.get(ref);
-  if (grant === undefined) return accounts.has(ref) ? { keyId: ref } : {};
-  return { grantId: ref, ...(grant.expires !== undefined && { expires: grant.expires }) };
-}
-
-/** The account itself, that of the identity of its keys, and the open grants of both. */
-function besides(state: State, ref: Port.KeyRef): Port.KeyRef[] {
-  const { identityIds, identityRefs, accounts, openGrants } = state;
-  const identityId = typeof ref === "number" ? identityIds.get(ref) : newestKeyOf(state, ref)?.identityId;
-  const identity = identityRefs.get(identityId ?? "");
-  const granted = [String(ref), identityId ?? ""].flatMap((owner) => [...(openGrants.get(owner) ?? [])]);
-  return [ref, ...(identity !== undefined && accounts.has(identity) ? [identity] : []), ...granted];
-}
-
-/** Whose an account is: its identity's, or that of the newest key that has it; and whether it is a cap. */
-function ownerOf(state: State, ref: Port.KeyRef): Owner | undefined {
-  const { rows, identityIds } = state;
-  if (typeof ref === "number") return rows.identities.get(identityIds.get(ref) ?? "");
-  const grant = rows.grants.get(ref);
-  if (grant !== undefined) return ownerOf(state, mainOf(state, grant));
-  const newest = newestKeyOf(state, ref);
-  if (newest === undefined) return undefined;
-  const identity = rows.identities.get(newest.identityId ?? "");
-  const { workspaceId, externalId } = identity ?? { workspaceId: newest.workspaceId, externalId: "" };
-  const isCap = newest.hasCredits ? identity?.hasCredits === true && newest.creditsFrom === undefined : undefined;
-  return { workspaceId, externalId, isCap };
-}
-
-/** The account beside which a grant is. */
-function mainOf({ identityRefs }: State, { identityId, accountId }: Port.GrantRow): Port.KeyRef {
-  return identityRefs.get(identityId ?? "") ?? String(accountId);
-}
-
-/** The newest of the keys that share an account, without those that are deleted. */
-function newestKeyOf({ rows }: State, ref: string): Port.KeyRow | undefined {
-  // Once the first is gone, the next one leads to the others.
-  const isFirst = ({ accountId, rerolledFrom = "" }: Port.KeyRow) => accountId === ref && !rows.keys.has(rerolledFrom);
-  let newest: Port.KeyRow | undefined;
-  for (let key = rows.keys.get(ref) ?? [...rows.keys.values()].find(isFirst); key !== undefined;) {
-    if (!key.deleted) newest = key;
-    key = rows.keys.get(key.rerolledTo ?? "");
-  }
-  return newest;
 }
 
 /** Changes an account and its leases. `undefined`: there is none. */
