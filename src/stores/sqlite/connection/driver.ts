@@ -19,7 +19,7 @@ export interface ClosableHandle extends Handle {
   close(): unknown;
 }
 
-interface OpenOptions {
+export interface OpenOptions {
   readonly readonly: boolean;
   readonly fileMustExist: boolean;
   /** Milliseconds for which the driver itself waits for locks, blocking the thread. */

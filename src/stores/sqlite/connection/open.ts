@@ -2,7 +2,7 @@
 import type { SqliteStoreOptions } from "../options.js";
 import type { Connection, FileWatch } from "./connection.js";
 import { assertOwnDatabase, discardUnwritten, markFile, prepareFile, settleLog, watchFile } from "./database-file.js";
-import { type ClosableHandle, type DriverName, loadDriver, openFile } from "./driver.js";
+import { type ClosableHandle, type Driver, type DriverName, loadDriver, openFile, type OpenOptions } from "./driver.js";
 import { resultName } from "./errors.js";
 import { assertOwnLog } from "./foreign-log.js";
 import { adopt, dataVersionOf, type Handle, isInFile, readPragma } from "./handle.js";
@@ -55,11 +55,7 @@ export function connect(file: string | Handle, options: Options, only?: DriverNa
   }
   const { readonly } = options;
   const fileMustExist = options.mustExist || readonly;
-  const driver = loadDriver({ only });
-  const isNew = prepareFile(file, fileMustExist, options.busyTimeout);
-  const opened = openFile(driver, file, { readonly, fileMustExist, timeout: 0 });
-  try {
-    assertOwnLog(file);
+  return openOwn(file, { only, readonly, fileMustExist, wait: options.busyTimeout }, (opened, driver) => {
     const handle = retryWhileBusy(() => {
       const adopted = adopt(opened);
       assertOwnDatabase(adopted);
@@ -74,15 +70,33 @@ export function connect(file: string | Handle, options: Options, only?: DriverNa
       handle,
       file: watch,
       ...sizeLog(handle, transact),
-      probe: (attempt) => withDriverWait(handle, PROBE_WAIT, attempt),
+      probe: probeOf(handle),
       isShared: false,
       sharesReads: true,
       ...stateOf(handle, options),
-      close: () => finish(opened, options),
+      close: () => finish(opened, readonly),
     };
+  });
+}
+
+/**
+ * Opens a file, which is made if it may be, and closes it if it cannot be used.
+ * @param wait milliseconds to wait while another process has just made it and not written to it; blocks
+ */
+export function openOwn<T>(
+  path: string,
+  { only, wait, ...options }: Omit<OpenOptions, "timeout"> & { only?: DriverName | undefined; wait: number },
+  use: (opened: ClosableHandle, driver: Driver) => T,
+): T {
+  const driver = loadDriver({ only });
+  const isNew = prepareFile(path, options.fileMustExist, wait);
+  const opened = openFile(driver, path, { ...options, timeout: 0 });
+  try {
+    assertOwnLog(path);
+    return use(opened, driver);
   } catch (cause) {
     opened.close();
-    if (isNew) discardUnwritten(file, cause);
+    if (isNew) discardUnwritten(path, cause);
     throw cause;
   }
 }
@@ -142,6 +156,12 @@ function stateOf(handle: Handle, { durability }: Options): State {
   };
 }
 
+/** {@link Connection.probe} of a handle that was opened here. */
+export const probeOf =
+  (handle: Handle) =>
+  (attempt: () => void): void =>
+    withDriverWait(handle, PROBE_WAIT, attempt);
+
 /** Calls `act` with this `busy_timeout`, then restores the previous one. */
 function withDriverWait<T>(handle: Handle, milliseconds: number, act: () => T): T {
   const before = Number(readPragma(handle, "busy_timeout"));
@@ -181,7 +201,7 @@ function durabilityOf({ durability }: Options): string {
 }
 
 /** Checkpoints the WAL, so that a copy of the database file alone is complete. */
-function finish(handle: ClosableHandle, { readonly }: Options): void {
+export function finish(handle: ClosableHandle, readonly = false): void {
   try {
     if (!readonly) handle.exec(`PRAGMA busy_timeout = ${DRIVER_BUSY_TIMEOUT}; PRAGMA wal_checkpoint(TRUNCATE)`);
   } catch {

@@ -9,11 +9,10 @@
  * only a checkpoint waits for the disk. A power cut takes the file back to an earlier commit, and never damages it.
  */
 import { KeystileError } from "../../../contracts/errors.js";
-import { discardUnwritten, prepareFile, watchFile } from "../connection/database-file.js";
-import { loadDriver, openFile } from "../connection/driver.js";
+import { watchFile } from "../connection/database-file.js";
 import { toOpenError } from "../connection/errors.js";
-import { assertOwnLog } from "../connection/foreign-log.js";
 import { dataVersionOf, type Handle, readPragma, select } from "../connection/handle.js";
+import { finish, openOwn, probeOf } from "../connection/open.js";
 import { createTransact, retryWhileBusy } from "../connection/transaction.js";
 import { hasTables, makeTables } from "./limits-tables.js";
 import type { LimitsConnection } from "./wire-limiter.js";
@@ -30,12 +29,6 @@ const CACHE_KIB = 65_536;
 const LOG_PAGES = 1_000;
 /** Bytes to which a log that grew longer is cut. */
 const MAX_LOG_BYTES = 16_777_216;
-/**
- * Milliseconds for which the driver waits for the first call in the queue for locks, and on close; blocks the thread.
- */
-const PROBE_WAIT = 5;
-const CLOSE_WAIT = 50;
-
 /** Where the rate limits of the database at `path` are. */
 export function limitsPathOf(path: string): string {
   return `${path}${SUFFIX}`;
@@ -56,11 +49,7 @@ export function openLimits(path: string, wait: number): LimitsConnection {
 }
 
 function connect(path: string, wait: number): LimitsConnection {
-  const driver = loadDriver();
-  const isNew = prepareFile(path, false, wait);
-  const handle = openFile(driver, path, { readonly: false, fileMustExist: true, timeout: 0 });
-  try {
-    assertOwnLog(path);
+  return openOwn(path, { readonly: false, fileMustExist: false, wait }, (handle) => {
     // Whatever reads the file may meet the lock of another process that is making it.
     const transact = retryWhileBusy(() => {
       assertOwnTables(handle);
@@ -77,29 +66,10 @@ function connect(path: string, wait: number): LimitsConnection {
       file: watchFile(handle),
       dataVersion: dataVersionOf(handle),
       transact,
-      probe(attempt) {
-        handle.exec(`PRAGMA busy_timeout = ${PROBE_WAIT}`);
-        try {
-          attempt();
-        } finally {
-          handle.exec("PRAGMA busy_timeout = 0");
-        }
-      },
-      close() {
-        try {
-          handle.exec(`PRAGMA busy_timeout = ${CLOSE_WAIT}; PRAGMA wal_checkpoint(TRUNCATE)`);
-        } catch {
-          // Another process is using the log and will carry it over.
-        } finally {
-          handle.close();
-        }
-      },
+      probe: probeOf(handle),
+      close: () => finish(handle),
     };
-  } catch (cause) {
-    handle.close();
-    if (isNew) discardUnwritten(path, cause);
-    throw cause;
-  }
+  });
 }
 
 /** @throws KeystileError STORE_INVALID: a database of something else */
