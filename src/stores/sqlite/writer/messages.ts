@@ -29,23 +29,24 @@ export interface BackupData {
 /** From a thread that makes a backup. */
 export type BackupResponse = { readonly made: SqliteBackup } | { readonly fault: Fault };
 
+/** The methods that are handed on as they are, one call per message. */
+export const HANDED_ON = [
+  "spendOnce",
+  "drawCredits",
+  "returnCredits",
+  "reserveCredits",
+  "settleCredits",
+  "settleWallets",
+  "recordUses",
+  "countOutcomes",
+  "pruneOutcomes",
+  "changeAlerts",
+  "takeAlerts",
+  "settleAlert",
+] as const satisfies readonly (keyof Store)[];
+export type HandedOn = (typeof HANDED_ON)[number];
 /** The methods that are sent one call per message. */
-export type WriterMethod =
-  | "spendOnce"
-  | "drawCredits"
-  | "returnCredits"
-  | "reserveCredits"
-  | "settleCredits"
-  | "spendWallets"
-  | "settleWallets"
-  | "adoptDigest"
-  | "recordUses"
-  | "countOutcomes"
-  | "pruneOutcomes"
-  | "changeAlerts"
-  | "takeAlerts"
-  | "settleAlert"
-  | "write";
+export type WriterMethod = HandedOn | "spendWallets" | "adoptDigest" | "write";
 export type WriterArguments<M extends WriterMethod> = Parameters<Required<Store>[M]>;
 
 /** To the thread. Spends of one turn share a message: `ref`, `cost`, `period` and `now` of each. */

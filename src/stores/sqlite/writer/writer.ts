@@ -24,6 +24,8 @@ import { encodeKeys } from "../../codec/encoded-keys.js";
 import { packKeys } from "../keys/keys-in-transfer.js";
 import type { SqliteStoreOptions } from "../options.js";
 import {
+  HANDED_ON,
+  type HandedOn,
   RESPONSE_WIDTH,
   unpackError,
   unpackSpend,
@@ -89,6 +91,9 @@ export function withWriter<S extends Store>(
   };
   /** Listeners here are notified of the thread's changes before the call resolves. */
   const change: Writer["call"] = (method, ...given) => callWriter(method, ...given).finally(notify);
+  const handedOn = Object.fromEntries(
+    HANDED_ON.map((name) => [name, (...given: WriterArguments<HandedOn>) => callWriter(name, ...given)]),
+  ) as unknown as Pick<Required<Store>, HandedOn>;
   // By name, so that a new method of the port does not write on the connection of this thread unnoticed.
   const methods: Required<Store> = {
     powers: reader.powers,
@@ -116,28 +121,17 @@ export function withWriter<S extends Store>(
       assertSpend(cost, period, now);
       return writer.spend(ref, cost, period, now);
     },
-    spendOnce: (...given) => callWriter("spendOnce", ...given),
-    drawCredits: (ref, request) => callWriter("drawCredits", ref, request),
-    returnCredits: (ref, lease) => callWriter("returnCredits", ref, lease),
-    reserveCredits: (...given) => callWriter("reserveCredits", ...given),
-    settleCredits: (...given) => callWriter("settleCredits", ...given),
     spendWallets(wallets, request) {
       assertOpen();
       // Without the thread, as above.
       if (!(request.cost > 0) && request.once === undefined) return reader.spendWallets!(wallets, request);
       return writer.call("spendWallets", wallets, request);
     },
-    settleWallets: (...given) => callWriter("settleWallets", ...given),
-    recordUses: (uses) => callWriter("recordUses", uses),
-    countOutcomes: (flush) => callWriter("countOutcomes", flush),
     readOutcomes: reader.readOutcomes,
     readRefusals: reader.readRefusals!,
     readCreditDays: reader.readCreditDays,
     readAudit: reader.readAudit,
-    pruneOutcomes: (...given) => callWriter("pruneOutcomes", ...given),
-    changeAlerts: (changes) => callWriter("changeAlerts", changes),
-    takeAlerts: (take) => callWriter("takeAlerts", take),
-    settleAlert: (settlement) => callWriter("settleAlert", settlement),
+    ...handedOn,
     adoptDigest: (ref, digest) => change("adoptDigest", ref, digest),
     async insertKeys(keys, entry) {
       assertOpen();
