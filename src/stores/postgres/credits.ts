@@ -143,8 +143,9 @@ export function createCredits(session: Session, { schema, durability, timeout }:
   const settlesOfWallets = ofWallets<Port.Settlement>("settle_wallets_v1");
   const idsIn = (place: number) => `(SELECT pg_catalog.jsonb_array_elements_text($${place}::text::jsonb))`;
   const account = `a.unlimited::text AS unlimited, ${[...COUNTS, "rollover"].map((name) => `a.${name}::text AS ${name}`).join(", ")},
-      pg_catalog.array_to_json(ARRAY(SELECT pg_catalog.json_build_array(l.holder, l.generation, l.expires, l.held, l.spent, l.is_forfeited, l.reserved, l.rollovers)
-        FROM ${schema}.leases l WHERE l.account = a.number))::text AS leases`;
+      (SELECT pg_catalog.json_object_agg(l.holder, pg_catalog.json_build_object('generation', l.generation, 'rollovers', l.rollovers,
+        'expires', l.expires, 'reserved', l.reserved, 'held', l.held, 'spent', l.spent, 'isForfeited', l.is_forfeited))
+        FROM ${schema}.leases l WHERE l.account = a.number)::text AS leases`;
   const accountsByNumber: Statement = {
     isRead: true,
     text: `SELECT a.number::text AS number, ${account} FROM ${schema}.accounts a
@@ -274,24 +275,6 @@ function accountOf(row: PostgresRow): Account | undefined {
   return account;
 }
 
-type LeaseTuple = readonly [
-  holder: string,
-  generation: number,
-  expires: number,
-  held: number,
-  spent: number,
-  isForfeited: boolean,
-  reserved: number,
-  rollovers: number,
-];
-
 function leasesOf(row: PostgresRow): ReadonlyMap<string, Lease> {
-  return new Map(
-    (JSON.parse(row["leases"] as string) as LeaseTuple[]).map(
-      ([holder, generation, expires, held, spent, isForfeited, reserved, rollovers]) => [
-        holder,
-        { generation, rollovers, expires, reserved, held, spent, isForfeited },
-      ],
-    ),
-  );
+  return new Map(Object.entries(JSON.parse((row["leases"] ?? "{}") as string) as Record<string, Lease>));
 }

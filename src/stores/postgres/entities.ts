@@ -5,27 +5,30 @@ import { plainPartOf, TABLES_WITH_TEXTS } from "../codec/search-part.js";
 import type { PostgresRow, Session, Statement } from "./client.js";
 import { assertStorable, isStorable } from "./texts.js";
 
-/** Columns of {@link EntityText}, of the table as `e`. */
+/** Columns of an entity, of the table as `e`. */
 export const ENTITY_COLUMNS = "e.id, e.workspace_id, e.name, e.version::text AS version, e.body";
 
-/** A row as it is selected. */
-export interface EntityText {
-  readonly id: string;
-  readonly workspace_id: string;
-  readonly name: string | null;
-  readonly version: string;
-  readonly body: string;
-}
-
-/** As the codec reads it. */
-export function toEntityRaw(text: object): Omit<EntityRaw, "n"> {
-  return text as EntityText;
-}
+/** A row that was selected by them, as the codec reads it. */
+export const toEntityRaw = (row: object) => row as Omit<EntityRaw, "n">;
 
 /** What a search looks at; in the collation C `lower` folds ASCII alone. */
 const NAMES = "e.id || ' ' || coalesce(e.name, '')";
 /** Most rows whose bodies one statement searches: of that many roles they are some 25 MB. */
 const MAX_BODIES = 1_024;
+
+/**
+ * Rows in the order of their ids.
+ * @param read rows by a JSON list of ids
+ */
+export async function inOrder<Row extends { readonly id: string }>(
+  ids: readonly string[],
+  read: (ids: string) => Promise<Row[]>,
+): Promise<(Row | undefined)[]> {
+  const asked = ids.filter(isStorable);
+  const found = new Map((asked.length === 0 ? [] : await read(JSON.stringify(asked))).map((row) => [row.id, row]));
+  // A row for each argument: two that are the same must not share an object.
+  return ids.map((id) => structuredClone(found.get(id)));
+}
 
 export function createEntities(session: Session, schema: string) {
   const read = (rest: string): Statement => ({
@@ -64,12 +67,7 @@ export function createEntities(session: Session, schema: string) {
 
   return {
     async readMany<T extends EntityTable>(table: T, ids: readonly string[]): Promise<(Rows[T] | undefined)[]> {
-      const asked = ids.filter(isStorable);
-      if (asked.length === 0) return ids.map(() => undefined);
-      const rows = decode(table, await session.run(byIds, table, JSON.stringify(asked)));
-      const found = new Map(rows.map((row) => [row.id, row]));
-      // A row for each argument: two that are the same must not share an object.
-      return ids.map((id) => structuredClone(found.get(id)));
+      return inOrder(ids, async (asked) => decode(table, await session.run(byIds, table, asked)));
     },
     async readNames<T extends NamedTable>(table: T, workspaceId: string, names: readonly string[]): Promise<Rows[T][]> {
       const asked = [...new Set(names)].filter(isStorable);

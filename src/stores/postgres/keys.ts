@@ -8,7 +8,7 @@ import { decodeFullKey, decodeIdentity, type FullKeyRaw } from "../codec/key-cod
 import { type Granted, identityWallet, ownersWithGrants, toRecordWith } from "../key-record.js";
 import type { Session, Statement } from "./client.js";
 import { decodeEntity } from "../codec/entity-codec.js";
-import { ENTITY_COLUMNS, toEntityRaw } from "./entities.js";
+import { ENTITY_COLUMNS, inOrder, toEntityRaw } from "./entities.js";
 import { createGroups } from "./groups.js";
 import type { Loaded, References } from "./references.js";
 import { assertStorable, forPeople, isStorable } from "./texts.js";
@@ -164,13 +164,8 @@ export function createKeys(session: Session, references: References, schema: str
       const granted = await grantsOf(row.hasGrants === true ? [id] : []);
       return identityWallet(row, Number(text["account"]), (owner) => granted.get(owner) ?? []);
     },
-    async readMany(ids: readonly string[]): Promise<(KeyRow | undefined)[]> {
-      const asked = ids.filter(isStorable);
-      if (asked.length === 0) return ids.map(() => undefined);
-      const rows = await rowsOf((await session.run(byIds, JSON.stringify(asked))) as readonly object[] as KeyText[]);
-      const found = new Map(rows.map((row) => [row.id, row]));
-      return ids.map((id) => structuredClone(found.get(id)));
-    },
+    readMany: (ids: readonly string[]) =>
+      inOrder(ids, async (asked) => rowsOf((await session.run(byIds, asked)) as readonly object[] as KeyText[])),
     async findKeyIds(wanted: readonly KeyDigests[]): Promise<(string | undefined)[]> {
       const textsOf = (name: keyof KeyDigests) =>
         JSON.stringify(wanted.flatMap(({ [name]: text }) => (text !== undefined && isStorable(text) ? [text] : [])));
