@@ -8,18 +8,11 @@ export interface BrokenAccount {
   readonly problem: string;
 }
 
-/** What was checked, and what is wrong with it. */
-export interface Reconciliation {
-  readonly accounts: number;
-  readonly broken: number;
-  /** The first {@link MAX_NAMED} of them. */
-  readonly named: readonly BrokenAccount[];
-}
-
 /** Most that are named. */
 export const MAX_NAMED = 100;
 
 export function createFindings() {
+  /** The first {@link MAX_NAMED} of those that are broken. */
   const named: BrokenAccount[] = [];
   const result = { accounts: 0, broken: 0, named };
   return {
@@ -35,3 +28,6 @@ export function createFindings() {
 
 /** Collects what is found. */
 export type Findings = ReturnType<typeof createFindings>;
+
+/** What was checked, and what is wrong with it. */
+export type Reconciliation = Readonly<Findings["result"]>;

@@ -2,23 +2,8 @@
 import type { KeyRow, NewBalance, NewKey } from "../../contracts/store.js";
 import { encodeBody, encodeGrants } from "./key-codec.js";
 
-/** A new key with its fields encoded as they are bound. */
-export interface EncodedKey {
-  readonly id: string;
-  readonly apiId: string;
-  readonly identityId: string | null;
-  readonly version: number;
-  readonly digest: string | null;
-  readonly foreignDigest: string | null;
-  readonly deleted: boolean;
-  readonly grants: string;
-  readonly body: string;
-  readonly generation: number;
-  readonly balance?: NewBalance | undefined;
-}
-
 /** Encodes a row. `version` and `balance` are passed through. */
-export function encodeKey(row: KeyRow, balance?: NewBalance, grants = encodeGrants(row)): EncodedKey {
+export function encodeKey(row: KeyRow, balance?: NewBalance, grants = encodeGrants(row)) {
   return {
     id: row.id,
     apiId: row.apiId,
@@ -33,6 +18,9 @@ export function encodeKey(row: KeyRow, balance?: NewBalance, grants = encodeGran
     balance,
   };
 }
+
+/** A new key with its fields encoded as they are bound. */
+export type EncodedKey = Readonly<ReturnType<typeof encodeKey>>;
 
 /** Encodes many rows. Consecutive keys with the same grants often share the same lists, which are then encoded once. */
 export function encodeKeys(keys: readonly NewKey[]): EncodedKey[] {

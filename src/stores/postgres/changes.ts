@@ -19,18 +19,6 @@ import { toStoreError } from "./errors.js";
 import type { PostgresSettings } from "./options.js";
 import { SCHEMA_VERSION } from "./schema.js";
 
-/** State of polling and listening, for `status()`. */
-export interface ChangesState {
-  /** When the last successful poll began, monotonic milliseconds; -Infinity: never. */
-  readonly polledAt: number;
-  /** Whether notifications of other nodes are received. */
-  readonly isListening: boolean;
-  readonly polls: number;
-  readonly failedPolls: number;
-  /** Times that all caches were dropped: the server restarted or recovered, or this node did not poll for too long. */
-  readonly resets: number;
-}
-
 /** If a poll returns more changes, it counts as a change of "all". */
 const MAX_CHANGES = 1_000;
 /**
@@ -113,12 +101,16 @@ export class Changes {
     this.#bell = new Doorbell(session, settings.schema, () => this.#heard());
   }
 
-  get state(): ChangesState {
+  /** State of polling and listening, for `status()`. */
+  get state() {
     return {
+      /** When the last successful poll began, monotonic milliseconds; -Infinity: never. */
       polledAt: this.#polledAt,
+      /** Whether notifications of other nodes are received. */
       isListening: this.#bell.isListening,
       polls: this.#polls,
       failedPolls: this.#failedPolls,
+      /** Times that all caches were dropped: the server restarted or recovered, or this node did not poll for too long. */
       resets: this.#resets,
     };
   }

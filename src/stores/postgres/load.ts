@@ -27,19 +27,6 @@ import { COUNT_COLUMNS } from "../outcome-entries.js";
 import { quoted } from "./schema.js";
 import { jsonForPeople } from "./texts.js";
 
-/** A load in progress. */
-export interface PostgresLoad {
-  write(page: ExportedPage): Promise<void>;
-  /** The rows of a page as the database has them, in the order of their primary keys; {@link asShared} compares. */
-  readShared(page: SharedPage): Promise<readonly unknown[]>;
-  /** Number of rows of each kind in the database. */
-  counts(): Promise<Readonly<Record<string, number>>>;
-  /** Commits: from now on the store may be used. */
-  finish(): Promise<void>;
-  /** Rolls back, unless it was committed. Never rejects: the server also rolls back when the connection ends. */
-  cancel(): Promise<void>;
-}
-
 /** Whether {@link PostgresLoad.readShared} reads the rows, since the store port cannot. */
 export const isShared = (page: ExportedPage): page is SharedPage => Object.hasOwn(SHARED_TABLES, page.kind);
 
@@ -57,15 +44,12 @@ const LOCK_MS = 5_000;
  * @throws (rejects with) KeystileError CONFLICT: the tables hold rows, or another load or a node writes to them;
  *   STORE_FAILED: the role may not set the sequences
  */
-export async function beginLoad(
-  connection: PostgresClient,
-  secret: string,
-  options: PostgresStoreOptions = {},
-): Promise<PostgresLoad> {
+export async function beginLoad(connection: PostgresClient, secret: string, options: PostgresStoreOptions = {}) {
   const settings = readOptions(options);
   const s = quoted(settings.schema);
   const session = createSession(connection, settings);
   const run = (text: string, ...values: (string | null)[]) => session.run({ isRead: false, text }, ...values);
+  /** Rolls back, unless it was committed. Never rejects: the server also rolls back when the connection ends. */
   const cancel = async (): Promise<void> => {
     await run("ROLLBACK").catch(() => undefined);
   };
@@ -113,7 +97,7 @@ export async function beginLoad(
   };
 
   return {
-    async write(page) {
+    async write(page: ExportedPage): Promise<void> {
       if (isShared(page)) await run(writeShared(page.kind), toKept(page));
       else if (page.kind === "identities" || page.kind === "grants") {
         await run(entities, JSON.stringify(page.rows.map((row) => encodeExportedOwner(page.kind, row))));
@@ -127,18 +111,21 @@ export async function beginLoad(
         );
       }
     },
-    async readShared(page) {
+    /** The rows of a page as the database has them, in the order of their primary keys; {@link asShared} compares. */
+    async readShared(page: SharedPage): Promise<readonly unknown[]> {
       const [found] = await run(readShared(page.kind), toKept(page));
       return comparable(page.kind, found?.["rows"] as string);
     },
-    async counts() {
+    /** Number of rows of each kind in the database. */
+    async counts(): Promise<Readonly<Record<string, number>>> {
       const rows = await run(
         `SELECT kind, pg_catalog.count(*)::text AS n FROM ${s}.entities GROUP BY 1
          ${["keys", ...SHARED].map((table) => `UNION ALL SELECT '${table}', pg_catalog.count(*)::text FROM ${s}.${table}`).join(" ")}`,
       );
       return Object.fromEntries(rows.map((row) => [String(row["kind"]), Number(row["n"])]));
     },
-    async finish() {
+    /** Commits: from now on the store may be used. */
+    async finish(): Promise<void> {
       await run(
         `WITH counted AS (
             INSERT INTO ${s}.idempotency_counts SELECT i.workspace_id, pg_catalog.count(*) FROM ${s}.idempotency i GROUP BY 1
@@ -155,6 +142,9 @@ export async function beginLoad(
     cancel,
   };
 }
+
+/** A load in progress. */
+export type PostgresLoad = Awaited<ReturnType<typeof beginLoad>>;
 
 /** Checked first: otherwise a load would fail only after everything was written. */
 async function assertMaySetSequences(session: Session, schema: string): Promise<void> {

@@ -63,19 +63,6 @@ export interface PostgresStoreOptions {
   readonly outage?: PostgresOutageOptions;
 }
 
-/** All options, with defaults. */
-export interface PostgresSettings {
-  readonly schema: string;
-  readonly bound: number;
-  readonly poll: number;
-  readonly prepared: boolean;
-  readonly timeout: number;
-  readonly maxWrites: number;
-  readonly durability: "power" | "process" | "replicated";
-  readonly auditRows: number;
-  readonly serveStale: number;
-}
-
 const HOUR = 3_600_000;
 
 const CHECKS = {
@@ -96,7 +83,7 @@ const CHECKS = {
  * Fills in the defaults.
  * @throws TypeError or RangeError that names the option
  */
-export function readOptions(options: PostgresStoreOptions): PostgresSettings {
+export function readOptions(options: PostgresStoreOptions) {
   checkOptions(options, CHECKS);
   const { schema = "keystile", bound = 2_000, prepared = true, timeout = 5_000, durability = "power" } = options;
   const { poll = Math.min(500, bound), maxWrites = 4, audit = {}, outage = {} } = options;
@@ -105,3 +92,6 @@ export function readOptions(options: PostgresStoreOptions): PostgresSettings {
   const { serveStale = 0 } = ownOnly(outage);
   return { schema, bound, poll, prepared, timeout, maxWrites, durability, auditRows, serveStale };
 }
+
+/** All options, with defaults. */
+export type PostgresSettings = ReturnType<typeof readOptions>;

@@ -1,5 +1,5 @@
 /** What the server is, and whether it keeps what the store promises. */
-import type { ChangesState } from "./changes.js";
+import type { Changes } from "./changes.js";
 import type { Session, Statement } from "./client.js";
 
 /** What {@link PostgresStore.status} tells. */
@@ -44,7 +44,8 @@ const SETTINGS: Statement = {
     (extract(epoch FROM pg_catalog.clock_timestamp()) * 1000::numeric)::bigint::text AS now, pg_catalog.to_regclass($1::text)::text AS meta`,
 };
 
-export async function readStatus(session: Session, schema: string, state: ChangesState): Promise<PostgresStatus> {
+export async function readStatus(session: Session, schema: string, state: Changes["state"]): Promise<PostgresStatus> {
+  const { polledAt, ...changes } = state;
   // The first call may make a connection.
   await session.run(SETTINGS, `${schema}.meta`);
   const began = performance.now();
@@ -65,10 +66,7 @@ export async function readStatus(session: Session, schema: string, state: Change
     hasSynchronousStandby: read("standbys") !== "",
     clockSkewMs: Math.round(Number(read("now")) - beganAt - roundTripMs / 2),
     roundTripMs,
-    isListening: state.isListening,
-    polledBeforeMs: performance.now() - state.polledAt,
-    polls: state.polls,
-    failedPolls: state.failedPolls,
-    resets: state.resets,
+    polledBeforeMs: performance.now() - polledAt,
+    ...changes,
   };
 }

@@ -38,23 +38,12 @@ export const EXPORTED_TABLES: readonly string[] = [
 /** Rows of a page. */
 const PAGE = 1_000;
 
-/** An open export. */
-export interface Export {
-  /** The secret that idempotency keys are digested with. */
-  readonly secret: string;
-  /** How many rows there are. */
-  readonly rows: number;
-  /** All pages, in an order in which rows come after what they refer to. */
-  pages(): Iterable<ExportedPage>;
-  close(): void;
-}
-
 /**
  * Opens a file for reading alone, and keeps to the state that it finds.
  * @throws KeystileError STORE_INVALID: the tables are of an earlier version, or the log beside the file is another's;
  *   STORE_SCHEMA_NEWER; STORE_BUSY, STORE_FAILED
  */
-export function openExport(path: string): Export {
+export function openExport(path: string) {
   const handle = openFile(loadDriver(), path, { readonly: true, fileMustExist: true, timeout: 10_000 });
   try {
     assertOwnLog(path);
@@ -73,7 +62,7 @@ export function openExport(path: string): Export {
   }
 }
 
-function read(handle: Handle): Omit<Export, "close"> {
+function read(handle: Handle) {
   const entities = createEntityTables(handle);
   const keys = createKeyReader(handle, createReferenceCache(handle), entities.openGrants);
   const accounts = createAccounts(handle);
@@ -150,9 +139,12 @@ function read(handle: Handle): Omit<Export, "close"> {
     }
   }
   return {
+    /** The secret that idempotency keys are digested with. */
     secret: createOnceTable(handle).readSecret("idempotency"),
+    /** How many rows there are. */
     rows: EXPORTED_TABLES.reduce((sum, table) => sum + countOf(table), 0),
-    *pages() {
+    /** All pages, in an order in which rows come after what they refer to. */
+    *pages(): Iterable<ExportedPage> {
       for (const table of ENTITY_TABLES) yield* entityPages(table);
       yield* keyPages();
       for (const table of Object.keys(SHARED_TABLES) as SharedTable[]) yield* sharedPages(table);

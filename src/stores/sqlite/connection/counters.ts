@@ -1,17 +1,18 @@
 /** Counts what goes wrong in a store, for `health()`. */
 
 /** What a store counts itself; the rest of `StoreCounters` is read from the file. */
-export interface Counters {
-  lockWaits: number;
-  lockWaitMs: number;
-  busyErrors: number;
-  failedWrites: number;
-  failedSyncs: number;
-  failedReturns: number;
-  forfeitedRefills: number;
+const ZERO = {
+  lockWaits: 0,
+  lockWaitMs: 0,
+  busyErrors: 0,
+  failedWrites: 0,
+  failedSyncs: 0,
+  failedReturns: 0,
+  forfeitedRefills: 0,
   /** Transactions that failed on the disk since the last one that was committed. */
-  failedInARow: number;
-}
+  failedInARow: 0,
+};
+export type Counters = typeof ZERO;
 
 /** The counters of a store and, once it reported, of its writer thread. */
 export interface CounterSet {
@@ -20,17 +21,6 @@ export interface CounterSet {
   /** Why the writer thread does not write; `undefined`: it does, or there is none. */
   threadFailure: string | undefined;
 }
-
-const ZERO: Counters = {
-  lockWaits: 0,
-  lockWaitMs: 0,
-  busyErrors: 0,
-  failedWrites: 0,
-  failedSyncs: 0,
-  failedReturns: 0,
-  forfeitedRefills: 0,
-  failedInARow: 0,
-};
 
 export function createCounters(): CounterSet {
   return { own: { ...ZERO }, thread: undefined, threadFailure: undefined };

@@ -101,19 +101,12 @@ export function pauseThread(): void {
  * the program waits. `read-transactions.test.ts` compares it with finds outside any transaction.
  */
 
-interface SharedReads {
-  /** Call before a find: it runs in one transaction with the others of its turn. */
-  join(): void;
-  /** Call before anything else, and after a find that failed: ends that transaction. */
-  end(): void;
-}
-
 /** A turn may be long when nothing polls for changes; an open transaction holds back the WAL checkpoint. */
 const MAX_FINDS = 256;
 
 /** @param isShared other code uses the handle, and could not begin its own transaction: then no finds are shared */
-export function createSharedReads(handle: Handle, isShared: boolean): SharedReads {
-  if (isShared) return { join: () => undefined, end: () => undefined };
+export function createSharedReads(handle: Handle, isShared: boolean) {
+  if (isShared) return { join: (): void => undefined, end: (): void => undefined };
   const begin = handle.prepare("BEGIN");
   const commit = handle.prepare("COMMIT");
   const rollback = handle.prepare("ROLLBACK");
@@ -130,6 +123,7 @@ export function createSharedReads(handle: Handle, isShared: boolean): SharedRead
       // A failed read may have ended it.
     }
   };
+  /** Call before anything else, and after a find that failed: ends that transaction. */
   const end = (): void => {
     finds = 0;
     if (!isOpen) return;
@@ -144,6 +138,7 @@ export function createSharedReads(handle: Handle, isShared: boolean): SharedRead
     isScheduled = false;
     end();
   };
+  /** Call before a find: it runs in one transaction with the others of its turn. */
   const join = (): void => {
     if (finds === MAX_FINDS) end();
     finds++;

@@ -14,16 +14,9 @@ export interface StoredBucket extends Bucket {
 /** Bucket ids are below this: 52 bits of a keyed hash. */
 export const ID_BOUND = 2 ** 52;
 
-interface Row {
-  readonly id: number;
-  readonly holder: number;
-  readonly is_ad_hoc: number;
-  readonly at: number;
-  readonly amount: number;
-  readonly duration: number;
-  readonly used: number;
-  readonly levels: string | null;
-}
+type Row = Readonly<
+  Record<"id" | "holder" | "is_ad_hoc" | "at" | "amount" | "duration" | "used", number> & { levels: string | null }
+>;
 
 const COLUMNS = "id, holder, is_ad_hoc, at, amount, duration, used, levels";
 

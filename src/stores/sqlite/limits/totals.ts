@@ -16,17 +16,8 @@ export interface Held {
   readonly holders: number;
 }
 
-interface Row {
-  readonly version: number;
-  readonly clock: number;
-  readonly buckets: number;
-  readonly ad_hoc: number;
-  readonly holders: number;
-  readonly ad_hoc_holders: number;
-}
-
 const COLUMNS = "number, buckets, ad_hoc AS adHoc";
-const NOTHING: Row = {
+const NOTHING = {
   version: LIMITS_VERSION,
   clock: Number.MIN_SAFE_INTEGER,
   buckets: 0,
@@ -34,6 +25,7 @@ const NOTHING: Row = {
   holders: 0,
   ad_hoc_holders: 0,
 };
+type Row = Readonly<typeof NOTHING>;
 
 export function createTotals(handle: Handle) {
   const read = select<Row>(handle, "SELECT * FROM keystile_limits");
@@ -52,8 +44,8 @@ export function createTotals(handle: Handle) {
     "UPDATE keystile_bucket_holders SET buckets = buckets + ?, ad_hoc = ad_hoc + ? WHERE number = ?",
   );
   const leave = handle.prepare("DELETE FROM keystile_bucket_holders WHERE number = ?");
-  let stored = NOTHING;
-  let now = NOTHING;
+  let stored: Row = NOTHING;
+  let now: Row = NOTHING;
   const count = (buckets: number, adHoc: number, holders: number, adHocHolders: number) => {
     now = {
       ...now,

@@ -80,22 +80,12 @@ const FOUND = `SELECT * FROM ${slice("*")} WHERE coalesce(?, actor) IS actor AND
   ORDER BY number DESC LIMIT ?`;
 
 /** An entry as it is stored. */
-interface AuditRaw {
-  readonly number: number | bigint;
-  readonly time: string;
-  readonly workspace_id: string;
-  readonly actor_kind: string;
-  readonly actor: string | null;
-  readonly operation: string;
-  readonly ids: string;
-  readonly fields: string;
-  readonly count: number | bigint;
-  readonly reason: string | null;
-  readonly added: number | bigint | null;
-  readonly remaining: number | bigint | null;
-  readonly grant_id: string | null;
-  readonly changes: string | null;
-}
+type AuditRaw = Readonly<
+  Record<"number" | "count", number | bigint> &
+    Record<"time" | "workspace_id" | "actor_kind" | "operation" | "ids" | "fields", string> &
+    Record<"actor" | "reason" | "grant_id" | "changes", string | null> &
+    Record<"added" | "remaining", number | bigint | null>
+>;
 
 /** @param rows most that are kept; the oldest of workspaces above their share go first. 0: none is added */
 export function createAuditTable(handle: Handle, rows: number) {

@@ -16,18 +16,9 @@ import { NAMESPACE_OF_OVERRIDE } from "../connection/schema.js";
 import { IS_OPEN, OWNER_OF_GRANT } from "../connection/grants-step.js";
 
 /** Each table in the file. */
-export const TABLES: Readonly<Record<EntityTable, string>> = {
-  workspaces: "keystile_workspaces",
-  apis: "keystile_apis",
-  identities: "keystile_identities",
-  roles: "keystile_roles",
-  permissions: "keystile_permissions",
-  migrations: "keystile_migrations",
-  rootKeys: "keystile_root_keys",
-  namespaces: "keystile_namespaces",
-  overrides: "keystile_overrides",
-  grants: "keystile_grants",
-};
+export const TABLES = Object.fromEntries(
+  ENTITY_TABLES.map((table) => [table, `keystile_${table === "rootKeys" ? "root_keys" : table}`]),
+) as Readonly<Record<EntityTable, string>>;
 
 /** More names than this are looked up in one statement. */
 const MAX_SINGLE_LOOKUPS = 8;
@@ -91,18 +82,14 @@ export function createEntityTables(handle: Handle) {
     ReturnType<typeof statements>
   >;
   const rootKeyByDigest = select<EntityRaw>(handle, `SELECT ${COLUMNS} FROM keystile_root_keys r WHERE name = ?`);
-  const overridesOf = select<EntityRaw>(
-    handle,
-    `SELECT ${COLUMNS} FROM keystile_overrides r WHERE workspace_id = ? AND ${NAMESPACE_OF_OVERRIDE} = ? AND ${PAGE}`,
-  );
-  const grantsOf = select<EntityRaw>(
-    handle,
-    `SELECT ${COLUMNS} FROM keystile_grants r WHERE workspace_id = ? AND ${OWNER_OF_GRANT} = ? AND ${PAGE}`,
-  );
-  const openGrants = select<EntityRaw>(
-    handle,
-    `SELECT ${COLUMNS} FROM keystile_grants r WHERE workspace_id = ? AND ${OWNER_OF_GRANT} = ? AND ${IS_OPEN}`,
-  );
+  const ofOwner = (table: EntityTable, owner: string, rest: string) =>
+    select<EntityRaw>(
+      handle,
+      `SELECT ${COLUMNS} FROM ${TABLES[table]} r WHERE workspace_id = ? AND ${owner} = ? AND ${rest}`,
+    );
+  const overridesOf = ofOwner("overrides", NAMESPACE_OF_OVERRIDE, PAGE);
+  const grantsOf = ofOwner("grants", OWNER_OF_GRANT, PAGE);
+  const openGrants = ofOwner("grants", OWNER_OF_GRANT, IS_OPEN);
   const grantsTo = (workspaceId: string, ownerId: string): readonly Granted[] =>
     openGrants.all(workspaceId, ownerId).map((raw) => ({
       ref: accountOfGrant(raw.n),

@@ -17,28 +17,21 @@ export interface Effects {
   readonly balances: WrittenBalance[];
 }
 
-/**
- * @param work returns its changes, or why it must be rolled back
- * @param deadline when to stop waiting for a lock, for a call with several transactions
- */
-export type RunWrite = (
-  transact: Transact,
-  work: () => readonly LoggedChange[] | Refusal | OnceRefusal,
-  deadline?: number,
-) => Promise<RowOutcome | OnceRefusal>;
-
-export function createWriting(
-  { run }: BusyRetry,
-  log: ChangeLog,
-  references: ReferenceCache,
-  session: AccountSession,
-): RunWrite {
+export function createWriting({ run }: BusyRetry, log: ChangeLog, references: ReferenceCache, session: AccountSession) {
   /** After a rollback: what was read inside the transaction may never have been committed. */
   const forget = () => {
     references.clear();
     session.forget();
   };
-  return async (transact, work, deadline) => {
+  /**
+   * @param work returns its changes, or why it must be rolled back
+   * @param deadline when to stop waiting for a lock, for a call with several transactions
+   */
+  return async (
+    transact: Transact,
+    work: () => readonly LoggedChange[] | Refusal | OnceRefusal,
+    deadline?: number,
+  ): Promise<RowOutcome | OnceRefusal> => {
     const commit = (): RowOutcome | OnceRefusal => {
       let outcome: RowOutcome | OnceRefusal = "written";
       const done = transact(() => {
