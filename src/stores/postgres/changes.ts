@@ -110,7 +110,7 @@ export class Changes {
       isListening: this.#bell.isListening,
       polls: this.#polls,
       failedPolls: this.#failedPolls,
-      /** Times that all caches were dropped: the server restarted or recovered, or this node did not poll for too long. */
+      /** Times that all caches were dropped: the server restarted or recovered, or no poll was made for too long. */
       resets: this.#resets,
     };
   }

@@ -13,7 +13,7 @@ const bothWays = ({ here, there }: SharedStore): readonly SharedStore[] => [
   { here: there, there: here },
 ];
 
-/** Changes of rows that a key refers to, in order, each with what a find then returns; undefined: the row is removed. */
+/** Changes of rows that a key refers to, in order, each with what a find then returns; undefined: the row goes. */
 const RELATED_CHANGES: Readonly<
   Record<RowChange["table"], readonly (readonly [id: string, over: object | undefined, found: object])[]>
 > = {
