@@ -109,7 +109,7 @@ describe("structure: width", () => {
 
   it("finds one, and passes long strings and directives", () => {
     const long = "x ".repeat(70);
-    const text = `// short\n  // ${long}\n/** ${long}*/\nconst a = "${long}";\n// eslint-disable-next-line -- ${long}`;
+    const text = `// short\n  // ${long}\n/** ${long}*/\nconst a = "${long}";\n// oxlint-disable-next-line -- ${long}`;
     expect(findWideComments("a.ts", text)).toEqual(["a.ts:2", "a.ts:3"]);
   });
 });

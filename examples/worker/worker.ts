@@ -52,7 +52,7 @@ async function setUp(request: Request): Promise<Response> {
   return Response.json({ rootKey: root.key, key });
 }
 
-// eslint-disable-next-line no-restricted-exports -- what a Worker is
+// oxlint-disable-next-line no-restricted-exports -- what a Worker is
 export default {
   fetch(request: Request): Promise<Response> {
     const { pathname } = new URL(request.url);

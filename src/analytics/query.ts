@@ -15,7 +15,13 @@ import { explainLate } from "../lib/seconds.js";
 export type AnalyticsPeriod = OutcomeLevel | "month";
 /** What rows may be told apart by; `tag:plan` is the value of the tag `plan=…`. */
 export type AnalyticsDimension =
-  AnalyticsPeriod | "keyId" | "externalId" | "apiId" | "outcome" | "tag" | `tag:${string}`;
+  | AnalyticsPeriod
+  | "keyId"
+  | "externalId"
+  | "apiId"
+  | "outcome"
+  | "tag"
+  | `tag:${string}`;
 
 /** What is asked of the counts. */
 export interface AnalyticsQuery {

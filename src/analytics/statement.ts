@@ -10,7 +10,8 @@ import type { VerificationCode } from "../contracts/types.js";
 
 /** Whose statement: all accounts that an owner's keys or identity had, or those that one key drew on. */
 export type StatementOf =
-  { readonly externalId: string; readonly keyId?: never } | { readonly keyId: string; readonly externalId?: never };
+  | { readonly externalId: string; readonly keyId?: never }
+  | { readonly keyId: string; readonly externalId?: never };
 
 /** Credits of a month: `opening + refills + granted + adjustments − spent − forfeited − expired = closing`. */
 export interface StatementSums {

@@ -48,14 +48,13 @@ export interface RareFields extends ValuesOf<FieldsThat<{ record: "rare" }>> {
  * Set by the loop over the table, which leaves none out. Not declared one by one: a field declared here that the table
  * gives to another part would be `undefined`, and its check would pass.
  */
-// eslint-disable-next-line @typescript-eslint/no-unsafe-declaration-merging, @typescript-eslint/no-empty-object-type
+// oxlint-disable-next-line typescript/no-unsafe-declaration-merging, typescript/no-empty-object-type
 export interface CachedKey extends ValuesOf<FieldsThat<{ record: "key" }>> {}
 
 /**
  * The cached form of a key. It is flat and small, because with many keys most of a verification's time is waiting for
  * memory. So it is itself the spend target, and the place of its only limit's bucket.
  */
-// eslint-disable-next-line @typescript-eslint/no-unsafe-declaration-merging
 export class CachedKey implements SpendTarget, LimitedKey {
   readonly policy: KeyPolicy;
   readonly rare: RareFields;

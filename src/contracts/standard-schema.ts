@@ -24,7 +24,8 @@ export interface StandardSchema<Output = unknown, Input = unknown> {
 
 /** What a schema makes of a value: an output, or issues. */
 export type SchemaResult<Output> =
-  { readonly value: Output; readonly issues?: undefined } | { readonly issues: readonly SchemaIssue[] };
+  | { readonly value: Output; readonly issues?: undefined }
+  | { readonly issues: readonly SchemaIssue[] };
 
 /** One thing that a schema finds wrong. */
 export interface SchemaIssue {

@@ -88,7 +88,7 @@ export function createEngine<Env>(storage: AlarmStorage, given: ObjectOptions<En
   const verifier = createVerifier(store, { ...options.verifier, workspaceId, ...(limiter && { limiter }) });
   const keyring = createKeyring(store, { workspaceId });
   const ratelimits = createRatelimits(store, { workspaceId, ...(limiter && { limiter }) });
-  // eslint-disable-next-line no-console -- the only log of a worker
+  // oxlint-disable-next-line no-console -- the only log of a worker
   const { onError = console.error } = options;
   const alerts =
     options.alerts && createAlerts(store, { ...options.alerts, workspaceId, interval: 0, onError: (e) => onError(e) });

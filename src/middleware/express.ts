@@ -10,7 +10,7 @@ export { verifiedKey } from "./guard.js";
 export type * from "./public-types.js";
 
 declare global {
-  // eslint-disable-next-line @typescript-eslint/no-namespace -- Express declares its request in it, to be extended
+  // oxlint-disable-next-line typescript/no-namespace -- Express declares its request in it, to be extended
   namespace Express {
     /** Extended by keystile. */
     interface Request {

@@ -51,12 +51,12 @@ import { remainingRequest, remember, reservedBefore, withoutRemovedLimits } from
 
 declare global {
   /** Types of your program that keystile's middleware shows where a framework declares its request once. */
-  // eslint-disable-next-line @typescript-eslint/no-namespace -- the one place that a program can extend for every entry
+  // oxlint-disable-next-line typescript/no-namespace -- the one place that a program can extend for every entry
   namespace Keystile {
     /**
      * Extend it with `meta: Type`: the type of `meta` in `req.apiKey` of Express, Fastify and Nest, and `c.var.apiKey`.
      */
-    // eslint-disable-next-line @typescript-eslint/no-empty-object-type -- to be extended
+    // oxlint-disable-next-line typescript/no-empty-object-type -- to be extended
     interface Register {}
   }
 }
@@ -457,6 +457,6 @@ function joined(value: string | readonly string[] | null | undefined): string | 
 function logError(error: unknown): void {
   // An outage brings one for each request: a line each, without the stack.
   const isOutage = isKeystileError(error) && error.status === 503;
-  // eslint-disable-next-line no-console -- the only log that every runtime has
+  // oxlint-disable-next-line no-console -- the only log that every runtime has
   console.error(isOutage ? `${error.code}: ${error.detail}` : error);
 }

@@ -163,7 +163,7 @@ class RefusalFilter {
 }
 
 /** A module that guards every handler of the application. */
-// eslint-disable-next-line @typescript-eslint/no-extraneous-class -- modules of Nest are classes
+// oxlint-disable-next-line typescript/no-extraneous-class -- modules of Nest are classes
 export class ApiKeyModule {
   /**
    * For `imports` of the root module: a guard of the whole application, and the filter that renders refusals.

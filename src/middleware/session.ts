@@ -24,7 +24,7 @@ interface Taking {
   readonly reserved: Reserved | undefined;
 }
 
-// eslint-disable-next-line @typescript-eslint/no-extraneous-class -- the base that makes `this` of a subclass any object
+// oxlint-disable-next-line typescript/no-extraneous-class -- the base that makes `this` of a subclass any object
 class Adopting {
   constructor(object: object) {
     return object;

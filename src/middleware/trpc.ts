@@ -82,18 +82,18 @@ export interface TrpcCall<Context extends TrpcContext = TrpcContext> {
 export function apiKey<Context extends TrpcContext = TrpcContext, Meta = JsonObject>(
   verifier: KeyVerifier<Meta>,
   options?: ApiKeyOptions<TrpcCall<Context>> & { readonly skipJwt?: false | undefined },
-  // eslint-disable-next-line @typescript-eslint/no-explicit-any -- it fits procedures of every context, metadata and input
+  // oxlint-disable-next-line typescript/no-explicit-any -- it fits procedures of every context, metadata and input
 ): TRPCMiddlewareFunction<any, any, any, { apiKey: VerifiedKey<Meta> }, any>;
 /** With `skipJwt` the key may be missing. */
 export function apiKey<Context extends TrpcContext = TrpcContext, Meta = JsonObject>(
   verifier: KeyVerifier<Meta>,
   options: ApiKeyOptions<TrpcCall<Context>>,
-  // eslint-disable-next-line @typescript-eslint/no-explicit-any -- as above
+  // oxlint-disable-next-line typescript/no-explicit-any -- as above
 ): TRPCMiddlewareFunction<any, any, any, { apiKey?: VerifiedKey<Meta> }, any>;
 export function apiKey<Context extends TrpcContext = TrpcContext>(
   verifier: KeyVerifier,
   options?: ApiKeyOptions<TrpcCall<Context>>,
-  // eslint-disable-next-line @typescript-eslint/no-explicit-any -- it fits procedures of every context, metadata and input
+  // oxlint-disable-next-line typescript/no-explicit-any -- it fits procedures of every context, metadata and input
 ): TRPCMiddlewareFunction<any, any, any, { apiKey: VerifiedKey }, any> {
   const guard = createGuard(verifier, options);
   return async (opts) => {

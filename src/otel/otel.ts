@@ -30,10 +30,10 @@ const METHODS = [
 const UNTIMED: ReadonlySet<string> = new Set(["subscribe", "pollChanges", "close"]);
 /** As the semantic conventions advise for `db.client.operation.duration`, seconds. */
 const BUCKETS = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10];
-/* eslint-disable @typescript-eslint/no-unsafe-enum-assignment -- of the peer only types are imported */
+/* oxlint-disable typescript/no-unsafe-enum-assignment -- of the peer only types are imported */
 const CLIENT: SpanKind.CLIENT = 2;
 const ERROR: SpanStatusCode.ERROR = 2;
-/* eslint-enable @typescript-eslint/no-unsafe-enum-assignment */
+/* oxlint-enable typescript/no-unsafe-enum-assignment */
 
 /**
  * A store whose calls are measured, as `db.client.operation.duration` in seconds by `db.operation.name`. What is found

@@ -85,7 +85,7 @@ export function verifyKey(deps: VerifyDeps, body: unknown, context: VerifyContex
     const result = answer(beginCall(deps, body, context === undefined ? NO_CONTEXT : readContext(context)));
     return result instanceof Promise ? calls.track(result) : Promise.resolve(result);
   } catch (error) {
-    // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors -- what was thrown, as it is
+    // oxlint-disable-next-line typescript/prefer-promise-reject-errors -- what was thrown, as it is
     return Promise.reject(error);
   }
 }

@@ -29,7 +29,7 @@ async function agree(bed: () => Bed, maxLength: number, numRuns: number): Promis
   const counts = new Map<string, number>();
   await fc.assert(
     fc.asyncProperty(history(maxLength), async (seeds) => void (await play(seeds, bed(), counts))),
-    { numRuns, unbiased: true },
+    { numRuns, plugins: [fc.unbiased()] },
   );
   return counts;
 }

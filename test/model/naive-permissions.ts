@@ -2,7 +2,8 @@
 import type { Dice } from "./dice.js";
 
 export type Ask =
-  { readonly name: string } | { readonly operator: "AND" | "OR"; readonly left: Ask; readonly right: Ask };
+  | { readonly name: string }
+  | { readonly operator: "AND" | "OR"; readonly left: Ask; readonly right: Ask };
 
 /** Whether the grants satisfy the query. */
 export function holds(ask: Ask, grants: readonly string[]): boolean {

@@ -7,8 +7,8 @@ import { readFileSync, rmSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import { type Attack, type AttackName, ATTACKS } from "./neighbours/attacks.js";
 import { createDatabases } from "./neighbours/databases.js";
-import { openDatabase } from "./neighbours/open-database.js";
-import { type Left, readLeft } from "./neighbours/world.js";
+import { type Database, openDatabase } from "./neighbours/open-database.js";
+import { type Left, readLeft, type World } from "./neighbours/world.js";
 import type { AttackOrders, AttackReport } from "./workers/attack.js";
 import type { NeighbourOrders, NeighbourReport } from "./workers/neighbour.js";
 import type { ServeOrders } from "./workers/serve.js";
@@ -179,6 +179,15 @@ export interface Rig {
   close(): Promise<void>;
 }
 
+async function leftIn(database: Database, world: World): Promise<Left> {
+  const { store, end } = openDatabase(database);
+  try {
+    return await readLeft(store, world);
+  } finally {
+    await end();
+  }
+}
+
 /** Bundles the workers. */
 export async function createRig(): Promise<Rig> {
   const folder = rigFolder();
@@ -236,9 +245,7 @@ export async function createRig(): Promise<Rig> {
         if (isCounting === true) await closed(server);
         for (const child of children) child.kill("SIGKILL");
         await Promise.all(children.map(ended));
-        const { store, end } = openDatabase(database);
-        const left = await readLeft(store, world).finally(end);
-        const whole = { ...report, left, before: world.before };
+        const whole = { ...report, left: await leftIn(database, world), before: world.before };
         return { ...whole, problems: problemsOf(whole) };
       } finally {
         observed.stop();

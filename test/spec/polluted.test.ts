@@ -47,7 +47,8 @@ describe.each(STORES)("a polluted prototype: %s", (_name, open) => {
     const { keyring, apiId, verifier } = await stage();
     const { key } = await keyring.createKey({ apiId, ipAllowlist: ["192.0.2.7"] });
     for (const context of [undefined, {}, { caller: everything }, { clientAddress: undefined }] as readonly (
-      VerifyContext | undefined
+      | VerifyContext
+      | undefined
     )[]) {
       const answer = await polluted({ clientAddress: "192.0.2.7" }, () => verifier.verify({ key }, context));
       expect(answer.code).toBe("FORBIDDEN");

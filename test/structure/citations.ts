@@ -48,7 +48,7 @@ export function findWideComments(path: string, text: string): string[] {
   return text
     .split("\n")
     .flatMap((line, i) =>
-      line.length > 120 && /^\s*(\*|\/\/|\/\*)/.test(line) && !line.includes("eslint-disable")
+      line.length > 120 && /^\s*(\*|\/\/|\/\*)/.test(line) && !line.includes("oxlint-disable")
         ? [`${path}:${i + 1}`]
         : [],
     );

@@ -1,5 +1,5 @@
 /** The page of all operations over HTTP, from the table that routes and the command line are built from. */
-import { format } from "prettier";
+import { format } from "oxfmt";
 import { libraryOf } from "../../docs/site/twins.js";
 import { OPERATIONS } from "../../src/http/operations/index.js";
 
@@ -18,7 +18,7 @@ A root key needs one of the permissions in the row; [Callers](callers.md) has th
 `;
 
 /** As it is committed. */
-export function operationsPage(): Promise<string> {
+export async function operationsPage(): Promise<string> {
   const all = Object.values(OPERATIONS);
   const sections = [...new Set(all.map(groupOf))].map((group) => {
     const rows = all
@@ -43,7 +43,9 @@ export function operationsPage(): Promise<string> {
       });
     return `## ${group}\n\n| Operation | Library | What it does | Permission | More |\n| --- | --- | --- | --- | --- |\n${rows.join("\n")}\n`;
   });
-  return format(`${HEAD}\n${sections.join("\n")}`, { parser: "markdown", printWidth: 120 });
+  const { code, errors } = await format("http-operations.md", `${HEAD}\n${sections.join("\n")}`);
+  if (errors.length > 0) throw new Error(`the page of operations cannot be formatted: ${JSON.stringify(errors)}`);
+  return code;
 }
 
 const groupOf = ({ name }: { readonly name: string }): string => name.slice(0, name.indexOf("."));

@@ -313,7 +313,8 @@ export interface DeleteIdentityRequestBody extends V2IdentitiesGetIdentityReques
 }
 /** Whose credits: those of an identity, by its id or externalId, or of a key. */
 export type GrantOwner =
-  { readonly identity: string; readonly keyId?: never } | { readonly keyId: string; readonly identity?: never };
+  | { readonly identity: string; readonly keyId?: never }
+  | { readonly keyId: string; readonly identity?: never };
 /** Body of `grantCredits`. */
 export type GrantCreditsRequestBody = GrantOwner &
   Explained & {

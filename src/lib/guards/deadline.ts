@@ -55,7 +55,7 @@ export function createDeadline(ms: number): Deadline {
         },
         (cause: unknown) => {
           pending.delete(entry);
-          // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors -- what was thrown, as it is
+          // oxlint-disable-next-line typescript/prefer-promise-reject-errors -- what was thrown, as it is
           reject(cause);
         },
       );

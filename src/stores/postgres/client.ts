@@ -293,7 +293,7 @@ function borrow(pool: Pool, listen: (client: PoolClient) => void): Promise<PoolC
   return new Promise((resolve, reject) => {
     pool.connect((error, client) => {
       if (client === undefined) {
-        // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors -- the pool's own, as it is
+        // oxlint-disable-next-line typescript/prefer-promise-reject-errors -- the pool's own, as it is
         reject(error);
         return;
       }

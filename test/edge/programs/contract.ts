@@ -13,7 +13,7 @@ interface Env {
   readonly KEYS: { getByName(name: string): KeystileObject };
 }
 
-// eslint-disable-next-line no-restricted-exports -- what a Worker is
+// oxlint-disable-next-line no-restricted-exports -- what a Worker is
 export default {
   async fetch(request: Request, env: Env): Promise<Response> {
     const headers = new Headers(request.headers);

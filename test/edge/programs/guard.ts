@@ -56,7 +56,7 @@ export class Objects extends keystileObject<Env>((_, state) => {
   }
 }
 
-// eslint-disable-next-line no-restricted-exports -- what a Worker is
+// oxlint-disable-next-line no-restricted-exports -- what a Worker is
 export default {
   async fetch(request: Request, env: Env): Promise<Response> {
     const { pathname, searchParams } = new URL(request.url);

@@ -74,7 +74,7 @@ export interface Outcome {
   readonly acknowledged: number;
 }
 
-// eslint-disable-next-line no-restricted-exports -- what a Worker is
+// oxlint-disable-next-line no-restricted-exports -- what a Worker is
 export default {
   async fetch(request: Request, env: Env): Promise<Response> {
     const { mode, spends, share } = (await request.json()) as { mode: Mode; spends: number; share: number };

@@ -154,7 +154,7 @@ const ROUTES: Readonly<Record<string, (env: Env) => Promise<unknown>>> = {
   "/alarm": countedByAlarm,
 };
 
-// eslint-disable-next-line no-restricted-exports -- what a Worker is
+// oxlint-disable-next-line no-restricted-exports -- what a Worker is
 export default {
   async fetch(request: Request, env: Env): Promise<Response> {
     return Response.json(await ROUTES[new URL(request.url).pathname]!(env));

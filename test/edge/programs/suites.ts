@@ -60,7 +60,7 @@ interface Env {
   readonly KEYS: { getByName(name: string): Pick<Bed, "run"> };
 }
 
-// eslint-disable-next-line no-restricted-exports -- what a Worker is
+// oxlint-disable-next-line no-restricted-exports -- what a Worker is
 export default {
   async fetch(request: Request, env: Env): Promise<Response> {
     const suite = new URL(request.url).pathname.slice(1);

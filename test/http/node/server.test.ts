@@ -413,52 +413,46 @@ describe("server: connections", () => {
     expect(await balance()).toBe(1_000);
   });
 
-  it.concurrent(
-    "a body over the bound is a 413 by its declared length and by its chunks, and ends the connection",
-    async () => {
-      const { url, authorization, json, verify } = await serving({ maxBodyBytes: 2_048, maxImportBytes: 8_192 });
-      const chunk = "400\r\n" + "x".repeat(1_024) + "\r\n";
-      const head = `POST /v2/keys.verifyKey HTTP/1.1\r\nhost: a\r\n${authorization}\r\n${json}\r\ntransfer-encoding: chunked\r\n\r\n`;
-      for (const sent of [
-        toText("/v2/keys.verifyKey", [authorization, json], "x".repeat(2_049)),
-        `${head}${chunk.repeat(3)}0\r\n\r\n`,
-      ]) {
-        const client = dial(url);
-        client.write(sent);
-        client.write(verify());
-        const responses = await client.responses(2);
-        expect(responses.map(({ status, headers }) => [status, headers.get("connection")])).toEqual([[413, "close"]]);
-        await client.ended;
-      }
+  it.concurrent("a body over the bound is a 413 by its declared length and by its chunks, and ends the connection", async () => {
+    const { url, authorization, json, verify } = await serving({ maxBodyBytes: 2_048, maxImportBytes: 8_192 });
+    const chunk = "400\r\n" + "x".repeat(1_024) + "\r\n";
+    const head = `POST /v2/keys.verifyKey HTTP/1.1\r\nhost: a\r\n${authorization}\r\n${json}\r\ntransfer-encoding: chunked\r\n\r\n`;
+    for (const sent of [
+      toText("/v2/keys.verifyKey", [authorization, json], "x".repeat(2_049)),
+      `${head}${chunk.repeat(3)}0\r\n\r\n`,
+    ]) {
       const client = dial(url);
-      client.write(toText("/v2/keys.migrateKeys", [authorization, json], "x".repeat(2_049)));
+      client.write(sent);
       client.write(verify());
-      expect((await client.responses(2)).map(({ status }) => status)).toEqual([400, 200]);
-      client.socket.destroy();
-    },
-  );
+      const responses = await client.responses(2);
+      expect(responses.map(({ status, headers }) => [status, headers.get("connection")])).toEqual([[413, "close"]]);
+      await client.ended;
+    }
+    const client = dial(url);
+    client.write(toText("/v2/keys.migrateKeys", [authorization, json], "x".repeat(2_049)));
+    client.write(verify());
+    expect((await client.responses(2)).map(({ status }) => status)).toEqual([400, 200]);
+    client.socket.destroy();
+  });
 
-  it.concurrent(
-    "T12: a client that goes on sending after a 413 reads it, and is cut off soon, in time and in bytes",
-    async () => {
-      const { url, authorization, json } = await serving({ maxBodyBytes: 2_048 });
-      const head = `POST /v2/keys.verifyKey HTTP/1.1\r\nhost: a\r\n${authorization}\r\n${json}\r\ncontent-length: 67108864\r\n\r\n`;
-      for (const every of [1, 50]) {
-        const client = dial(url);
-        client.write(head);
-        let sent = 0;
-        const sending = setInterval(() => {
-          if (client.socket.writable && client.socket.write("x".repeat(65_536))) sent += 65_536;
-        }, every);
-        const began = performance.now();
-        expect((await client.responses(1)).map(({ status }) => status)).toEqual([413]);
-        await client.ended;
-        clearInterval(sending);
-        expect(performance.now() - began).toBeLessThan(5_000);
-        expect(sent).toBeLessThan(16_777_216);
-      }
-    },
-  );
+  it.concurrent("T12: a client that goes on sending after a 413 reads it, and is cut off soon, in time and in bytes", async () => {
+    const { url, authorization, json } = await serving({ maxBodyBytes: 2_048 });
+    const head = `POST /v2/keys.verifyKey HTTP/1.1\r\nhost: a\r\n${authorization}\r\n${json}\r\ncontent-length: 67108864\r\n\r\n`;
+    for (const every of [1, 50]) {
+      const client = dial(url);
+      client.write(head);
+      let sent = 0;
+      const sending = setInterval(() => {
+        if (client.socket.writable && client.socket.write("x".repeat(65_536))) sent += 65_536;
+      }, every);
+      const began = performance.now();
+      expect((await client.responses(1)).map(({ status }) => status)).toEqual([413]);
+      await client.ended;
+      clearInterval(sending);
+      expect(performance.now() - began).toBeLessThan(5_000);
+      expect(sent).toBeLessThan(16_777_216);
+    }
+  });
 
   it.concurrent("a client that waits for 100 Continue is told to go on only when its body is wanted", async () => {
     const { url, authorization, json, key } = await serving();
@@ -477,18 +471,15 @@ describe("server: connections", () => {
     await refused.ended;
   });
 
-  it.concurrent(
-    "a client that waits for 100 Continue with a body longer than the bound gets the 413 at once",
-    async () => {
-      const { url, authorization, json } = await serving({ maxBodyBytes: 2_048 });
-      const client = dial(url);
-      client.write(
-        toText("/v2/keys.verifyKey", ["expect: 100-continue", authorization, json], "x".repeat(2_049)).slice(0, -2_049),
-      );
-      expect((await client.responses(2)).map(({ status }) => status)).toEqual([413]);
-      await client.ended;
-    },
-  );
+  it.concurrent("a client that waits for 100 Continue with a body longer than the bound gets the 413 at once", async () => {
+    const { url, authorization, json } = await serving({ maxBodyBytes: 2_048 });
+    const client = dial(url);
+    client.write(
+      toText("/v2/keys.verifyKey", ["expect: 100-continue", authorization, json], "x".repeat(2_049)).slice(0, -2_049),
+    );
+    expect((await client.responses(2)).map(({ status }) => status)).toEqual([413]);
+    await client.ended;
+  });
 
   it("takes HTTP/1.0 without a Host, and the absolute form", async () => {
     const { url, authorization, json, key } = await serving();

@@ -102,7 +102,7 @@ describe("sqliteStore: a statement that fails", () => {
   it("a commit that fails is an error, and nothing of the transaction stays", () => {
     const db = new Database(":memory:");
     db.exec("CREATE TABLE a (x PRIMARY KEY); CREATE TABLE b (x REFERENCES a DEFERRABLE INITIALLY DEFERRED)");
-    const transact = createTransact(db as unknown as Handle);
+    const transact = createTransact(db);
     const fail = () =>
       transact(() => {
         db.exec("INSERT INTO b VALUES (1)");

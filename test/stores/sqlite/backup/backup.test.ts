@@ -106,7 +106,7 @@ describe("store.backup", () => {
     const problemsAfter = (sql: string) =>
       inspect(copy, (db) => {
         db.exec(`BEGIN; ${sql}`);
-        const { named } = reconcile(db as Handle, () => undefined);
+        const { named } = reconcile(db, () => undefined);
         db.exec("ROLLBACK");
         return named;
       });

@@ -122,7 +122,7 @@ describe("createSharedReads", () => {
         const [db, other] = [new Database(place), new Database(place)];
         db.exec("PRAGMA journal_mode = WAL; CREATE TABLE t (n INTEGER); INSERT INTO t VALUES (0)");
         const [sql, add] = ["SELECT n FROM t", "UPDATE t SET n = n + 1"];
-        const reads = createSharedReads(db as never, false);
+        const reads = createSharedReads(db, false);
         const read = db.prepare(sql).pluck();
         const referenceQuery = other.prepare(sql).pluck();
         const [ownAdd, otherAdd] = [db.prepare(add), other.prepare(add)];

@@ -17,8 +17,8 @@ const AMOUNTS = ["remaining", "credited", "refilled", "adjusted", "spent", "rese
 const SEALED = ["unlimited", "amount", "period", "generation", "seal"];
 
 const HANDLES = [
-  ["better-sqlite3", (db: Database.Database): Handle => db as unknown as Handle],
-  ["better-sqlite3 with bigints", (db: Database.Database): Handle => db.defaultSafeIntegers() as unknown as Handle],
+  ["better-sqlite3", (db: Database.Database): Handle => db],
+  ["better-sqlite3 with bigints", (db: Database.Database): Handle => db.defaultSafeIntegers()],
   ["node:sqlite", (db: Database.Database): Handle => foreignHandle(db)],
   ["bun:sqlite", (db: Database.Database): Handle => nullHandle(db)],
 ] as const;
@@ -212,7 +212,7 @@ describe("createAccounts", () => {
     await addKeys(store, 1, 50);
     await store.close();
     const db = new Database(place);
-    const accounts = createAccounts(db as unknown as Handle);
+    const accounts = createAccounts(db);
     return { db, accounts, account: accounts.read(1)! };
   }
 

@@ -4,7 +4,6 @@ import { describe, expect, it } from "vitest";
 import type { NewKey } from "../../../../src/contracts/store.js";
 import { memoryStore } from "../../../../src/stores/memory.js";
 import { sqliteStore } from "../../../../src/stores/sqlite/index.js";
-import type { Handle } from "../../../../src/stores/sqlite/connection/handle.js";
 import { createKeyedHash } from "../../../../src/stores/sqlite/keys/keyed-hash.js";
 import { runs } from "../../../runs.js";
 import { keyRow } from "../../suite.js";
@@ -97,7 +96,7 @@ describe("sqliteStore.insertKeys: many at once", () => {
     await store.insertKeys(many(1));
     // As if the texts of two new keys had the hashes of two old ones.
     inspect(place, (db) => {
-      const hash = createKeyedHash(db as unknown as Handle);
+      const hash = createKeyedHash(db);
       for (const [text, old] of [
         ["digest-501", "digest-1"],
         ["digest-510", "digest-9"],

@@ -3,7 +3,6 @@ import Database from "better-sqlite3";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { KeyRow } from "../../../../src/contracts/store.js";
-import type { Handle } from "../../../../src/stores/sqlite/connection/handle.js";
 import { type SqliteStore } from "../../../../src/stores/sqlite/index.js";
 import { createKeyedHash } from "../../../../src/stores/sqlite/keys/keyed-hash.js";
 import { decodeFullKey, encodeBody, encodeGrants } from "../../../../src/stores/codec/key-codec.js";
@@ -24,7 +23,7 @@ describe("createKeyedHash", () => {
     const db = new Database(":memory:");
     db.exec("CREATE TABLE keystile_secrets (name, secret)");
     db.prepare("INSERT INTO keystile_secrets VALUES ('key_index', unhex(?))").run(secret);
-    return createKeyedHash(db as unknown as Handle);
+    return createKeyedHash(db);
   };
 
   it("is part of the form of the file: the numbers of a secret never change", () => {
@@ -53,7 +52,7 @@ describe("sqliteStore: keys", () => {
     await store.insertKeys([{ row: keyRow(1) }, { row: imported(2, "f2") }]);
     // As if the second text had the hash of the first.
     inspect(place, (db) => {
-      const hash = createKeyedHash(db as unknown as Handle);
+      const hash = createKeyedHash(db);
       db.exec(`UPDATE keystile_key_index SET hash = ${hash("twin")} WHERE hash = ${hash("digest-1")}`);
       db.exec(`UPDATE keystile_key_index SET hash = ${hash("twin-f")} WHERE hash = ${hash("f2")}`);
     });
@@ -72,7 +71,7 @@ describe("sqliteStore: keys", () => {
     const store = await withApi(open(place));
     await store.insertKeys(Array.from({ length: 9 }, (_, i) => ({ row: keyRow(i + 1) })));
     inspect(place, (db) => {
-      const hash = createKeyedHash(db as unknown as Handle);
+      const hash = createKeyedHash(db);
       db.exec(`UPDATE keystile_key_index SET hash = ${hash("digest-20")}`);
     });
     expect(await store.insertKeys([{ row: keyRow(20) }, { row: keyRow(21) }])).toEqual([false, true]);
