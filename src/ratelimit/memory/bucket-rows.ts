@@ -1,23 +1,14 @@
 /** Buckets in rows of 64 bytes, outside the heap. Only this file knows the layout of a row. */
 import type { LimitSize, LimitVerdict, LimitCheck } from "../../contracts/limiter.js";
 import { widened } from "../../lib/typed-arrays.js";
-import {
-  type Bucket,
-  drain,
-  elapsedSince,
-  fitsIn,
-  type Rate,
-  verdictAt,
-  utilization,
-  utilizationOf,
-} from "./bucket.js";
+import { type Bucket, drain, elapsedSince, fits, type Rate, toVerdict, utilization, utilizationOf } from "./bucket.js";
 
 /*
  * Why rows: over many keys most of the time of a take is waiting for memory. A row is in one place; a bucket object is
  * in three, and the garbage collector walks all of them. Rows are in chunks, so that growing copies one chunk at most.
  *
- * The few buckets with several levels are objects beside their rows. The limit in such a row is NaN, which equals no
- * limit, so `takeOne` does not use the row.
+ * The few buckets with several levels are objects beside their rows. The limit in such a row is LEVELLED, which equals
+ * no limit, so `takeOne` does not use the row.
  */
 
 /** Layout of a row: 64-bit numbers, then 32-bit numbers, two in the space of one, so at twice the row's index. */
@@ -28,6 +19,8 @@ const LIMIT = 2;
 const DURATION = 3;
 const UNITS_PER_TOKEN = 4;
 const DRAIN_PER_MS = 5;
+/** In place of the limit: see above. */
+const LEVELLED = -1;
 /** Number of buckets that have left the row; wraps at 2^32, after more than an hour of nothing else. */
 const VERSION = 12;
 const RING = 13;
@@ -152,7 +145,7 @@ export class BucketRows {
     const { rate } = bucket;
     numbers[at + AT] = bucket.at;
     numbers[at + USED] = bucket.used;
-    numbers[at + LIMIT] = bucket.next === undefined ? rate.limit : NaN;
+    numbers[at + LIMIT] = bucket.next === undefined ? rate.limit : LEVELLED;
     numbers[at + DURATION] = rate.duration;
     numbers[at + UNITS_PER_TOKEN] = rate.unitsPerToken;
     numbers[at + DRAIN_PER_MS] = rate.drainPerMs;
@@ -173,7 +166,7 @@ export class BucketRows {
     const { numbers } = this.#chunkOf(row);
     const at = numbersAt(row);
     const limit = numbers[at + LIMIT] as number;
-    if (Number.isNaN(limit)) return utilization(this.read(row), now);
+    if (limit === LEVELLED) return utilization(this.read(row), now);
     const elapsed = elapsedSince(numbers[at + AT] as number, now);
     return utilizationOf(
       drain(numbers[at + USED] as number, numbers[at + DRAIN_PER_MS] as number, elapsed),
@@ -197,13 +190,13 @@ export class BucketRows {
     const elapsed = elapsedSince(numbers[at + AT] as number, now);
     const drainPerMs = numbers[at + DRAIN_PER_MS] as number;
     let used = drain(numbers[at + USED] as number, drainPerMs, elapsed);
-    const exceeded = !fitsIn(used, limit, unitsPerToken, 1);
+    const exceeded = !fits(used, { limit, unitsPerToken }, 1);
     if (!exceeded) {
       used += unitsPerToken;
       numbers[at + AT] = (numbers[at + AT] as number) + elapsed;
       numbers[at + USED] = used;
     }
-    return verdictAt(used, limit, duration, unitsPerToken, drainPerMs, exceeded);
+    return toVerdict(used, { limit, duration, unitsPerToken, drainPerMs }, exceeded);
   }
 
   /** Reads a number of a row, so that {@link BucketRows.takeOne} finds the row in the processor's cache. */

@@ -120,7 +120,7 @@ export class BucketTable implements KeptBuckets<LimitCheck> {
 
   /** See above for whose bucket goes, and whether it may refuse. */
   choose(search: EvictionSearch): Eviction | undefined {
-    const { workspaceId, mustBeAdHoc, isTaken, now } = search;
+    const { workspaceId, mustBeAdHoc } = search;
     const { all, adHoc } = this.#workspaces;
     const ranking = mustBeAdHoc ? adHoc : all;
     const workspace = this.#workspaces.find(workspaceId);
@@ -130,7 +130,7 @@ export class BucketTable implements KeptBuckets<LimitCheck> {
     if (giver === undefined) return undefined;
     const rings = mustBeAdHoc ? [giver.adHoc] : [giver.lasting, giver.adHoc];
     const probes = isBelow ? PROBES_BEFORE_REFUSING : PROBES;
-    const { best, refusing } = this.#leastUsed(rings, probes, isTaken, now);
+    const { best, refusing } = this.#leastUsed(rings, probes, search);
     const place = best !== NONE || !isBelow ? best : refusing;
     return place === NONE ? undefined : { place, isAdHoc: this.#workspaces.isAdHoc(place), refuses: best === NONE };
   }
@@ -139,8 +139,7 @@ export class BucketTable implements KeptBuckets<LimitCheck> {
   #leastUsed(
     rings: readonly Ring[],
     probes: number,
-    isTaken: (row: number) => boolean,
-    now: number,
+    { isTaken, now }: EvictionSearch,
   ): { readonly best: number; readonly refusing: number } {
     let best = NONE;
     let refusing = NONE;

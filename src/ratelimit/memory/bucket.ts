@@ -104,41 +104,23 @@ function isRate(rate: Rate, limit: number, duration: number): boolean {
   return rate.limit === limit && rate.duration === duration;
 }
 
-/**
- * Whether `cost` more tokens fit now. Changes nothing.
- * @param cost tokens, 0…2^53 − 1; 0 always fits
- * @param pending tokens that earlier checks of the same call are about to take
- */
-export function fits(bucket: Bucket, rate: Rate, cost: number, pending: number, now: number): boolean {
-  return cost === 0 || fitsIn(unitsUsed(bucket, rate, now), rate.limit, rate.unitsPerToken, pending + cost);
-}
-
-/** Whether `tokens` > 0 fit while `used` units are used. */
-export function fitsIn(used: number, limit: number, unitsPerToken: number, tokens: number): boolean {
-  return tokens <= limit && used <= limit * unitsPerToken - tokens * unitsPerToken;
+/** Whether `tokens` fit while `used` units are used; none always do. */
+export function fits(
+  used: number,
+  { limit, unitsPerToken }: Pick<Rate, "limit" | "unitsPerToken">,
+  tokens: number,
+): boolean {
+  return tokens === 0 || (tokens <= limit && used <= limit * unitsPerToken - tokens * unitsPerToken);
 }
 
 /**
- * The state of a bucket now, at this rate. Changes nothing; allocates the result.
+ * The state of a bucket of which so many units are used, at this rate.
  * @returns `remaining` 0…limit; `reset` milliseconds until the bucket is full, or `duration` if the limit is 0: then no
  *   wait helps
  */
-export function verdictOf(bucket: Bucket, rate: Rate, exceeded: boolean, now: number): LimitVerdict {
-  return toVerdict(unitsUsed(bucket, rate, now), rate, exceeded);
-}
-
-/** {@link verdictOf} a bucket with so many units used. */
-export function toVerdict(used: number, rate: Rate, exceeded: boolean): LimitVerdict {
-  return verdictAt(used, rate.limit, rate.duration, rate.unitsPerToken, rate.drainPerMs, exceeded);
-}
-
-/** {@link toVerdict} with the numbers of a rate. */
-export function verdictAt(
+export function toVerdict(
   used: number,
-  limit: number,
-  duration: number,
-  unitsPerToken: number,
-  drainPerMs: number,
+  { limit, duration, unitsPerToken, drainPerMs }: Omit<Rate, "capacity">,
   exceeded: boolean,
 ): LimitVerdict {
   if (limit === 0) return { exceeded, remaining: 0, reset: duration };
@@ -154,13 +136,19 @@ export function drain(used: number, drainPerMs: number, elapsed: number): number
   return left > 0 ? left : 0;
 }
 
+/** The rates of a check. */
+export interface CheckRates {
+  readonly rate: Rate;
+  /** The limit's configured rate; `undefined`: `rate` is the request's own. */
+  readonly configured: Rate | undefined;
+}
+
 /**
  * Gives a bucket levels for the rates of a check, whether or not its call is refused: used tokens drain at these rates
  * from now on.
- * @param configured the limit's configured rate; `undefined`: `rate` is the request's own
  * @returns whether the bucket has changed; a full one never does
  */
-export function adopt(bucket: Bucket, rate: Rate, configured: Rate | undefined, now: number): boolean {
+export function adopt(bucket: Bucket, { rate, configured }: CheckRates, now: number): boolean {
   const { limit, duration } = bucket.rate;
   const isChanged = configured !== undefined && configured.unitsPerToken > 0 && !isRate(configured, limit, duration);
   const isKnown = rate.unitsPerToken === 0 || rateIn(bucket, rate.limit, rate.duration) !== undefined;
@@ -172,12 +160,12 @@ export function adopt(bucket: Bucket, rate: Rate, configured: Rate | undefined, 
 }
 
 /**
- * Takes `cost` > 0 tokens that fit: brings all levels up to date, adds a missing one, and charges them all.
- * @param configured as for {@link adopt}. A take with an override also uses up this level, at most down to an empty
- *   bucket, never to a debt: otherwise a key used with a generous override would be locked for days after the override
- *   ends
+ * Takes `cost` > 0 tokens that fit: brings all levels up to date, adds a missing one, and charges them all. A take with
+ * an override also uses up the level of the configured rate, at most down to an empty bucket, never to a debt:
+ * otherwise a key used with a generous override would be locked for days after the override ends.
  */
-export function charge(bucket: Bucket, rate: Rate, cost: number, now: number, configured?: Rate): void {
+export function charge(bucket: Bucket, check: CheckRates & { readonly cost: number }, now: number): void {
+  const { rate, configured, cost } = check;
   if (bringUpToDate(bucket, now)) {
     bucket.rate = firstOf(rate, configured);
     bucket.next = undefined;
@@ -224,8 +212,8 @@ export function elapsedSince(at: number, now: number): number {
   return now > at ? now - at : 0;
 }
 
-/** Units used at this rate: those of its level, or those with which a new level would start. */
-function unitsUsed(bucket: Bucket, rate: Rate, now: number): number {
+/** Units used now, at this rate: those of its level, or those with which a new level would start. Changes nothing. */
+export function unitsUsed(bucket: Bucket, rate: Rate, now: number): number {
   const elapsed = elapsedSince(bucket.at, now);
   let most = 0;
   for (let level: Level | undefined = bucket; level !== undefined; level = level.next) {

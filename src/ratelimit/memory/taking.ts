@@ -4,7 +4,18 @@
  */
 import type { LimitCheck, LimiterCounters, LimitSize, LimitVerdict } from "../../contracts/limiter.js";
 import type { Mutable } from "../../lib/mutable.js";
-import { adopt, type Bucket, charge, firstOf, fits, type Rate, rateIn, verdictOf } from "./bucket.js";
+import {
+  adopt,
+  type Bucket,
+  charge,
+  type CheckRates,
+  firstOf,
+  fits,
+  type Rate,
+  rateIn,
+  toVerdict,
+  unitsUsed,
+} from "./bucket.js";
 
 /** Where buckets are kept, each at a place: a number. */
 export interface KeptBuckets<Check extends LimitCheck> {
@@ -66,8 +77,7 @@ export function isBelowShare(held: number, holders: number, { earlier, bound }: 
 export function makeSpace<Check extends LimitCheck>(
   buckets: KeptBuckets<Check>,
   added: readonly Check[],
-  isPending: (place: number) => boolean,
-  now: number,
+  { isPending, now }: { readonly isPending: (place: number) => boolean; readonly now: number },
 ): number | undefined {
   const { bound, counters } = buckets;
   const adHocBound = Math.ceil(bound / 2);
@@ -110,13 +120,10 @@ interface CalledBucket<Check> extends Bucket {
 }
 
 /** The tokens that one check of a call takes, and whether its limit is exceeded. */
-interface Reservation<Check> {
+interface Reservation<Check> extends CheckRates {
   readonly bucket: CalledBucket<Check>;
-  readonly rate: Rate;
-  /** The limit's configured rate; equal to `rate` without an override. */
-  readonly configured: Rate | undefined;
   readonly cost: number;
-  readonly exceeded: boolean;
+  exceeded: boolean;
 }
 
 /** @returns takes the tokens of all checks of a call, or of none: one verdict for each */
@@ -156,15 +163,16 @@ export function createTaking<Check extends LimitCheck>(
     const { place } = bucket;
     const rate = rateFor(bucket, check);
     const configured = check.configured && rateFor(bucket, check.configured);
-    if (adopt(bucket, rate, configured, now) && place !== undefined) buckets.write(place, bucket);
-    const exceeded = !fits(bucket, rate, cost, bucket.pending, now);
-    if (cost > 0 && !exceeded) {
+    const reservation: Reservation<Check> = { bucket, rate, configured, cost, exceeded: false };
+    if (adopt(bucket, reservation, now) && place !== undefined) buckets.write(place, bucket);
+    reservation.exceeded = cost > 0 && !fits(unitsUsed(bucket, rate, now), rate, bucket.pending + cost);
+    if (cost > 0 && !reservation.exceeded) {
       // With a duration of 0 nothing stays used: only another rate of the call makes this a bucket to keep.
       const isOpen = place === undefined && (bucket.pending === 0 || bucket.rate.unitsPerToken === 0);
       if (isOpen) bucket.rate = firstOf(rate, configured);
       bucket.pending += cost;
     }
-    return { bucket, rate, configured, cost, exceeded };
+    return reservation;
   };
 
   /** Second phase: takes the pending tokens, if there is space for the new buckets. @returns as `makeSpace` */
@@ -172,10 +180,9 @@ export function createTaking<Check extends LimitCheck>(
     const added: Called[] = [];
     for (const bucket of called.values()) if (isNew(bucket)) added.push(bucket);
     const checks = added.map(({ check }) => check);
-    const displaced = checks.length === 0 ? 0 : makeSpace(buckets, checks, isPending, now);
+    const displaced = checks.length === 0 ? 0 : makeSpace(buckets, checks, { isPending, now });
     if (displaced === undefined) return undefined;
-    for (const { bucket, rate, configured, cost } of reservations)
-      if (cost > 0) charge(bucket, rate, cost, now, configured);
+    for (const reservation of reservations) if (reservation.cost > 0) charge(reservation.bucket, reservation, now);
     // Written before new buckets are added: adding drops full buckets, and these are no longer full.
     for (const bucket of called.values())
       if (bucket.place !== undefined && bucket.pending > 0) buckets.write(bucket.place, bucket);
@@ -201,7 +208,7 @@ export function createTaking<Check extends LimitCheck>(
         verdicts[i] =
           displaced === undefined && cost > 0 && isNew(bucket)
             ? { exceeded: true, remaining: 0, reset: rate.duration }
-            : verdictOf(bucket, rate, exceeded, now);
+            : toVerdict(unitsUsed(bucket, rate, now), rate, exceeded);
       }
       if (displaced !== undefined && displaced > 0) verdicts[0] = { ...(verdicts[0] as LimitVerdict), displaced };
       return verdicts;

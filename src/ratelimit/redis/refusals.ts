@@ -8,7 +8,7 @@
  */
 import type { LimitVerdict } from "../../contracts/limiter.js";
 import { GrowingLru } from "../../lib/growing-lru.js";
-import { drain, fitsIn, type Rate, toVerdict } from "../memory/bucket.js";
+import { drain, fits, toVerdict } from "../memory/bucket.js";
 import type { ShardCall, ShardReply } from "./shard-call.js";
 
 /** What is remembered of the buckets of a call. */
@@ -60,14 +60,14 @@ export function createRefusals() {
       if (known === undefined || clock.now() - known.heardAt > MAX_AGE) return undefined;
       const elapsed = Math.max(0, Math.floor(time - known.at));
       const used = checks.map(({ rate }, i) => drain(known.used[i] as number, rate.drainPerMs, elapsed));
-      const exceeded = checks.map(({ rate, cost }, i) => !fits(rate, cost, used[i] as number));
+      const exceeded = checks.map(({ rate, cost }, i) => !fits(used[i] as number, rate, cost));
       if (!exceeded.includes(true)) return undefined;
       return checks.map(({ rate }, i) => toVerdict(used[i] as number, rate, exceeded[i] as boolean));
     },
     /** Remembers a reply if the same call would not fit now; otherwise forgets what was remembered. */
     learn({ buckets, rates, checks, isDistinct }: ShardCall, { used }: ShardReply, time: () => number): void {
       // Two checks of one bucket must fit together, which is left to Redis.
-      if (isDistinct && checks.some(({ rate, cost }, i) => !fits(rate, cost, used[i] as number)))
+      if (isDistinct && checks.some(({ rate, cost }, i) => !fits(used[i] as number, rate, cost)))
         remembered.set(buckets, { rates, used, at: time(), heardAt: clock.now(), asking: undefined });
       else remembered.delete(buckets);
     },
@@ -75,7 +75,3 @@ export function createRefusals() {
 }
 
 export type Refusals = ReturnType<typeof createRefusals>;
-
-function fits(rate: Rate, cost: number, used: number): boolean {
-  return cost === 0 || fitsIn(used, rate.limit, rate.unitsPerToken, cost);
-}

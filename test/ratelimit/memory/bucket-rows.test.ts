@@ -2,7 +2,15 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { BucketRows, newPlace } from "../../../src/ratelimit/memory/bucket-rows.js";
-import { type Bucket, charge, fits, toRate, utilization, verdictOf } from "../../../src/ratelimit/memory/bucket.js";
+import {
+  type Bucket,
+  charge,
+  fits,
+  toRate,
+  toVerdict,
+  unitsUsed,
+  utilization,
+} from "../../../src/ratelimit/memory/bucket.js";
 import { runs } from "../../runs.js";
 
 const START = 1_700_000_000_000;
@@ -34,12 +42,12 @@ describe("BucketRows", () => {
   it("a bucket with several levels is kept whole, and no token is taken at its place", () => {
     const rows = new BucketRows();
     const bucket = bucketOf();
-    charge(bucket, TEN, 1, START);
+    charge(bucket, { rate: TEN, configured: undefined, cost: 1 }, START);
     const row = rows.add("a", bucket);
     const place = newPlace();
     rows.locate(place, row);
     expect(rows.takeOne(place, TEN, START)?.remaining).toBe(8);
-    charge(bucket, toRate(20, HOUR), 4, START, TEN);
+    charge(bucket, { rate: toRate(20, HOUR), configured: TEN, cost: 4 }, START);
     rows.write(row, bucket);
     expect([rows.read(row), rows.levelledCount]).toEqual([bucket, 1]);
     expect(rows.takeOne(place, TEN, START)).toBeUndefined();
@@ -66,9 +74,9 @@ describe("BucketRows", () => {
         let now = START;
         for (const wait of history) {
           now += wait;
-          const isIn = fits(bucket, rate, 1, 0, now);
-          if (isIn) charge(bucket, rate, 1, now);
-          const expected = rate.unitsPerToken === 0 ? undefined : verdictOf(bucket, rate, !isIn, now);
+          const isIn = fits(unitsUsed(bucket, rate, now), rate, 1);
+          if (isIn) charge(bucket, { rate, configured: undefined, cost: 1 }, now);
+          const expected = rate.unitsPerToken === 0 ? undefined : toVerdict(unitsUsed(bucket, rate, now), rate, !isIn);
           expect(rows.takeOne(place, rate, now)).toEqual(expected);
           if (expected !== undefined) expect(rows.read(row)).toEqual(bucket);
           expect(rows.utilization(row, now)).toBe(utilization(rows.read(row), now));
@@ -81,7 +89,7 @@ describe("BucketRows", () => {
   it("is idle once all is back and the time is over; a free row never is", () => {
     const rows = new BucketRows();
     const bucket = bucketOf();
-    charge(bucket, TEN, 1, START);
+    charge(bucket, { rate: TEN, configured: undefined, cost: 1 }, START);
     const row = rows.add("a", bucket);
     const back = START + HOUR / 10;
     expect([back - 1, back].map((now) => rows.isIdle(row, 1_000, now))).toEqual([false, true]);

