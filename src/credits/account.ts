@@ -223,19 +223,25 @@ export function forfeitedRefills(account: Account, period: number): number {
     : boundariesBetween(account.period, period).forfeited;
 }
 
+/** What a call asks of an account. */
+export interface AccountSpend {
+  readonly cost: number;
+  /** `periodOf` its refill at `now`. */
+  readonly period: number;
+  /** Unix time, milliseconds. */
+  readonly now: number;
+}
+
 /**
- * Takes `cost` if the balance covers it, with due refills counted and expired reserves taken back. Refused, and with a
- * cost of 0, it takes nothing (clauses 5, 6, 14).
+ * Takes the cost if the balance covers it, with due refills counted and expired reserves taken back. Refused, and with
+ * a cost of 0, it takes nothing (clauses 5, 6, 14).
  * @param leases those that have expired at `now`, or more; called only when they may matter
- * @param now Unix time, milliseconds
  * @throws RangeError: the cost is not an integer from 0 to 2^53 − 1
  */
 export function spend(
   account: Account,
   leases: () => ReadonlyMap<string, Lease>,
-  cost: number,
-  period: number,
-  now: number,
+  { cost, period, now }: AccountSpend,
 ): Applied<Spend> {
   const taken = spendRemaining(account, cost, period);
   const { result } = taken;
@@ -244,7 +250,7 @@ export function spend(
   if (result.ok && account.reserved === 0) return taken;
   const known = leases();
   if (isGranted && expiredReserves(known, account, now) === 0) return taken;
-  const swept = sweep(account, known, undefined, now);
+  const swept = sweep(account, known, { now });
   if (cost === 0) return unchanged(account, { ok: true, remaining: countRefills(swept.account, period).remaining });
   return swept.leases.length === 0 ? taken : { ...spendRemaining(swept.account, cost, period), leases: swept.leases };
 }
@@ -264,23 +270,32 @@ export function spendRemaining(account: Account, cost: number, period: number): 
   return { account: after, leases: NO_CHANGES, result };
 }
 
+/** What {@link reserve} looks up of an account. */
+export interface ReservationLookups {
+  /** As for {@link spend}. */
+  readonly leases: () => ReadonlyMap<string, Lease>;
+  /**
+   * How many reservations the account has, the expired ones included, and whether one has the id; called only if the
+   * balance covers the cost.
+   */
+  readonly known: () => { readonly count: number; readonly hasId: boolean };
+}
+
 /**
- * Takes `cost` as {@link spend} does, for a reservation. It is a lease with a reserve alone, so that it returns to the
- * balance, is voided and is counted as those are.
- * @param known how many reservations the account has, the expired ones included, and whether one has this id; called
- *   only if the balance covers the cost
+ * Takes the cost as {@link spend} does, for a reservation. It is a lease with a reserve alone, so that it returns to
+ * the balance, is voided and is counted as those are.
  * @throws RangeError: the cost is not an integer from 0 to 2^53 − 1
  */
 export function reserve(
   account: Account,
-  leases: () => ReadonlyMap<string, Lease>,
-  known: () => { readonly count: number; readonly hasId: boolean },
-  cost: number,
-  period: number,
-  now: number,
-  { id, until }: ReservationRequest,
+  { leases, known }: ReservationLookups,
+  asked: AccountSpend & { readonly reservation: ReservationRequest },
 ): Applied<Spend> {
-  const taken = spend(account, leases, cost, period, now);
+  const {
+    cost,
+    reservation: { id, until },
+  } = asked;
+  const taken = spend(account, leases, asked);
   const { ok, remaining } = taken.result;
   if (!ok || cost === 0 || remaining === null) return taken;
   const { count, hasId } = known();
@@ -308,17 +323,16 @@ export function reserve(
 /**
  * Settles a reservation, and takes back those that have expired.
  * @param leases it, if it is open, and those that have expired at `now`, or more
- * @param ended what is returned if it is not open
+ * @returns as its result `undefined`: it is not among the leases
  */
 export function settle(
   account: Account,
   leases: ReadonlyMap<string, Lease>,
   { id, spent, now }: SettleRequest,
-  ended: Settlement,
-): Applied<Settlement> {
+): Applied<Settlement | undefined> {
   const lease = leases.get(id);
   const swept = takeBackReserves(account, leases, now);
-  if (lease === undefined) return { ...swept, result: ended };
+  if (lease === undefined) return { ...swept, result: undefined };
   if (lease.expires <= now) return { ...swept, result: { settled: false, reason: "expired" } };
   if (spent > lease.reserved) return { ...swept, result: { settled: false, reason: "exceeds" } };
   const drawn = new Map([[id, { ...lease, held: lease.reserved, reserved: 0 }]]);
@@ -335,21 +349,27 @@ function unchanged<T>(account: Account, result: T): Applied<T> {
   return { account, leases: NO_CHANGES, result };
 }
 
+/** The moment as of which a balance is read. */
+export interface BalanceRead {
+  readonly period: number;
+  /** Unix time, milliseconds. */
+  readonly now: number;
+  /** Of a grant: from then on what is left counts as forfeited. */
+  readonly expires?: number | undefined;
+}
+
 /**
- * The account as administration reads it at `period`.
+ * The account as administration reads it.
  * @param account `undefined`: the key never had one
  * @param leases of this account; reserves expired at `now` count as remaining
- * @param expires of a grant: from then on what is left counts as forfeited
  */
 export function countedBalance(
   account: Account | undefined,
-  period: number,
   leases: ReadonlyMap<string, Lease>,
-  now: number,
-  expires = Infinity,
+  { period, now, expires = Infinity }: BalanceRead,
 ): CountedBalance {
   if (account === undefined) return { remaining: null, period, reserved: 0 };
-  const settled = countRefills(sweep(account, leases, undefined, now).account, period);
+  const settled = countRefills(sweep(account, leases, { now }).account, period);
   if (settled.unlimited) return { remaining: null, period: settled.period, reserved: 0 };
   const left = expires > now ? settled : expire(settled, NO_LEASES, now).account;
   const { credited, refilled, adjusted, spent, forfeited, expired } = left;
@@ -370,14 +390,14 @@ export function writtenBalance({
 }
 
 /** {@link sweep} where that returns anything to the balance; otherwise it changes nothing. */
-function takeBackReserves(
+export function takeBackReserves(
   account: Account,
   leases: ReadonlyMap<string, Lease>,
   now: number,
 ): Omit<Applied<never>, "result"> {
   return expiredReserves(leases, account, now) === 0
     ? { account, leases: NO_CHANGES }
-    : sweep(account, leases, undefined, now);
+    : sweep(account, leases, { now });
 }
 
 /**
@@ -490,7 +510,7 @@ export function draw(account: Account, leases: ReadonlyMap<string, Lease>, reque
   // The balance was set since: the node ends this lease, and draws under a new one.
   if (known !== undefined && known.generation !== generation)
     return unchanged(account, { drawn: 0, generation, remaining: account.remaining });
-  const swept = sweep(account, leases, request.holder, request.now);
+  const swept = sweep(account, leases, { now: request.now, self: request.holder });
   const settled = countRefills(swept.account, request.period);
   const { rollovers } = settled;
   if (known !== undefined && known.rollovers !== rollovers)
@@ -572,13 +592,12 @@ function report(
 /**
  * Takes back what other leases have reserved until now (clause 14). What their nodes hold counts as forfeited; the
  * lease is kept for a day, in case its node still lives and reports.
- * @param self the lease that stays; `undefined`: none
+ * @param self the lease that stays
  */
 export function sweep(
   account: Account,
   leases: ReadonlyMap<string, Lease>,
-  self: string | undefined,
-  now: number,
+  { now, self }: { readonly now: number; readonly self?: string },
 ): Omit<Applied<never>, "result"> {
   let swept = account;
   const changes: LeaseChange[] = [];

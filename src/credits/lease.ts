@@ -340,7 +340,7 @@ export class NodeLease implements Leased {
     const { chosen, sum } = choose(calls, inHand + free);
     let drawn: Draw | undefined;
     try {
-      drawn = await store.drawCredits(this.ref, this.#requestOf(calls, inHand, sum - inHand, next));
+      drawn = await store.drawCredits(this.ref, this.#requestOf(calls, { inHand, cost: sum - inHand, step: next }));
     } catch (error) {
       this.#putBack(inHand);
       // Whether credits were drawn is unknown: those of a new lease come back now, others with its end.
@@ -395,7 +395,10 @@ export class NodeLease implements Leased {
   async #fillUp(asking: Asking): Promise<number> {
     const { store, sizes } = this.#owner;
     const inHand = this.#available;
-    const drawn = await store.drawCredits(this.ref, this.#requestOf([asking], inHand, 1, sizes.step - inHand));
+    const drawn = await store.drawCredits(
+      this.ref,
+      this.#requestOf([asking], { inHand, cost: 1, step: sizes.step - inHand }),
+    );
     // The next draw finds out that the key is gone, has no balance or not enough, or follows another calendar.
     if (drawn === undefined || drawn.remaining === null || drawn.stale === true) return Infinity;
     this.#available += drawn.drawn;
@@ -404,7 +407,11 @@ export class NodeLease implements Leased {
     return drawn.remaining;
   }
 
-  #requestOf(asking: readonly Asking[], inHand: number, cost: number, step: number): DrawRequest {
+  /** @param wanted what is to be drawn beside what is in hand: see {@link DrawRequest} */
+  #requestOf(
+    asking: readonly Asking[],
+    { inHand, cost, step }: Pick<DrawRequest, "cost" | "step"> & { readonly inHand: number },
+  ): DrawRequest {
     const { size, ttl } = this.#owner.sizes;
     const now = latestOf(asking);
     return {

@@ -130,14 +130,14 @@ export function leasedSpender(store: Store, options: LeaseOptions = {}): Spender
 
   return {
     spend: (target, cost, now) => target.lease?.take(target.generation, cost, now) ?? spendElsewhere(target, cost, now),
-    reserve: (target, cost, now, reservation) =>
+    reserve: (target, request) =>
       retrying(
         target,
-        () => exact.reserve(target, cost, now, reservation),
+        () => exact.reserve(target, request),
         (spend) => spend,
       ),
-    spendOnce(target, cost, now, record, bounds) {
-      const spendOnce = () => exact.spendOnce(target, cost, now, record, bounds);
+    spendOnce(target, request) {
+      const spendOnce = () => exact.spendOnce(target, request);
       if (target === undefined) return spendOnce();
       return retrying(target, spendOnce, ({ outcome, spend }) => (outcome === "done" ? spend : undefined));
     },

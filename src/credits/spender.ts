@@ -2,11 +2,10 @@
 import type {
   KeyRecord,
   NumberedRefill,
-  OnceBounds,
-  OnceRecord,
   OnceSpend,
   ReservationRequest,
   Spend,
+  WalletSpend,
 } from "../contracts/store.js";
 import type { MaybePromise } from "../contracts/types.js";
 
@@ -44,9 +43,7 @@ export interface Spender {
   /** {@link Spender.spend} that reserves the credits instead, always in one durable step of the store. */
   reserve(
     target: SpendTarget,
-    cost: number,
-    now: number,
-    reservation: ReservationRequest,
+    request: WalletSpend & { readonly reservation: ReservationRequest },
   ): MaybePromise<Spend | undefined>;
   /**
    * Spends and records a call with an idempotency key, always in one durable step of the store.
@@ -54,10 +51,7 @@ export interface Spender {
    */
   spendOnce(
     target: SpendTarget | undefined,
-    cost: number,
-    now: number,
-    record: OnceRecord,
-    bounds: OnceBounds,
+    request: WalletSpend & Required<Pick<WalletSpend, "once">>,
   ): MaybePromise<OnceSpend>;
   /** Leased credits given up because the store was closed before it took them back. */
   creditsForfeited(): number;

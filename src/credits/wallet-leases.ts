@@ -13,9 +13,8 @@ import { copyOfError } from "../lib/copy-error.js";
 import { MAX_BALANCE } from "./account.js";
 import type { LeaseManager } from "./lease-manager.js";
 import type { NodeLease } from "./lease.js";
-import { nextBoundary } from "./refill-calendar.js";
 import type { Leased, SpendTarget } from "./spender.js";
-import { inDrawOrder, type Ranked } from "./wallet.js";
+import { inDrawOrder, nextChange, type Ranked } from "./wallet.js";
 
 /** An account of a wallet as leases draw on it, and as the draw-down order ranks it. */
 type LeasedAccount = Ranked & SpendTarget;
@@ -114,7 +113,7 @@ export class WalletLeases implements Leased {
     });
     if (isCovered && chosen.length === ordered.length) {
       this.#chosen = chosen;
-      this.#until = Math.min(...ordered.flat().map((account) => changeOf(account, now)));
+      this.#until = Math.min(...ordered.flat().map((account) => nextChange(account, now)));
     } else if (isCovered || ordered.every((accounts, i) => leftOfAll(accounts, i) >= cost)) {
       // The call takes its cost from several accounts, in their order: with what is leased of the first.
       await Promise.all(first.flatMap((account) => this.#end(account)));
@@ -146,10 +145,4 @@ export class WalletLeases implements Leased {
     const filled = isThere || (await this.#leases.findOrBegin(ref)?.fill(account, cost, now))?.ok === true;
     return filled ? this.#leases.find(ref) : undefined;
   }
-}
-
-/** The next instant at which an account is refilled or expires; Infinity: never. */
-function changeOf({ refill, expires = Infinity }: Ranked, now: number): number {
-  const end = expires > now ? expires : Infinity;
-  return refill === undefined ? end : Math.min(end, nextBoundary(refill, now));
 }

@@ -5,8 +5,10 @@
  */
 export {
   type Account,
+  type AccountSpend,
   type Applied,
   applyChange,
+  type BalanceRead,
   countedBalance,
   countRefills,
   draw,
@@ -19,6 +21,7 @@ export {
   type LeaseChanges,
   MAX_BALANCE,
   openAccount,
+  type ReservationLookups,
   reserve,
   settle,
   spend,

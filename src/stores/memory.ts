@@ -77,13 +77,14 @@ export function memoryStore(): Port.Store {
   const keyBy = (text: string) => rows.keys.get(unique.get(text) ?? "");
 
   const spendCredits = (ref: Port.KeyRef, cost: number, period: number, now: number) =>
-    onAccount(state, ref, (account) => spend(account, () => expiredOf(state, ref, now), cost, period, now));
+    onAccount(state, ref, (account) => spend(account, () => expiredOf(state, ref, now), { cost, period, now }));
   const reserveCredits: Port.Store["reserveCredits"] = (ref, cost, period, now, reservation) => {
     assertReservation(reservation);
     state.endings.forget(now);
     return onAccount(state, ref, (account) => {
+      const leases = () => expiredOf(state, ref, now);
       const known = () => walletAccounts.reservations(ref, reservation.id);
-      return reserve(account, () => expiredOf(state, ref, now), known, cost, period, now, reservation);
+      return reserve(account, { leases, known }, { cost, period, now, reservation });
     });
   };
   const walletAccounts: WalletAccounts = {
@@ -93,7 +94,10 @@ export function memoryStore(): Port.Store {
       const leases = leasesOf(state, ref);
       return { count: countReservations(leases), hasId: leases.has(id) };
     },
+    endingOf: (id) => endedAs(state.endings.find(id)),
   };
+  const spendTogether = (wallets: readonly Port.Wallet[], request: Port.WalletSpend) =>
+    keepStep(state, spendFromWallets(walletAccounts, wallets, request));
   const findKey: Port.Store["findKey"] = (digest) => recordOf(state, keyBy(`digest ${digest}`));
   return closable({
     powers: Object.freeze({ ...POWERS, audit: true, changes: "own", durability: "none" }),
@@ -140,9 +144,8 @@ export function memoryStore(): Port.Store {
     reserveCredits,
     settleCredits(ref, request) {
       assertSettle(request);
-      const ended = endedAs(state.endings.find(request.id));
-      const settled = onAccount(state, ref, (account, leases) => settle(account, leases, request, ended));
-      return settled ?? ended;
+      const settled = onAccount(state, ref, (account, leases) => settle(account, leases, request));
+      return settled ?? walletAccounts.endingOf(request.id);
     },
     findWallet(id) {
       const row = rows.identities.get(id);
@@ -150,17 +153,16 @@ export function memoryStore(): Port.Store {
     },
     spendWallets(wallets, request) {
       assertWalletSpend(wallets, request);
-      const { now, once } = request;
-      state.endings.forget(now);
-      const take = (cost?: number) => keepStep(state, spendFromWallets(walletAccounts, wallets, request, cost));
-      if (once === undefined) return { outcome: "done", spend: take() };
-      return spendOnce(recorded, take, request.cost, now, once.record, once.bounds);
+      const { cost, now, reservation, once } = request;
+      if ((once?.record.reservation ?? reservation) !== undefined) state.endings.forget(now);
+      if (once === undefined) return { outcome: "done", spend: spendTogether(wallets, request) };
+      const spendFrom = (taken: number) => spendTogether(wallets, { ...request, cost: taken });
+      return spendOnce(recorded, spendFrom, cost, now, once.record, once.bounds);
     },
     settleWallets(wallets, request) {
       assertSettle(request);
       assertRefs(wallets);
-      const ended = () => endedAs(state.endings.find(request.id));
-      return keepStep(state, settleParts(walletAccounts, wallets, request, ended));
+      return keepStep(state, settleParts(walletAccounts, wallets, request));
     },
     readBalances: (queries, now) =>
       queries.map((query) => {
@@ -168,7 +170,7 @@ export function memoryStore(): Port.Store {
         const ref = refOfQuery(state, query);
         const expires = query.grantId === undefined ? undefined : query.expires;
         if (ref === undefined) return undefined;
-        return countedBalance(accounts.get(ref), period, leasesOf(state, ref), now, expires);
+        return countedBalance(accounts.get(ref), leasesOf(state, ref), { period, now, expires });
       }),
 
     readMany: (table, ids) => ids.map((id) => rows[table].get(id)),

@@ -124,7 +124,7 @@ export function createIdempotency(store: Store, spender: Spender, options: Idemp
       cost: number,
       now: number,
     ): Promise<Spend | undefined> {
-      const { outcome, spend } = await spender.spendOnce(target, cost, now, call.record, bounds);
+      const { outcome, spend } = await spender.spendOnce(target, { cost, now, once: { record: call.record, bounds } });
       if (outcome === "mismatch") throw mismatch();
       if (outcome === "full") throw full();
       call.isRepeat = outcome === "repeated";

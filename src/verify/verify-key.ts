@@ -268,8 +268,8 @@ function exceedsOnce(call: Verification, key: CachedKey, once: IdempotentCall): 
 function reserveCredits(call: Verification, key: CachedKey, timeout: number): MaybePromise<boolean> {
   const { deps, cost, now } = call;
   call.reservation = reserved(call, key, call.reservation?.id ?? newId("res"));
-  const { id } = call.reservation;
-  return key.policy.hasCredits && whenSpent(call, deps.spender.reserve(key, cost, now, { id, until: now + timeout }));
+  const reservation = { id: call.reservation.id, until: now + timeout };
+  return key.policy.hasCredits && whenSpent(call, deps.spender.reserve(key, { cost, now, reservation }));
 }
 
 /** A cost of 0 reserves nothing, and so does a key without credits. */

@@ -192,16 +192,20 @@ describe("applyChange", () => {
 
 describe("countedBalance", () => {
   it("a key that never had an account, and one without a limit, have no number", () => {
-    expect(countedBalance(undefined, TENTH, NONE, NOW)).toEqual({ remaining: null, period: TENTH, reserved: 0 });
+    expect(countedBalance(undefined, NONE, { period: TENTH, now: NOW })).toEqual({
+      remaining: null,
+      period: TENTH,
+      reserved: 0,
+    });
     const unlimited = accountOf({ unlimited: true, reserved: 3 });
     const nothing = { remaining: null, period: TENTH + 2, reserved: 0 };
-    expect(countedBalance(unlimited, TENTH + 2, book({ a: { held: 3 } }), NOW)).toEqual(nothing);
+    expect(countedBalance(unlimited, book({ a: { held: 3 } }), { period: TENTH + 2, now: NOW })).toEqual(nothing);
   });
 
   it("counts due refills and expired reserves, and says where all credits went", () => {
     const account = accountOf({ remaining: 5, amount: 10, reserved: 60, spent: 2, forfeited: 1 });
     const leases = book({ late: { ...EXPIRED, reserved: 20, held: 7 }, live: { reserved: 30, held: 3 } });
-    expect(countedBalance(account, TENTH + 1, leases, NOW)).toEqual({
+    expect(countedBalance(account, leases, { period: TENTH + 1, now: NOW })).toEqual({
       remaining: 35,
       period: TENTH + 1,
       reserved: 33,
@@ -212,16 +216,23 @@ describe("countedBalance", () => {
 
 describe("spend", () => {
   const take = (account: Account, leases: ReadonlyMap<string, Lease>, cost: number, period = TENTH) =>
-    spend(account, () => leases, cost, period, NOW);
+    spend(account, () => leases, { cost, period, now: NOW });
   const unread = (): never => expect.fail("leases do not matter here");
 
   it("looks at no leases where the balance covers the cost and nothing is leased, or does not matter", () => {
     const account = accountOf({ remaining: 5, reserved: 9 });
-    expect(spend(accountOf({ remaining: 5 }), unread, 5, TENTH, NOW).result).toEqual({ ok: true, remaining: 0 });
-    expect(spend(account, unread, 5, MONTHLY, NOW).result).toEqual({ ok: false, remaining: 0, stale: true });
+    expect(spend(accountOf({ remaining: 5 }), unread, { cost: 5, period: TENTH, now: NOW }).result).toEqual({
+      ok: true,
+      remaining: 0,
+    });
+    expect(spend(account, unread, { cost: 5, period: MONTHLY, now: NOW }).result).toEqual({
+      ok: false,
+      remaining: 0,
+      stale: true,
+    });
     const unlimited = accountOf({ unlimited: true });
     for (const cost of [0, 5])
-      expect(spend(unlimited, unread, cost, TENTH, NOW)).toEqual({
+      expect(spend(unlimited, unread, { cost, period: TENTH, now: NOW })).toEqual({
         account: unlimited,
         leases: [],
         result: { ok: true, remaining: null },
@@ -297,7 +308,8 @@ describe("reserve", () => {
   const UNTIL = NOW + 9;
   const take = (account: Account, leases: Readonly<Record<string, Partial<Lease>>>, cost: number, count?: number) => {
     const known = () => ({ count: count ?? Object.keys(leases).length, hasId: "res_1" in leases });
-    return reserve(account, () => book(leases), known, cost, TENTH, NOW, { id: "res_1", until: UNTIL });
+    const reservation = { id: "res_1", until: UNTIL };
+    return reserve(account, { leases: () => book(leases), known }, { cost, period: TENTH, now: NOW, reservation });
   };
   const made = (reserved: number): LeaseChange => ["res_1", leaseOf({ expires: UNTIL, reserved })];
 
@@ -357,9 +369,8 @@ describe("reserve", () => {
 });
 
 describe("settle", () => {
-  const ENDED = { settled: false, reason: "unknown" } as const;
   const end = (account: Account, leases: Readonly<Record<string, Partial<Lease>>>, spent: number) =>
-    settle(account, book(leases), { id: "res_1", spent, now: NOW }, ENDED);
+    settle(account, book(leases), { id: "res_1", spent, now: NOW });
   const removed = (id: string, how: Ending, expires: number): LeaseChange => [
     id,
     undefined,
@@ -386,7 +397,7 @@ describe("settle", () => {
       leases: [removed("res_1", "expired", NOW)],
       result: { settled: false, reason: "expired" },
     });
-    expect(end(account, {}, 3)).toEqual({ account, leases: [], result: ENDED });
+    expect(end(account, {}, 3)).toEqual({ account, leases: [], result: undefined });
   });
 
   it("takes back others that have expired; a node's lease leaves no ending", () => {
@@ -545,7 +556,7 @@ describe("sweep", () => {
       gone: { expires: NOW - DAY, held: 9, isForfeited: true },
     });
     const kept = (over: Partial<Lease>) => leaseOf({ isForfeited: true, ...over });
-    const { account: after, leases: changes } = sweep(account, leases, "self", NOW);
+    const { account: after, leases: changes } = sweep(account, leases, { now: NOW, self: "self" });
     expect(changes).toEqual([
       ["late", kept({ ...EXPIRED, held: 4, spent: 2 })],
       ["reserve", undefined],
@@ -555,15 +566,15 @@ describe("sweep", () => {
       ["gone", undefined],
     ]);
     expect(after).toEqual({ ...account, remaining: 133, reserved: 99, forfeited: 18 });
-    expect(sweep(account, book({ live: { reserved: 9 } }), undefined, NOW)).toEqual({ account, leases: [] });
+    expect(sweep(account, book({ live: { reserved: 9 } }), { now: NOW })).toEqual({ account, leases: [] });
   });
 
   it("returns nothing to a key without a limit, and to a full balance only what fits", () => {
     const leases = book({ late: { ...EXPIRED, reserved: 10, held: 4 } });
     const unlimited = accountOf({ unlimited: true, reserved: 14 });
-    expect(sweep(unlimited, leases, undefined, NOW).account).toEqual({ ...unlimited, reserved: 0, forfeited: 14 });
+    expect(sweep(unlimited, leases, { now: NOW }).account).toEqual({ ...unlimited, reserved: 0, forfeited: 14 });
     const full = accountOf({ remaining: MAX_BALANCE - 3, reserved: 14, refilled: 11, credited: MAX_BALANCE });
-    const { account } = sweep(full, leases, undefined, NOW);
+    const { account } = sweep(full, leases, { now: NOW });
     expect(account).toEqual({ ...full, remaining: MAX_BALANCE, reserved: 0, forfeited: 11 });
   });
 });

@@ -63,6 +63,9 @@ class World {
   period(calendar = this.calendar): number {
     return CALENDARS[calendar] + this.days;
   }
+  asked(cost: number) {
+    return { cost, period: this.period(), now: this.now };
+  }
   keep(next: { account: Account; leases: LeaseChanges }): void {
     this.isCarried ||= isCarried(this.account, next.account);
     this.account = next.account;
@@ -81,10 +84,10 @@ class World {
   /** Does what a step says. @returns its name */
   take(given: Step): string {
     const { kind, id, amount, reported } = given;
-    if (kind < 5) return (this.keep(spend(this.account, () => this.leases, amount, this.period(), this.now)), "spend");
+    if (kind < 5) return (this.keep(spend(this.account, () => this.leases, this.asked(amount))), "spend");
     if (kind < 10) return (this.keep(draw(this.account, this.leases, this.request(given))), "draw");
     if (kind < 13) return (this.keep(endLease(this.account, this.leases, { holder: id, spent: reported })), "end");
-    if (kind === 13) return (this.keep(sweep(this.account, this.leases, id, this.now)), "sweep");
+    if (kind === 13) return (this.keep(sweep(this.account, this.leases, { now: this.now, self: id })), "sweep");
     if (kind === 14) return (this.change({ remaining: amount }), "set");
     if (kind === 15) return (this.change({ add: reported % 2 === 0 ? amount : -amount }), "add");
     if (kind === 16 || kind === 17) return (this.change({ remaining: reported === 0 ? null : amount }), "set");
@@ -216,15 +219,15 @@ describe("accounts: any history", () => {
         for (const given of steps) world.take(given);
         const { account, leases } = world;
         if (account.unlimited) return;
-        const there = countedBalance(account, world.period(), leases, world.now).remaining!;
-        const { result, account: after } = spend(account, () => leases, cost, world.period(), world.now);
+        const there = countedBalance(account, leases, world.asked(0)).remaining!;
+        const { result, account: after } = spend(account, () => leases, world.asked(cost));
         if (result.stale === true) return;
         expect(result.ok).toBe(cost <= there);
         seen[result.ok ? "ok" : "refused"]++;
         if (cost === 0) expect([after, result.remaining]).toEqual([account, there]);
         else if (result.ok) expect(result.remaining).toBe(after.remaining);
         // Reserves are taken back only where that is needed.
-        const before = countedBalance(after, world.period(), leases, -1).remaining!;
+        const before = countedBalance(after, leases, { period: world.period(), now: -1 }).remaining!;
         if (!result.ok) expect(before).toBeLessThanOrEqual(there);
       }),
       { numRuns: 1_000 },
@@ -357,7 +360,7 @@ describe("accounts: against naive book-keeping", () => {
         for (const { kind, id, cost, ms, lost: isLost } of all) {
           const from = world.account;
           if (kind < 3) {
-            world.keep(spend(from, () => world.leases, cost, world.period(), -1));
+            world.keep(spend(from, () => world.leases, { cost, period: world.period(), now: -1 }));
             if (world.account.period > from.period) refillDue(from, world.account);
             const settled = put - spent - lost;
             expect(settled).toBeGreaterThanOrEqual(0n);
@@ -395,7 +398,7 @@ describe("accounts: against naive book-keeping", () => {
             let remaining = BigInt(from.remaining);
             for (const { expires, isForfeited, reserved } of world.leases.values())
               if (expires <= world.now && !isForfeited) remaining = giveBack(remaining, BigInt(reserved));
-            const { account, leases } = sweep(world.account, world.leases, undefined, world.now);
+            const { account, leases } = sweep(world.account, world.leases, { now: world.now });
             if (leases.length > 0) seen.late++;
             world.keep({ account, leases });
           } else {
@@ -431,7 +434,7 @@ describe("accounts: totals near 2^53 − 1", () => {
     const drawn = draw(open(10), new Map(), request);
     const leases: Leases = new Map(drawn.leases as [string, Lease][]);
     const increased = applyChange(drawn.account, leases, { period: 0, add: 20 }).account;
-    const used = spend(increased, () => leases, 20, 0, 0).account;
+    const used = spend(increased, () => leases, { cost: 20, period: 0, now: 0 }).account;
     const { account } = applyChange(used, leases, { period: 0, add: MAX_BALANCE });
     expect(account).toMatchObject({ remaining: MAX_BALANCE, reserved: 5, credited: 10, spent: 0 });
     expect(isConserved(account)).toBe(true);
@@ -535,7 +538,10 @@ describe("refills of an account", () => {
     expect([isOfCalendar(account, daily + 3), isOfCalendar(account, monthly + 3)]).toEqual([true, false]);
     expect(isOfCalendar({ ...account, unlimited: true }, monthly)).toBe(true);
     expect(countRefills({ ...account, period: monthly }, daily)).toMatchObject({ remaining: 5, period: monthly });
-    expect(spend(account, () => new Map(), 1, monthly + 3, 0).result).toMatchObject({ ok: false, stale: true });
+    expect(spend(account, () => new Map(), { cost: 1, period: monthly + 3, now: 0 }).result).toMatchObject({
+      ok: false,
+      stale: true,
+    });
   });
 
   it("are counted once for each boundary: the account given comes back where none was passed", () => {
@@ -550,7 +556,7 @@ describe("refills of an account", () => {
     for (const day of [1, 2, 3]) {
       account = countRefills(account, daily + day);
       expect(account).toMatchObject({ remaining: MAX_BALANCE, refilled: MAX_BALANCE });
-      account = spend(account, () => new Map(), MAX_BALANCE, daily + day, 0).account;
+      account = spend(account, () => new Map(), { cost: MAX_BALANCE, period: daily + day, now: 0 }).account;
       expect([account.remaining, account.spent, isConserved(account)]).toEqual([0, MAX_BALANCE, true]);
     }
   });

@@ -11,7 +11,10 @@ import { account, eagerSpender, gate, opened, setBalance, settled } from "./supp
 
 const BOUNDS = { maxRecords: 10, maxPerWorkspace: 10 };
 const LEASES = { size: 40, step: 20, ttl: 1_000 };
-const recordOf = (id: string): OnceRecord => ({ workspaceId: "ws_1", id, body: "body", until: 1_000 });
+const onceOf = (cost: number, now: number, id: string) => {
+  const record: OnceRecord = { workspaceId: "ws_1", id, body: "body", until: 1_000 };
+  return { cost, now, once: { record, bounds: BOUNDS } };
+};
 
 /** A store of one key, and what it was asked to write. */
 async function watched(remaining: number) {
@@ -32,8 +35,7 @@ describe.each([
   it("takes and records in one step of the store; a repeat takes nothing", async () => {
     const { store, one, asked, balance } = await watched(100);
     const spender = open(store);
-    const spend = async (id: string, target: SpendTarget | undefined) =>
-      spender.spendOnce(target, 30, 5, recordOf(id), BOUNDS);
+    const spend = async (id: string, target: SpendTarget | undefined) => spender.spendOnce(target, onceOf(30, 5, id));
     expect(await spend("a", one)).toEqual({ outcome: "done", spend: { ok: true, remaining: 70 } });
     expect(await spend("a", one)).toEqual({ outcome: "repeated", spend: { ok: true, remaining: 70 } });
     expect(await spend("b", undefined)).toEqual({ outcome: "done", spend: { ok: true, remaining: null } });
@@ -48,13 +50,13 @@ describe.each([
     const daily = { ...one, refill: { interval: "daily", amount: 5 } } as const;
     const DAY = 86_400_000;
     const stale = { outcome: "done", spend: { ok: false, remaining: 0, stale: true } };
-    expect(await open(store).spendOnce(daily, 1, 3 * DAY, recordOf("a"), BOUNDS)).toEqual(stale);
+    expect(await open(store).spendOnce(daily, onceOf(1, 3 * DAY, "a"))).toEqual(stale);
     expect(asked.once).toEqual([[one.ref, 1, 32_000_000_003, 3 * DAY]]);
   });
 
   it("a refusal records nothing: the same call may be repeated", async () => {
     const { store, one } = await watched(10);
-    const spend = async () => open(store).spendOnce(one, 11, 0, recordOf("a"), BOUNDS);
+    const spend = async () => open(store).spendOnce(one, onceOf(11, 0, "a"));
     for (let i = 0; i < 2; i++) expect(await spend()).toEqual({ outcome: "done", spend: { ok: false, remaining: 10 } });
     await setBalance(store, 20);
     expect(await spend()).toEqual({ outcome: "done", spend: { ok: true, remaining: 9 } });
@@ -68,7 +70,7 @@ describe("spendOnce: what this node has leased", () => {
     const spender = eagerSpender(bed.store, LEASES);
     expect(await spender.spend(bed.one, 1, 0)).toEqual({ ok: true, remaining: 99 });
     const spendOnce = async (cost: number, target: SpendTarget = bed.one, id = "a") =>
-      spender.spendOnce(target, cost, 0, recordOf(id), BOUNDS);
+      spender.spendOnce(target, onceOf(cost, 0, id));
     return { ...bed, spender, spendOnce };
   }
   const done = (ok: boolean, remaining: number) => ({ outcome: "done", spend: { ok, remaining } });
@@ -104,7 +106,7 @@ describe("spendOnce: what this node has leased", () => {
     const spender = leasedSpender({ ...bed.store, returnCredits }, sizes);
     const lease = async () => expect(await spender.spend(bed.one, 1, 0)).toMatchObject({ ok: true });
     await lease();
-    const once = spender.spendOnce(bed.one, 2_900_000_000, 0, recordOf("a"), BOUNDS);
+    const once = spender.spendOnce(bed.one, onceOf(2_900_000_000, 0, "a"));
     await settled();
     expect(count()).toBe(1);
     await open();
@@ -134,7 +136,7 @@ describe("spendOnce: what this node has leased", () => {
     const { store, one, asked } = await watched(10);
     const spender = leasedSpender(store, LEASES);
     expect(await spender.spend(one, 1, 0)).toEqual({ ok: true, remaining: 9 });
-    expect(await spender.spendOnce(one, 10, 0, recordOf("a"), BOUNDS)).toEqual(done(false, 9));
+    expect(await spender.spendOnce(one, onceOf(10, 0, "a"))).toEqual(done(false, 9));
     expect([asked.once.length, asked.ended]).toEqual([1, 0]);
   });
 
@@ -166,7 +168,7 @@ describe("what this node has leased, while its lease is filled up", () => {
   const ways: [string, (bed: Filling, cost: number) => Promise<unknown>][] = [
     [
       "a call with an idempotency key",
-      async ({ spender, one }, cost) => (await spender.spendOnce(one, cost, 0, recordOf("a"), BOUNDS)).spend,
+      async ({ spender, one }, cost) => (await spender.spendOnce(one, onceOf(cost, 0, "a"))).spend,
     ],
     ["a cost above what a lease may have", async ({ spender, one }, cost) => spender.spend(one, cost, 0)],
   ];
@@ -249,8 +251,7 @@ describe("what this node has leased, on a store whose answers come later than it
       returnCredits: (...given) => later(() => bed.store.returnCredits(...given)),
     };
     const spender = leasedSpender(store, { size: 100, step: 25, firstStep: 25, ttl: 1_000 });
-    const spendOnce = async (cost: number, id: string) =>
-      (await spender.spendOnce(bed.one, cost, 0, recordOf(id), BOUNDS)).spend;
+    const spendOnce = async (cost: number, id: string) => (await spender.spendOnce(bed.one, onceOf(cost, 0, id))).spend;
     return { ...bed, spender, spendOnce };
   }
 

@@ -1,10 +1,10 @@
 /** Wallets: the order of accounts, and random histories on stores against a list of credits. */
 import { describe, expect, it } from "vitest";
-import type { DrawnAccount } from "../../src/contracts/store.js";
-import { assertRefs, inDrawOrder } from "../../src/credits/wallet.js";
+import type { DrawnAccount, OwnedWallet } from "../../src/contracts/store.js";
+import { assertRefs, drawOrders, inDrawOrder } from "../../src/credits/wallet.js";
 import { memoryStore } from "../../src/stores/memory.js";
 import { sqliteStore } from "../../src/stores/sqlite/index.js";
-import { seedsOf } from "../model/dice.js";
+import { dice, seedsOf } from "../model/dice.js";
 import { runs } from "../runs.js";
 import { playWallets } from "./wallet-play.js";
 
@@ -49,6 +49,46 @@ describe("inDrawOrder", () => {
       "c",
     ]);
     expect(namesOf(grant("b"), grant("a"))).toEqual(["a", "b"]);
+  });
+});
+
+describe("drawOrders", () => {
+  it.each(seedsOf(2_029, runs(60)))("an order that is remembered is the one made anew, seed %i", (seed) => {
+    const { below, chance, pick } = dice(seed);
+    const around = (instant: number) => instant + below(3) - 1;
+    const expiries = Array.from({ length: 3 }, () => NOON + below(2 * DAY));
+    const grant = (i: number): DrawnAccount => {
+      const timeZone = pick(["UTC", "Asia/Tokyo", "America/New_York"]);
+      const refill = { interval: pick(["hourly", "daily"] as const), amount: 1, timeZone };
+      return {
+        ...{ ref: i, generation: 0, priority: pick([50, 100]), createdAt: i, grantId: `grant ${i}` },
+        ...(chance(0.5) && { expires: pick(expiries) }),
+        ...(chance(0.5) && { refill: chance(0.7) ? { ...refill, rollover: 0 } : refill }),
+      };
+    };
+    const wallet = (first: number): OwnedWallet => {
+      const { grantId: _, ...main } = grant(first);
+      return {
+        owner: "identity",
+        accounts: [main, ...Array.from({ length: below(4) }, (_, i) => grant(first + 1 + i))],
+      };
+    };
+    const wallets = chance(0.5) ? [wallet(0)] : [wallet(0), wallet(10)];
+    const orderOf = drawOrders();
+    let kept = 0;
+    let last: unknown;
+    for (let step = 0; step < 200; step++) {
+      const hour = NOON + below(48) * 3_600_000;
+      const now = around(chance(0.5) ? hour : chance(0.5) ? pick(expiries) : NOON + below(2 * DAY));
+      for (const at of [now, now + below(100)]) {
+        const order = orderOf(wallets, at);
+        const { wallets: expected, isOfSeveral } = drawOrders()(wallets, at);
+        expect({ wallets: order.wallets, isOfSeveral: order.isOfSeveral }).toEqual({ wallets: expected, isOfSeveral });
+        if (order === last) kept++;
+        last = order;
+      }
+    }
+    expect(kept).toBeGreaterThan(50);
   });
 });
 

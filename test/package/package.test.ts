@@ -304,7 +304,7 @@ describe("package: types", () => {
     export const judge = (runner: TestFunctions) => storeSuite(runner, "mine", () => memoryStore());
     export const judges = [limiterSuite, sharedStoreSuite];
     export const spent = (account: Account): boolean =>
-      spend(account, () => new Map(), 1, periodOf({ interval: "daily", amount: 1 }, 0), 0).result.ok;
+      spend(account, () => new Map(), { cost: 1, period: periodOf({ interval: "daily", amount: 1 }, 0), now: 0 }).result.ok;
     export const handler: Handler = createHandler(memoryStore(), { docsBase: "https://docs.example.com" });
     export const listening: Promise<{ url: string }> = createServer(memoryStore(), { requestLimit: { limit: 1, duration: 1_000 } }).listen({ port: 0 });
     // @ts-expect-error there is no option of this name

@@ -96,7 +96,7 @@ function rowsOf(page: ExportedPage): readonly unknown[] {
   if (!hasAccounts(page)) return page.rows;
   return page.rows.map(({ row, account }) => ({
     row,
-    balance: countedBalance(account, account?.period ?? 0, new Map(), 0),
+    balance: countedBalance(account, new Map(), { period: account?.period ?? 0, now: 0 }),
   }));
 }
 

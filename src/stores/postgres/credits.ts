@@ -160,6 +160,7 @@ export function createCredits(session: Session, { schema, durability, timeout }:
       find: (ref: Port.KeyRef) => (found.has(ref) ? accountOf(found.get(ref)!) : undefined),
       leases: (ref: Port.KeyRef) => leasesOf(found.get(ref)!),
       reservations: () => ({ count: 0, hasId: false }),
+      endingOf: () => endedAs(undefined),
     };
     return spendFromWallets(accounts, wallets, request).result;
   };
@@ -249,7 +250,7 @@ export function createCredits(session: Session, { schema, durability, timeout }:
         const expires = grantId === undefined ? undefined : query.expires;
         const other = identityId === undefined ? `grant ${grantId}` : `identity ${identityId}`;
         const row = found.get(keyId === undefined ? other : `key ${keyId}`);
-        return row && countedBalance(accountOf(row), period, leasesOf(row), now, expires);
+        return row && countedBalance(accountOf(row), leasesOf(row), { period, now, expires });
       });
     },
   };

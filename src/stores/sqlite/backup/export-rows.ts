@@ -74,7 +74,7 @@ function read(handle: Handle) {
     const found = accounts.readMany(table, ids);
     return (id: string): Account | undefined => {
       const { account, leases } = found.get(id) ?? { account: undefined, leases: new Map<string, Lease>() };
-      return account && sweep(account, leases, undefined, Infinity).account;
+      return account && sweep(account, leases, { now: Infinity }).account;
     };
   };
   function* entityPages(table: EntityTable): Iterable<ExportedPage> {

@@ -11,7 +11,15 @@ import type {
   Wallet,
   WalletSpend,
 } from "../../../contracts/store.js";
-import { type Account, type Lease, type Applied, reserve, spend, spendRemaining } from "../../../credits/account.js";
+import {
+  type Account,
+  type Applied,
+  type AccountSpend,
+  type Lease,
+  reserve,
+  spend,
+  spendRemaining,
+} from "../../../credits/account.js";
 import { settleParts, spendFromWallets, type WalletAccounts, type WalletStep } from "../../../credits/wallet.js";
 import { endedAs } from "../../endings.js";
 import type { Connection } from "../connection/connection.js";
@@ -62,7 +70,7 @@ export function createAccountSession(
   };
   const walletAccounts = walletAccountsOf(accounts, (n) => find(n)?.account);
   const keepStep = <T>({ result, changes }: WalletStep<T>): T => {
-    for (const { ref, ...change } of changes) keep(find(ref as number)!, { ...change, result: undefined });
+    for (const { ref, account, leases } of changes) keep(find(ref as number)!, { account, leases, result: undefined });
     return result;
   };
   return {
@@ -96,25 +104,24 @@ export function createAccountSession(
       return from && keep(from, change(from.account, accounts.expiredLeases(n, now, lease)));
     },
     /** Takes credits. `undefined`: there is no such account. @param reservation takes them for one */
-    spend(n: number, cost: number, period: number, now: number, reservation?: ReservationRequest): Spend | undefined {
+    spend(n: number, asked: AccountSpend, reservation?: ReservationRequest): Spend | undefined {
       const from = find(n);
       if (from === undefined) return undefined;
-      const expired = () => accounts.expiredLeases(n, now);
-      if (reservation === undefined) return keep(from, spend(from.account, expired, cost, period, now));
-      accounts.forgetEndings(now);
+      const leases = () => accounts.expiredLeases(n, asked.now);
+      if (reservation === undefined) return keep(from, spend(from.account, leases, asked));
+      accounts.forgetEndings(asked.now);
       const known = () => accounts.reservations(n, reservation.id);
-      return keep(from, reserve(from.account, expired, known, cost, period, now, reservation));
+      return keep(from, reserve(from.account, { leases, known }, { ...asked, reservation }));
     },
-    /** Takes credits from several accounts. @param cost in place of that of the request */
-    spendWallets(wallets: readonly Wallet[], request: WalletSpend, cost: number): Spend {
+    /** Takes credits from several accounts. */
+    spendWallets(wallets: readonly Wallet[], request: WalletSpend): Spend {
       if (request.reservation !== undefined || request.once?.record.reservation !== undefined)
         accounts.forgetEndings(request.now);
-      return keepStep(spendFromWallets(walletAccounts, wallets, request, cost));
+      return keepStep(spendFromWallets(walletAccounts, wallets, request));
     },
     /** Settles a reservation of several accounts. */
     settleWallets(wallets: readonly (readonly KeyRef[])[], request: SettleRequest): Settlement {
-      const ended = () => endedAs(accounts.endingOf(request.id));
-      return keepStep(settleParts(walletAccounts, wallets, request, ended));
+      return keepStep(settleParts(walletAccounts, wallets, request));
     },
     /**
      * {@link AccountSession.spend} in one autocommit statement outside a transaction, if the account is cached, nothing
@@ -156,5 +163,6 @@ export function walletAccountsOf(accounts: Accounts, read: (n: number) => Accoun
     find: (ref) => (typeof ref === "number" ? read(ref) : undefined),
     leases: (ref, now, id) => accounts.expiredLeases(ref as number, now, id),
     reservations: (ref, id) => accounts.reservations(ref as number, id),
+    endingOf: (id) => endedAs(accounts.endingOf(id)),
   };
 }

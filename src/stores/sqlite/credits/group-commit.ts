@@ -122,7 +122,7 @@ function perform(task: Task, session: AccountSession, changes: LoggedChange[]): 
   const { work } = task;
   task.failure = undefined;
   try {
-    task.result = work === undefined ? session.spend(task.n, task.cost, task.period, task.now) : work(session, changes);
+    task.result = work === undefined ? session.spend(task.n, task) : work(session, changes);
   } catch (error) {
     if (!isKeystileError(error) || error.code !== "STORE_INVALID") throw error;
     task.failure = error;

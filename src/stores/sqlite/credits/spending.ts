@@ -56,7 +56,7 @@ export function createSpending(
   const stored = walletAccountsOf(accounts, accounts.read);
   const peek = reading((ref: number, period: number, now: number) => {
     const account = accounts.read(ref);
-    return account && spend(account, () => accounts.expiredLeases(ref, now), 0, period, now).result;
+    return account && spend(account, () => accounts.expiredLeases(ref, now), { cost: 0, period, now }).result;
   });
   // Each account as of its own moment: another process may spend in between.
   const peekWallets = reading((wallets: readonly Wallet[], request: WalletSpend): OnceSpend => ({
@@ -80,7 +80,9 @@ export function createSpending(
       if (ref !== undefined && !isNumber(ref)) return foreign({ outcome: "done" });
       return group.add((session) => {
         const spendFrom = (taken: number) =>
-          ref === undefined ? { ok: true, remaining: null } : session.spend(ref, taken, period, now, reservation);
+          ref === undefined
+            ? { ok: true, remaining: null }
+            : session.spend(ref, { cost: taken, period, now }, reservation);
         return spendOnce(recorded, spendFrom, cost, now, record, bounds);
       });
     },
@@ -114,15 +116,15 @@ export function createSpending(
         foreign(undefined);
         return;
       }
-      return group.add((session) => session.spend(ref, cost, period, now, reservation));
+      return group.add((session) => session.spend(ref, { cost, period, now }, reservation));
     },
     settleCredits(ref, request) {
       assertSettle(request);
       if (!isNumber(ref)) return foreign(endedAs(undefined));
       return group.add((session) => {
         const { id, now } = request;
-        const ended = endedAs(accounts.endingOf(id));
-        return session.change(ref, id, now, (account, leases) => settle(account, leases, request, ended)) ?? ended;
+        const settled = session.change(ref, id, now, (account, leases) => settle(account, leases, request));
+        return settled ?? endedAs(accounts.endingOf(id));
       });
     },
     spendWallets(wallets, request) {
@@ -131,9 +133,9 @@ export function createSpending(
       if (cost === 0 && once === undefined) return peekWallets(wallets, request);
       if (once !== undefined) assertRecord(once.record);
       return group.add((session): OnceSpend => {
-        const take = (taken: number) => session.spendWallets(wallets, request, taken);
-        if (once === undefined) return { outcome: "done", spend: take(cost) };
-        return spendOnce(recorded, take, cost, now, once.record, once.bounds);
+        if (once === undefined) return { outcome: "done", spend: session.spendWallets(wallets, request) };
+        const spendFrom = (taken: number) => session.spendWallets(wallets, { ...request, cost: taken });
+        return spendOnce(recorded, spendFrom, cost, now, once.record, once.bounds);
       });
     },
     settleWallets(wallets, request) {
@@ -155,10 +157,10 @@ export function createSpending(
         const { keyId, identityId, grantId, period } = query;
         if (grantId !== undefined) {
           const one = grants.get(grantId);
-          return one && countedBalance(one.account, period, one.leases, now, query.expires);
+          return one && countedBalance(one.account, one.leases, { period, now, expires: query.expires });
         }
         const one = keyId === undefined ? identities.get(identityId) : keys.get(keyId);
-        return one && countedBalance(one.account, period, one.leases, now);
+        return one && countedBalance(one.account, one.leases, { period, now });
       });
     }),
   };
