@@ -11,6 +11,7 @@ import { dryContext } from "../keyring/import/dry-store.js";
 import type { Keyring } from "../keyring/keyring.js";
 import type { Ratelimits } from "../keyring/ratelimits/create-ratelimits.js";
 import type { Explanation } from "../verify/explain.js";
+import { unless } from "../view/pages.js";
 
 /** What operations of the service alone return. */
 interface ServiceAnswers {
@@ -122,24 +123,16 @@ export function askAs(
 export const dryServices = (services: Services): Services => ({ ...services, keyring: dryContext(services.keyring) });
 
 /** A part of a page, or nothing where the store cannot tell it, or the caller may not see it. */
-export async function ifAble<T>(asking: Promise<T>): Promise<T | undefined> {
-  try {
-    return await asking;
-  } catch (error) {
-    if (lacksPower(error) || (isKeystileError(error) && error.code === "CALLER_FORBIDDEN")) return undefined;
-    throw error;
-  }
-}
+export const ifAble = <T>(asking: Promise<T>): Promise<T | undefined> =>
+  asking.catch(unless(({ code }) => code === "STORE_POWER_MISSING" || code === "CALLER_FORBIDDEN"));
 
 /** What is named, or nothing where it is gone, or the caller may not see it. */
-export async function ifThere<T>(asking: Promise<T>): Promise<T | undefined> {
-  try {
-    return await asking;
-  } catch (error) {
-    if (isKeystileError(error) && [403, 404].includes(error.status)) return undefined;
-    throw error;
-  }
-}
+export const ifThere = <T>(asking: Promise<T>): Promise<T | undefined> =>
+  asking.catch(unless(({ status }) => status === 403 || status === 404));
+
+/** What is counted, or nothing where that is too much to add up for a page. */
+export const ifCounted = <T>(asking: MaybePromise<T>): Promise<T | undefined> =>
+  Promise.resolve(asking).catch(unless(({ code }) => code === "ANALYTICS_TOO_LARGE"));
 
 /** Whether the store cannot do what was asked. */
 export const lacksPower = (error: unknown): error is KeystileError =>

@@ -1,5 +1,5 @@
 /** What pages of any kind have in common: how a request is taken, and what a page may give in place of itself. */
-import { KeystileError } from "../contracts/errors.js";
+import { isKeystileError, KeystileError } from "../contracts/errors.js";
 import { ADMISSION_BOUNDS, createAdmission, type Hold, MIB } from "../http/admission/admission.js";
 import type { Incoming, Outgoing } from "../http/messages.js";
 import type { Service } from "../http/service.js";
@@ -51,6 +51,13 @@ export function servePages(
   };
   return { arrive, hurry, makeSpace, answer, close };
 }
+
+/** For `catch`: nothing where the error is one that may be, and the error otherwise. */
+export const unless =
+  (mayBe: (error: KeystileError) => boolean) =>
+  (error: unknown): undefined => {
+    if (!isKeystileError(error) || !mayBe(error)) throw error;
+  };
 
 /**
  * Whether a form is sent, rather than a page asked for.

@@ -1,11 +1,10 @@
 /** Why calls of a key, or of all keys of an owner, were refused: by hour and code, and the last ones of a key. */
-import { isKeystileError } from "../../contracts/errors.js";
 import type { Refusals, RefusalsOf } from "../../analytics/refusals.js";
 import type { Refusal } from "../../contracts/outcomes.js";
 import { count, dated, DAY, number, time, toDate, window } from "../../view/format.js";
 import { html, type Html, type Part } from "../../view/html.js";
 import { badge, chips, code, link, muted, name, section, table } from "../../view/parts.js";
-import { ifAble } from "../ask.js";
+import { ifAble, ifCounted } from "../ask.js";
 import type { View } from "../view/view.js";
 import { toKey } from "./key-parts.js";
 
@@ -23,7 +22,7 @@ const daysOf = ({ query }: View): number => (query.get("refused") === String(MOR
  */
 export async function findRefusals(view: View, of: RefusalsOf, apiId?: string): Promise<Refusals | undefined> {
   if (view.analyticsOf(apiId) === undefined) return undefined;
-  return ifAble(view.ask(NEEDS, { ...of, from: view.now - daysOf(view) * DAY })).catch(asTooMany);
+  return ifCounted(ifAble(view.ask(NEEDS, { ...of, from: view.now - daysOf(view) * DAY })));
 }
 
 /** That calls were refused lately, and what the last one was refused for. */
@@ -47,12 +46,6 @@ export function refusalsOf(view: View, of: RefusalsOf, found: Refusals, whose?: 
     found.last.length > 0 &&
     html`<div class="ks-below">${lastTable(view, keyId, found.last)}</div>`;
   return section(`Refused in ${spanOf(view)}`, html`${byHour(found.hours)}${whose}${last}`, other);
-}
-
-/** Too many to add up for a page. */
-function asTooMany(error: unknown): undefined {
-  if (isKeystileError(error) && error.code === "ANALYTICS_TOO_LARGE") return undefined;
-  throw error;
 }
 
 interface Hour {

@@ -2,10 +2,10 @@
  * What the search form of a list does: the text of a key leads to the key; anything else is searched for in the list,
  * at an address of its own.
  */
-import { isKeystileError } from "../../contracts/errors.js";
 import { hasChecksum } from "../../lib/hash.js";
 import { button, TOKEN } from "../../view/form.js";
 import { html } from "../../view/html.js";
+import { unless } from "../../view/pages.js";
 import type { Done, View } from "../view/view.js";
 import { toKey } from "./key-parts.js";
 
@@ -30,12 +30,8 @@ export async function search(view: View): Promise<Done> {
 
 /** The id of the key that has this text; undefined: none that the caller may see has it. */
 export async function keyOf(view: View, key: string): Promise<string | undefined> {
-  try {
-    return (await view.ask("keys.whoami", { key, includeDeleted: true })).keyId;
-  } catch (error) {
-    if (isKeystileError(error) && error.status < 500) return undefined;
-    throw error;
-  }
+  const asking = view.ask("keys.whoami", { key, includeDeleted: true });
+  return (await asking.catch(unless(({ status }) => status < 500)))?.keyId;
 }
 
 const notFound = (view: View): Done => ({

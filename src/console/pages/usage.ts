@@ -2,8 +2,8 @@
 import type { AnalyticsQuery } from "../../analytics/query.js";
 import type { AnalyticsRow } from "../../analytics/rows.js";
 import { boundsOf } from "../../analytics/statement.js";
-import { isKeystileError } from "../../contracts/errors.js";
 import { OTHER, OUTCOMES } from "../../contracts/outcomes.js";
+import { ifCounted } from "../ask.js";
 import type { ConsoleAnalytics } from "../options.js";
 import type { KeyResponseData } from "../../keyring/schemas/responses.js";
 import { DAY, dayOf, number, time, toMonth } from "../../view/format.js";
@@ -34,17 +34,9 @@ async function readCounts(
   query: Omit<AnalyticsQuery, "from" | "to">,
 ): Promise<readonly AnalyticsRow[] | undefined> {
   const to = Math.floor(now / DAY) * DAY + DAY;
+  const found = await ifCounted(analytics.query({ ...query, from: to - days * DAY, to }));
   // A program's own may return anything; what is no list is a fault.
-  return unlessTooMany(async () => [...(await analytics.query({ ...query, from: to - days * DAY, to })).rows]);
-}
-
-async function unlessTooMany<T>(read: () => Promise<T>): Promise<T | undefined> {
-  try {
-    return await read();
-  } catch (error) {
-    if (isKeystileError(error) && error.code === "ANALYTICS_TOO_LARGE") return undefined;
-    throw error;
-  }
+  return found && [...found.rows];
 }
 
 const empty = (what: Part): Html => html`<p class="ks-empty">${what}</p>`;
@@ -145,7 +137,7 @@ export async function refusedKeys(view: View, externalId: string, since: number 
   if (analytics === undefined || since === undefined) return undefined;
   const where = { externalId: [externalId], outcome: REFUSED };
   const query = { by: ["hour", "keyId"], where, from: since, to: view.now + 1, limit: 10_000 } as const;
-  const rows = (await unlessTooMany(async () => (await analytics.query(query)).rows)) ?? [];
+  const rows = (await ifCounted(analytics.query(query)))?.rows ?? [];
   const times = new Map<string, number>();
   for (const { keyId = "", count } of rows) times.set(keyId, (times.get(keyId) ?? 0) + count);
   const most = [...times].sort(([, a], [, b]) => b - a).slice(0, TOP_ROWS);
@@ -170,7 +162,7 @@ export async function burnDownOf(view: View, externalId: string, isShared: boole
   const { now } = view;
   const month = toMonth(now);
   const [from, to] = boundsOf(month);
-  const found = await unlessTooMany(() => analytics.statement({ externalId }, month));
+  const found = await ifCounted(analytics.statement({ externalId }, month));
   if (found === undefined || found.accounts.length === 0) return undefined;
   const { perDay, emptyAt } = await analytics.forecast({ externalId });
   const changes = [

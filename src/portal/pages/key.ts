@@ -1,8 +1,9 @@
 /** One key: what is known of it, another name, a replacement, and its end. */
-import { badRequest, isKeystileError } from "../../contracts/errors.js";
+import { badRequest } from "../../contracts/errors.js";
 import type { KeyResponseData } from "../../keyring/schemas/responses.js";
 import { button, form } from "../../view/form.js";
 import { html, type Html } from "../../view/html.js";
+import { unless } from "../../view/pages.js";
 import { chips, code, facts, link, section } from "../../view/parts.js";
 import type { TextName } from "../texts.js";
 import { type Content, type Done, nameOf, type PortalPage, type PortalView } from "../view.js";
@@ -55,11 +56,8 @@ async function rename({ form: sent, mine }: PortalView, keyId: string): Promise<
 /** The key that this one replaced, if it still works: replacing this one ends it. */
 async function endedWith({ mine, now }: PortalView, { rerolledFrom }: KeyResponseData) {
   if (rerolledFrom === undefined) return undefined;
-  const before = await mine.get({ keyId: rerolledFrom }).catch((error: unknown) => {
-    // Revoked, or moved to another owner.
-    if (isKeystileError(error) && error.code === "NOT_FOUND") return undefined;
-    throw error;
-  });
+  // Not found: revoked, or moved to another owner.
+  const before = await mine.get({ keyId: rerolledFrom }).catch(unless(({ code }) => code === "NOT_FOUND"));
   return before === undefined || (before.expires ?? Infinity) < now ? undefined : before;
 }
 
