@@ -2,7 +2,6 @@
 import { analyticsOperations } from "./analytics.js";
 import { apiOperations } from "./apis.js";
 import { identityOperations } from "./identities.js";
-import { whoIsCaller } from "./callers.js";
 import { explainKey } from "./explain-key.js";
 import { grantOperations, keyOperations } from "./keys.js";
 import { migrateKeys } from "./migrate-keys.js";
@@ -34,7 +33,6 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = Object.freeze(
         ...ratelimitOperations,
         ...analyticsOperations,
         ...workspaceOperations,
-        whoIsCaller,
       ].map((operation) => [operation.name, operation]),
     ),
   ),

@@ -3,9 +3,9 @@ import * as permissions from "../../keyring/rbac/permissions.js";
 import * as roles from "../../keyring/rbac/roles.js";
 import type * as A from "../../keyring/schemas/responses.js";
 import { onAll, onNamed } from "./access.js";
+import { onNewRole, onRolePermissions } from "./delegation.js";
 import { group } from "./operation.js";
 import { id, object, permission, permissionList, role } from "./responses.js";
-import { onNewRole, onRolePermissions } from "./role-access.js";
 
 const define = group("permissions", ({ keyring }) => keyring);
 
