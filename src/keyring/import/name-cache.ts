@@ -11,25 +11,6 @@ import {
   ROLES,
 } from "../rbac/resolve-names.js";
 
-/** Ids by name, as far as they were looked up. A batch uses the ones that it began with. */
-export interface KnownNames {
-  readonly roles: Ids;
-  readonly permissions: Ids;
-  readonly identities: Ids;
-  /** Finds these roles, those that exist. */
-  findRoles(names: Iterable<string>): Promise<void>;
-  /** Finds these permissions, those that exist. */
-  findPermissions(texts: Iterable<string>): Promise<void>;
-  /** Finds these permissions; those that do not exist are created. */
-  ensurePermissions(slugs: Iterable<string>, now: number): Promise<void>;
-  /** Finds these identities; those that do not exist are created. */
-  ensureIdentities(given: NewIdentities, now: number): Promise<void>;
-  /** Ids of known roles: one frozen list, shared by all keys with the same names. */
-  roleIds(names: readonly string[] | undefined): readonly string[];
-  /** The same of permissions. */
-  permissionIds(slugs: readonly string[] | undefined): readonly string[];
-}
-
 /** Most names of one kind, or lists of them, in the cache: beyond that it is cleared, so that memory stays bounded. */
 const MAX_NAMES = 10_000;
 const NONE: readonly never[] = Object.freeze([]);
@@ -61,23 +42,28 @@ export function createImportNames(context: Context) {
 /** The name cache of an import. */
 export type ImportNames = ReturnType<typeof createImportNames>;
 
-function createKnown(context: Context): KnownNames & { isFull(): boolean } {
-  const [roles, permissions, identities] = [
-    new Map<string, string>(),
-    new Map<string, string>(),
-    new Map<string, string>(),
-  ];
+/** Ids by name, as far as they were looked up. A batch uses the ones that it began with. */
+export type KnownNames = ReturnType<typeof createKnown>;
+
+function createKnown(context: Context) {
+  const [roles, permissions, identities]: [Ids, Ids, Ids] = [new Map(), new Map(), new Map()];
   const [roleLists, permissionLists] = [createLists(roles), createLists(permissions)];
-  const keep = (ids: Map<string, string>, found: Ids): void => found.forEach((id, name) => ids.set(name, id));
+  const keep = (ids: Ids, found: Ids): void => found.forEach((id, name) => (ids as Map<string, string>).set(name, id));
   return {
-    roles,
-    permissions,
-    identities,
-    findRoles: async (names) => keep(roles, await readIds(context, ROLES, names)),
-    findPermissions: async (texts) => keep(permissions, await readIds(context, PERMISSIONS, texts)),
-    ensurePermissions: async (slugs, now) => keep(permissions, await ensurePermissions(context, [...slugs], now)),
-    ensureIdentities: async (given, now) => keep(identities, await ensureIdentities(context, given, now)),
+    ...{ roles, permissions, identities },
+    /** Finds these roles, those that exist. */
+    findRoles: async (names: Iterable<string>) => keep(roles, await readIds(context, ROLES, names)),
+    /** Finds these permissions, those that exist. */
+    findPermissions: async (texts: Iterable<string>) => keep(permissions, await readIds(context, PERMISSIONS, texts)),
+    /** Finds these permissions; those that do not exist are created. */
+    ensurePermissions: async (slugs: Iterable<string>, now: number) =>
+      keep(permissions, await ensurePermissions(context, [...slugs], now)),
+    /** Finds these identities; those that do not exist are created. */
+    ensureIdentities: async (given: NewIdentities, now: number) =>
+      keep(identities, await ensureIdentities(context, given, now)),
+    /** Ids of known roles: one frozen list, shared by all keys with the same names. */
     roleIds: roleLists.of,
+    /** The same of permissions. */
     permissionIds: permissionLists.of,
     isFull: () => [roles, permissions, identities, roleLists, permissionLists].some(({ size }) => size > MAX_NAMES),
   };

@@ -143,7 +143,7 @@ async function withoutRootKeys({ store, workspaceId }: Context, built: Built): P
  */
 export function buildAhead(context: Context, to: Destination, keys: Keys, names: KnownNames | undefined): Batch {
   if (names === undefined || hasUnknown(keys, names)) return { keys };
-  const candidates = checkHashes(context, to, keys, names, NO_IDS);
+  const candidates = keys.map((key) => toCandidate(context, to, key, names, NO_IDS));
   return { keys, ahead: buildRows(context, to, candidates, names, context.clock()) };
 }
 
@@ -159,22 +159,11 @@ async function build(context: Context, to: Destination, batch: Keys, names: Know
   const asIds = [...unknown(batch, "permissions", names.permissions)].filter((text) => !mayBecomeSlug(text));
   if (asIds.length > 0) await names.findPermissions(asIds);
   const reserved = await readReservedIds(context, unknownIdentities(batch, names.identities).keys());
-  const candidates = checkHashes(context, to, batch, names, reserved);
+  const candidates = batch.map((key) => toCandidate(context, to, key, names, reserved));
   const keys = candidates.filter((candidate) => candidate.failure === undefined).map((candidate) => candidate.key);
   await names.ensurePermissions(unknown(keys, "permissions", names.permissions), now);
   await names.ensureIdentities(unknownIdentities(keys, names.identities), now);
   return buildRows(context, to, candidates, names, now);
-}
-
-/** @param reserved externalIds that no identity may get */
-function checkHashes(
-  context: Context,
-  to: Destination,
-  keys: Keys,
-  names: KnownNames,
-  reserved: ReadonlySet<string>,
-): Candidate[] {
-  return keys.map((key) => toCandidate(context, to, key, names, reserved));
 }
 
 function buildRows(
@@ -190,6 +179,7 @@ function buildRows(
 
 /**
  * Checks the reasons in this order; the store itself finds what it already has, and repeats of keys that were imported.
+ * @param reserved externalIds that no identity may get
  */
 function toCandidate(
   context: Context,
