@@ -1,7 +1,7 @@
 /** Client addresses against allow-lists: what is an address, a range, a member. Ruling A4. */
 import { isIP } from "node:net";
 import { describe, expect, it } from "vitest";
-import { createAllowlist, isAddressOrRange, isAllowed } from "../../src/lib/ip-ranges.js";
+import { createAllowlist, isAddressOrRange } from "../../src/lib/ip-ranges.js";
 
 const GOOD_ADDRESSES = [
   ...["0.0.0.0", "255.255.255.255", "10.0.0.1", "192.168.100.200", "1.2.3.4"],
@@ -112,20 +112,20 @@ describe("isAddressOrRange: addresses", () => {
   it.each(GOOD_ADDRESSES)("ruling A4: %s is an address", (text) => {
     expect(isAddressOrRange(text)).toBe(true);
     expect(isIP(text)).not.toBe(0);
-    expect(isAllowed(text, [[text]])).toBe(true);
+    expect(createAllowlist([[text]])(text)).toBe(true);
   });
 
   // `1:2:3:4::5:6:7:8` and its like: `::` stands for one group or more, and no group is left.
   it.each(BAD_ADDRESSES)("ruling A4: %j is no address, and is in no list", (text) => {
     expect(isAddressOrRange(text)).toBe(false);
     expect(isAddressOrRange(`${text}/0`)).toBe(false);
-    expect(isAllowed(text, [["0.0.0.0/0", "::/0", text]])).toBe(false);
-    expect(isAllowed("1.2.3.4", [[text]])).toBe(false);
+    expect(createAllowlist([["0.0.0.0/0", "::/0", text]])(text)).toBe(false);
+    expect(createAllowlist([[text]])("1.2.3.4")).toBe(false);
   });
 
   it("ruling A4: a text of a megabyte is no address, at once", () => {
     for (const part of ["1.", "1:", ":", "0", "%", "/"]) expect(isAddressOrRange(part.repeat(1_000_000))).toBe(false);
-    expect(isAllowed(`fe80::1%${"x".repeat(1_000_000)}`, [["fe80::1"]])).toBe(true);
+    expect(createAllowlist([["fe80::1"]])(`fe80::1%${"x".repeat(1_000_000)}`)).toBe(true);
   });
 });
 
@@ -185,11 +185,11 @@ describe("isAddressOrRange: ranges", () => {
     ],
   ])("ruling A4: %j is none", (text) => {
     expect(isAddressOrRange(text)).toBe(false);
-    expect(isAllowed("1.2.3.4", [[text]])).toBe(false);
+    expect(createAllowlist([[text]])("1.2.3.4")).toBe(false);
   });
 });
 
-describe("isAllowed: membership", () => {
+describe("createAllowlist: membership", () => {
   it.each([
     ["10.0.0.0/8", "10.255.255.255", true],
     ["10.0.0.0/8", "11.0.0.0", false],
@@ -219,15 +219,15 @@ describe("isAllowed: membership", () => {
     ["::1.2.3.4", "1.2.3.4", false],
     ["::", "0.0.0.0", false],
   ])("ruling A4: %s, address %s: %s", (entry, address, expected) => {
-    expect(isAllowed(address, [[entry]])).toBe(expected);
+    expect(createAllowlist([[entry]])(address)).toBe(expected);
   });
 
   it("ruling A4: an IPv4 address and its ::ffff: form are one address, in both directions", () => {
     const forms = ["1.2.3.4", "::ffff:1.2.3.4", "::FFFF:102:304", "0:0:0:0:0:ffff:1.2.3.4", "::ffff:0102:0304"];
     for (const entry of [...forms, "1.2.3.0/24", "::ffff:1.2.3.0/120", "::ffff:0:0/96"]) {
-      for (const address of forms) expect(isAllowed(address, [[entry]]), `${address} in ${entry}`).toBe(true);
-      expect(isAllowed("::ffff:2.2.3.4", [[entry]]), entry).toBe(entry === "::ffff:0:0/96");
-      expect(isAllowed("::fffe:1.2.3.4", [[entry]]), entry).toBe(false);
+      for (const address of forms) expect(createAllowlist([[entry]])(address), `${address} in ${entry}`).toBe(true);
+      expect(createAllowlist([[entry]])("::ffff:2.2.3.4"), entry).toBe(entry === "::ffff:0:0/96");
+      expect(createAllowlist([[entry]])("::fffe:1.2.3.4"), entry).toBe(false);
     }
   });
 
@@ -238,76 +238,76 @@ describe("isAllowed: membership", () => {
       "2001:0db8:0000:0000:00ab:0000:0000:0001",
       "2001:db8:0:0:ab::1",
     ];
-    for (const entry of forms) for (const address of forms) expect(isAllowed(address, [[entry]])).toBe(true);
+    for (const entry of forms) for (const address of forms) expect(createAllowlist([[entry]])(address)).toBe(true);
   });
 
   it("ruling A4: the zone of a link-local address is ignored, no other address and no entry has one", () => {
     for (const zone of ["eth0", "1", "en%0", "/64"])
-      expect(isAllowed(`fe80::1%${zone}`, [["fe80::/10"]]), zone).toBe(true);
-    expect(isAllowed("fe80::1%eth0", [["fe80::1"]])).toBe(true);
-    expect(isAllowed("fe80::2%eth0", [["fe80::1"]])).toBe(false);
-    expect(isAllowed("fe80::1%eth0", [["fe80::1%eth0"]])).toBe(false);
-    expect(isAllowed("febf::1%eth0", [["fe80::/10"]])).toBe(true);
+      expect(createAllowlist([["fe80::/10"]])(`fe80::1%${zone}`), zone).toBe(true);
+    expect(createAllowlist([["fe80::1"]])("fe80::1%eth0")).toBe(true);
+    expect(createAllowlist([["fe80::1"]])("fe80::2%eth0")).toBe(false);
+    expect(createAllowlist([["fe80::1%eth0"]])("fe80::1%eth0")).toBe(false);
+    expect(createAllowlist([["fe80::/10"]])("febf::1%eth0")).toBe(true);
     for (const address of ["2001:db8::1", "fec0::1", "fe7f::1", "::1", "::ffff:1.2.3.4"]) {
-      expect(isAllowed(address, [["::/0"]]), address).toBe(true);
-      expect(isAllowed(`${address}%eth0`, [["::/0"]]), address).toBe(false);
+      expect(createAllowlist([["::/0"]])(address), address).toBe(true);
+      expect(createAllowlist([["::/0"]])(`${address}%eth0`), address).toBe(false);
     }
-    expect(isAllowed("fe80::1%", [["::/0"]])).toBe(false);
-    expect(isAllowed("1.2.3.4%eth0", [["0.0.0.0/0"]])).toBe(false);
+    expect(createAllowlist([["::/0"]])("fe80::1%")).toBe(false);
+    expect(createAllowlist([["0.0.0.0/0"]])("1.2.3.4%eth0")).toBe(false);
   });
 
   it("ruling A4: a range is no address of a client", () => {
-    expect(isAllowed("1.2.3.4/32", [["1.2.3.4"]])).toBe(false);
-    expect(isAllowed("1.2.3.4/32", [["1.2.3.4/32"]])).toBe(false);
+    expect(createAllowlist([["1.2.3.4"]])("1.2.3.4/32")).toBe(false);
+    expect(createAllowlist([["1.2.3.4/32"]])("1.2.3.4/32")).toBe(false);
   });
 });
 
-describe("isAllowed: lists", () => {
+describe("createAllowlist: lists", () => {
   it("ruling A4: without lists every address is allowed, and none, and a malformed one", () => {
-    for (const address of ["1.2.3.4", "::1", undefined, "", "nonsense"]) expect(isAllowed(address, [])).toBe(true);
+    for (const address of ["1.2.3.4", "::1", undefined, "", "nonsense"])
+      expect(createAllowlist([])(address)).toBe(true);
   });
 
   it("ruling A4: a missing or malformed address is in no list", () => {
     for (const address of [undefined, null, 0, 16909060, {}, ["1.2.3.4"], "", "nonsense", "1.2.3.4:", "[1.2.3.4]:80"]) {
-      expect(isAllowed(address as string | undefined, [["0.0.0.0/0", "::/0"]])).toBe(false);
+      expect(createAllowlist([["0.0.0.0/0", "::/0"]])(address as string | undefined)).toBe(false);
     }
   });
 
   it("a port, which some proxies add, is ignored, and an address without one is as it was", () => {
     for (const address of ["203.0.113.9:51234", "203.0.113.9", "[::ffff:203.0.113.9]:1"])
-      expect(isAllowed(address, [["203.0.113.9"]]), address).toBe(true);
+      expect(createAllowlist([["203.0.113.9"]])(address), address).toBe(true);
     for (const address of ["[2001:db8::1]:443", "[2001:db8::1]", "2001:db8::1"])
-      expect(isAllowed(address, [["2001:db8::1"]]), address).toBe(true);
+      expect(createAllowlist([["2001:db8::1"]])(address), address).toBe(true);
     // An entry of a list has none.
     for (const entry of ["1.2.3.4:80", "[::1]", "[::1]:80"]) expect(isAddressOrRange(entry)).toBe(false);
     // Of an IPv6 address without brackets the last group is no port.
-    expect(isAllowed("2001:db8::1:443", [["2001:db8::1"]])).toBe(false);
+    expect(createAllowlist([["2001:db8::1"]])("2001:db8::1:443")).toBe(false);
     for (const address of ["203.0.113.9:123456", "203.0.113.9:4a", "[2001:db8::1]x", "[2001:db8::1", "[]:443"])
-      expect(isAllowed(address, [["::/0"]]), address).toBe(false);
+      expect(createAllowlist([["::/0"]])(address), address).toBe(false);
   });
 
   it("ruling A4: the address must be in every list, in any entry of each", () => {
     const key = ["10.0.0.0/8", "::1"];
     const api = ["10.1.0.0/16", "192.0.2.1"];
-    expect(isAllowed("10.1.2.3", [key, api])).toBe(true);
-    expect(isAllowed("10.2.2.3", [key, api])).toBe(false);
-    expect(isAllowed("192.0.2.1", [key, api])).toBe(false);
-    expect(isAllowed("192.0.2.1", [api])).toBe(true);
-    expect(isAllowed("::1", [key, api])).toBe(false);
+    expect(createAllowlist([key, api])("10.1.2.3")).toBe(true);
+    expect(createAllowlist([key, api])("10.2.2.3")).toBe(false);
+    expect(createAllowlist([key, api])("192.0.2.1")).toBe(false);
+    expect(createAllowlist([api])("192.0.2.1")).toBe(true);
+    expect(createAllowlist([key, api])("::1")).toBe(false);
   });
 
   it("ruling A4: an empty list holds nothing; a malformed entry holds nothing and hides no other", () => {
-    expect(isAllowed("1.2.3.4", [[]])).toBe(false);
-    expect(isAllowed("1.2.3.4", [["1.2.3.4"], []])).toBe(false);
-    expect(isAllowed("1.2.3.4", [["nonsense", "1.2.3.4/99", "1.2.3.4"]])).toBe(true);
-    expect(isAllowed("1.2.3.4", [["nonsense"]])).toBe(false);
+    expect(createAllowlist([[]])("1.2.3.4")).toBe(false);
+    expect(createAllowlist([["1.2.3.4"], []])("1.2.3.4")).toBe(false);
+    expect(createAllowlist([["nonsense", "1.2.3.4/99", "1.2.3.4"]])("1.2.3.4")).toBe(true);
+    expect(createAllowlist([["nonsense"]])("1.2.3.4")).toBe(false);
   });
 
-  it("createAllowlist: answers as isAllowed, from the lists as they were", () => {
+  it("answers from the lists as they were", () => {
     const list = ["10.0.0.0/8"];
     const allows = createAllowlist([list]);
     list[0] = "0.0.0.0/0";
     expect(["10.1.2.3", "1.2.3.4", undefined].map((address) => allows(address))).toEqual([true, false, false]);
-    expect(["10.1.2.3", undefined].map((address) => createAllowlist([])(address))).toEqual([true, true]);
   });
 });

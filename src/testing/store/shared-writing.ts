@@ -75,6 +75,8 @@ export async function adoptsOnce({ here, there }: SharedStore): Promise<void> {
       expect([found?.keyId, found?.unadopted]).toEqual([pending.id, false]);
       expect(await store.findKey(`${lost}-${n}`)).toBeUndefined();
       expect((await store.findForeignKey("m", hash))?.unadopted).toBe(false);
+      const row = (await readRow(store, "keys", pending.id))!;
+      expect(row, "all else").toEqual({ ...pending, digest: taken, version: row.version });
     }
   }
 }
