@@ -54,27 +54,38 @@ export const WORKERD = ["test/{spec,http}/*.test.ts"];
 export const SIMULATION = ["test/simulation/{explore,simulation}.test.ts", "test/ratelimit/redis/breaker.test.ts"];
 
 /**
- * Where quick tests put their files: in memory, where the system has such a folder with space, since they open more
- * than a thousand databases, each with a few syncs. What syncs are for is tried by rigs, on a disk.
+ * Where tests put their files: in memory, where the system has such a folder with space, since they open more than a
+ * thousand databases, each with a few syncs. What syncs are for is tried by rigs, on a disk (test/rigs/workers.ts).
  */
 export const temporary = (): Record<string, string> => {
   const memory = "/dev/shm";
   if (process.env["TMPDIR"] !== undefined || !existsSync(memory)) return {};
   const { bavail, bsize } = statfsSync(memory);
-  return bavail * bsize >= 1024 ** 3 ? { TMPDIR: memory } : {};
+  return bavail * bsize >= 1024 ** 3 ? { TMPDIR: memory, KEYSTILE_DISK: tmpdir() } : {};
 };
 
 /** Files at a time that mostly wait, for servers, downloads and timers. */
 const WORKERS = availableParallelism() + 2;
 
-/** Files of the longest duration, which others run beside: `package` waits for downloads. */
-const LONGEST = /\/test\/(package\/|stores\/postgres\/servers\.test)/;
+/** Files of the longest duration, in the order in which they are started: others run beside them. */
+export const LONGEST = [
+  ...["package/runtimes", "bench", "simulation/postgres", "stores/postgres/servers", "service/console", "docs"],
+  ...["edge/workerd", "rigs/powercut/powercut", "package/package", "package/peers", "ratelimit/redis/suite", "site"],
+  ...["stores/sqlite/writer-thread", "package/managers", "rigs/postgres-stalls", "rigs/limits"],
+  ...["stores/postgres/strangers", "service/end-to-end", "service/first-start"],
+  // Of the quick ones.
+  ...["stores/sqlite/store", "testing/suites", "stores/postgres/store", "keyring/credit-grants", "alerts/alerts"],
+  ...["simulation/crossings", "verify/outcome-flush", "console/pages", "callbacks", "keyring/audit"],
+].map((name) => `test/${name}.test.ts`);
 
 /** On a clean clone no duration is known: files are started by project and size, but the longest first. */
 class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
-    const isLongest = ({ moduleId }: TestSpecification) => Number(LONGEST.test(moduleId));
-    return (await super.sort(files)).sort((a, b) => isLongest(b) - isLongest(a));
+    const place = ({ moduleId }: TestSpecification) => {
+      const found = LONGEST.findIndex((file) => moduleId.endsWith(`/${file}`));
+      return found < 0 ? LONGEST.length : found;
+    };
+    return (await super.sort(files)).sort((a, b) => place(a) - place(b));
   }
 }
 
@@ -121,6 +132,8 @@ export default defineConfig(({ mode }) => {
   return {
     test: {
       sequence: { sequencer: LongestFirst },
+      // Several projects and runs transform the same sources.
+      experimental: { fsModuleCache: true, fsModuleCachePath: ".cache/vitest" },
       projects: [
         {
           test: {
@@ -144,13 +157,20 @@ export default defineConfig(({ mode }) => {
           },
         },
         {
-          test: { ...every, name: "long", env: runs, include: LONG, maxWorkers: WORKERS, sequence: { groupOrder: 1 } },
+          test: {
+            ...every,
+            name: "long",
+            env: { ...runs, ...temporary() },
+            include: LONG,
+            maxWorkers: WORKERS,
+            sequence: { groupOrder: 1 },
+          },
         },
         {
           test: {
             ...every,
             name: "served",
-            env: runs,
+            env: { ...runs, ...temporary() },
             include: SERVED,
             exclude: SLOW,
             maxWorkers: WORKERS,
