@@ -1,6 +1,7 @@
 /**
- * One connection of a server: which of its requests is served, and whether it is read. Its requests are served one after
- * the other, so pipelined requests are answered in order. If more than {@link MAX_WAITING} of them wait, it is closed.
+ * One connection of a server: which of its requests is served, and whether it is read. Its requests are served one
+ * after the other, so pipelined requests are answered in order. If more than {@link MAX_WAITING} of them wait, it is
+ * closed.
  */
 import type { KeystileError } from "../../contracts/errors.js";
 import { Fifo } from "../../lib/fifo.js";
