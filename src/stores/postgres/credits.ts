@@ -14,7 +14,6 @@ import {
   countedBalance,
   isConserved,
   type Lease,
-  MAX_BALANCE,
 } from "../../credits/account.js";
 import { assertRefs, assertWalletSpend, spendFromWallets } from "../../credits/wallet.js";
 import { endedAs } from "../endings.js";
@@ -22,7 +21,7 @@ import type { CreditMethods } from "../powers.js";
 import { assertRecord } from "../spend-once.js";
 import { type PostgresRow, type Session, type Statement, writing } from "./client.js";
 import { createContended } from "./groups.js";
-import { HAS_EXPIRED } from "./credits-sql.js";
+import { spendAlone, spendWalletsAlone } from "./credits-alone.js";
 import type { PostgresSettings } from "./options.js";
 import { isStorable } from "./texts.js";
 
@@ -57,49 +56,23 @@ interface OnceCall {
   readonly id: string;
 }
 
-/** As `spend_wallets_v1` and `settle_wallets_v1` read it. */
+/** As `spend_wallets_v1` reads it. */
 interface WalletCall {
-  readonly wallets: readonly (readonly (number | readonly (number | null)[])[])[];
+  readonly wallets: readonly (readonly (readonly [account: number, period: number, expires: number | null])[])[];
+  readonly cost: number;
+  readonly now: number;
+  /** Of a reservation. */
+  readonly id?: string | undefined;
+  readonly until?: number | undefined;
+  readonly once?: object;
+}
+
+/** As `settle_wallets_v1` reads it. */
+interface SettleCall {
+  readonly wallets: readonly (readonly number[])[];
 }
 
 const accountOfTuple = ([account]: Tuple): number => account;
-
-const COMMIT = "'synchronous_commit'";
-const setCommit = (when: string, to: string): string =>
-  `CASE WHEN pg_catalog.current_setting(${COMMIT}) ${when} THEN pg_catalog.set_config(${COMMIT}, '${to}', true) END`;
-
-/** `set_durability_v1` as an expression. */
-export function setDurability(durability: PostgresSettings["durability"]): string {
-  if (durability === "power") return setCommit("= 'off'", "local");
-  return durability === "replicated" ? setCommit("NOT IN ('on', 'remote_apply')", "on") : setCommit("<> 'off'", "off");
-}
-
-/**
- * A spend that is a group by itself. Where no refill is due, no reservation has expired and enough is left, it is one
- * UPDATE, whose conditions the server evaluates again once it has the lock. Any other spend goes through `group_v1`, in
- * the same statement, which makes its list of calls only then.
- *
- * Why: in a group of one the server spends ten times as long on JSON, a dynamic call and a second look-up as on the
- * UPDATE. The durability is an expression: calling its function takes 14 µs, where a bare UPDATE without fsync takes
- * 116.
- */
-function spendAlone(schema: string, durability: PostgresSettings["durability"], lockMs: number): Statement {
-  const cost = "$2::text::bigint";
-  return writing(
-    `${setDurability(durability)}, coalesce(
-        (SELECT '[{"ok":true,"remaining":'::text || t.remaining::text || '}]'::text FROM taken t),
-        ${schema}.group_v1('spend_v1', '${durability}',
-          '[['::text || pg_catalog.concat_ws(',', $1::text, $2::text, $3::text, $4::text) || ']]'::text, false))`,
-    lockMs,
-    `WITH taken AS (
-        UPDATE ${schema}.accounts a SET remaining = a.remaining - ${cost}, spent = a.spent + ${cost}
-        WHERE a.number = $1::text::bigint AND NOT a.unlimited AND a.period = $3::text::bigint AND a.remaining >= ${cost}
-          AND a.spent <= ${MAX_BALANCE} - ${cost} AND NOT ${HAS_EXPIRED(schema, "$4::text::bigint")}
-        RETURNING a.remaining
-      )
-      `,
-  );
-}
 
 export function createCredits(session: Session, { schema, durability, timeout }: PostgresSettings): CreditMethods {
   const lockMs = Math.min(LOCK_MS, timeout / 8);
@@ -136,11 +109,30 @@ export function createCredits(session: Session, { schema, durability, timeout }:
     isRead: true,
     text: `SELECT i.body FROM ${schema}.idempotency i WHERE i.id = $1 AND i.expires > $2::text::bigint`,
   };
-  const ofWallets = <O>(name: string) =>
-    // Calls of many keys of an owner have its account in common, and it is of the last wallet.
-    grouped<WalletCall, O>(`${name}(`, ({ wallets }) => (wallets.at(-1) ?? []).flat()[0] ?? 0, MAX_WALLETS);
-  const spendsOfWallets = ofWallets<Port.OnceSpend>("spend_wallets_v1");
-  const settlesOfWallets = ofWallets<Port.Settlement>("settle_wallets_v1");
+  // Calls of many keys of an owner have its account in common, and it is of the last wallet.
+  const ownerOf = ({ wallets }: WalletCall | SettleCall): number => [wallets.at(-1)?.[0] ?? 0].flat()[0] ?? 0;
+  const walletsTogether = sending<Port.OnceSpend>("spend_wallets_v1(");
+  const walletsAlone = spendWalletsAlone(schema, durability, lockMs);
+  const spendsOfWallets = createContended<WalletCall, Port.OnceSpend>(
+    (calls, skips) => {
+      const [{ wallets, cost, now, id, once }] = calls as [WalletCall, ...WalletCall[]];
+      if (calls.length > 1 || skips || id !== undefined || once !== undefined) return walletsTogether(calls, skips);
+      const accounts = wallets.flatMap((wallet, place) => wallet.map((account) => [place, ...account] as const));
+      const listed = (of: (account: (typeof accounts)[number]) => number | boolean) => `{${accounts.map(of).join()}}`;
+      return returned(
+        walletsAlone,
+        listed(([, number]) => number),
+        listed(([, , period]) => period),
+        listed(([place]) => place),
+        listed(([, , , expires]) => expires !== null && expires <= now),
+        ...[cost, now].map(String),
+        JSON.stringify(calls),
+      );
+    },
+    ownerOf,
+    { maxSize: MAX_WALLETS, timeout },
+  );
+  const settlesOfWallets = grouped<SettleCall, Port.Settlement>("settle_wallets_v1(", ownerOf, MAX_WALLETS);
   const idsIn = (place: number) => `(SELECT pg_catalog.jsonb_array_elements_text($${place}::text::jsonb))`;
   const account = `a.unlimited::text AS unlimited, ${[...COUNTS, "rollover"].map((name) => `a.${name}::text AS ${name}`).join(", ")},
       (SELECT pg_catalog.json_object_agg(l.holder, pg_catalog.json_build_object('generation', l.generation, 'rollovers', l.rollovers,
@@ -223,7 +215,7 @@ export function createCredits(session: Session, { schema, durability, timeout }:
       const { id, until } = record?.reservation ?? request.reservation ?? {};
       return spendsOfWallets({
         wallets: wallets.map((wallet) =>
-          wallet.map(({ ref, period, expires = null }) => [ref as number, period, expires]),
+          wallet.map(({ ref, period, expires = null }) => [ref as number, period, expires] as const),
         ),
         ...{ cost, now, id, until },
         ...(record !== undefined && bounds !== undefined && { once: onceFields({ record, bounds, now }) }),

@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { KeyRow, Store, WrittenBalance } from "../../../src/contracts/store.js";
-import { setDurability } from "../../../src/stores/postgres/credits.js";
+import { setDurability } from "../../../src/stores/postgres/credits-alone.js";
 import { postgresStore } from "../../../src/stores/postgres/index.js";
 import { memoryStore } from "../../../src/stores/memory.js";
 import { insert, keyRow, readBalance, readRow, refOf, api } from "../../../src/testing/store/rows.js";
