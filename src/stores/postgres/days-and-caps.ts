@@ -173,7 +173,7 @@ const IS_CAPPED = `${fieldOf("x", "limited")} IS NOT NULL AND ${fieldOf("x", "cr
 
 const OF_ENTITIES: readonly Change[] = [["AND x.draws AND", `AND (x.draws OR ${IS_CAPPED}) AND`]];
 /** `lowest`: the place of the wallet that has the least, where there are two. */
-const SAYS_LOWEST = "CASE WHEN lowest IS NULL THEN '{}' ELSE jsonb_build_object('least', lowest) END";
+export const SAYS_LOWEST = "CASE WHEN lowest IS NULL THEN '{}' ELSE jsonb_build_object('least', lowest) END";
 const OF_WALLETS: readonly Change[] = [
   ["rest bigint; said", "rest bigint; lowest integer; said"],
   [

@@ -12,6 +12,7 @@ import { fieldOf } from "./texts.js";
 import { AUDIT_CHANGES, AUDIT_CREDITS } from "./audit.js";
 import { GRANT_DAYS, CAPPED_DAYS, CAPS, FORMER_CAPS } from "./days-and-caps.js";
 import { GRANTS } from "./grants-step.js";
+import { PLAIN_WALLETS } from "./plain-wallets.js";
 import { WALLETS } from "./wallets-sql.js";
 
 /** The version of the first schema that was released. */
@@ -273,6 +274,7 @@ export const STEPS: readonly (((s: string) => string) | Step)[] = [
   CAPPED_DAYS,
   AUDIT_CHANGES,
   FORMER_CAPS,
+  PLAIN_WALLETS,
 ];
 
 /** What {@link setUpScript} makes. A store works with this version alone. */
