@@ -40,10 +40,13 @@ export const SERVED = [
   "test/verify/outcome-memory.test.ts",
 ];
 
-/** What measures times of tens of milliseconds: one file at a time, and nothing beside it. */
-export const SLOW = [
+/** What measures times of tens of milliseconds under a load of its own: one file at a time, and nothing beside it. */
+export const SLOW = ["test/rigs/{flood,neighbours,postgres-faults}.test.ts"];
+
+/** What measures such times and mostly waits, a quarter of one processor: two files at a time, nothing else beside. */
+export const PAIRED = [
   "test/ratelimit/redis/{failures,remembered}.test.ts",
-  "test/rigs/{flood,neighbours,postgres-faults,postgres-revocation}.test.ts",
+  "test/rigs/postgres-revocation.test.ts",
   "test/stores/sqlite/waiting.test.ts",
 ];
 
@@ -141,7 +144,7 @@ export default defineConfig(({ mode }) => {
             name: "fast",
             env: { ...runs, ...temporary() },
             include: ["test/**/*.test.ts"],
-            exclude: [...LONG, ...SERVED, ...SLOW, ...PACKAGE, ...SIMULATION],
+            exclude: [...LONG, ...SERVED, ...SLOW, ...PAIRED, ...PACKAGE, ...SIMULATION],
             // No module of src keeps state, so files may share a process: half the time goes into starting one for each.
             isolate: false,
             maxWorkers: "100%",
@@ -172,21 +175,24 @@ export default defineConfig(({ mode }) => {
             name: "served",
             env: { ...runs, ...temporary() },
             include: SERVED,
-            exclude: SLOW,
+            exclude: [...SLOW, ...PAIRED],
             maxWorkers: WORKERS,
             sequence: { groupOrder: 1 },
+          },
+        },
+        // A host may stop for a second; the report names what was run twice. What is wrong is wrong twice.
+        {
+          test: {
+            ...every,
+            ...{ name: "slow", env: runs, include: SLOW, maxWorkers: 1, retry: 1 },
+            sequence: { groupOrder: 2 },
           },
         },
         {
           test: {
             ...every,
-            name: "slow",
-            env: runs,
-            include: SLOW,
-            maxWorkers: 1,
-            sequence: { groupOrder: 2 },
-            // A host may stop for a second; the report names what was run twice. What is wrong is wrong twice.
-            retry: 1,
+            ...{ name: "paired", env: runs, include: PAIRED, maxWorkers: 2, retry: 1 },
+            sequence: { groupOrder: 4 },
           },
         },
         {

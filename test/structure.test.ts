@@ -13,7 +13,7 @@ import { blocksOf, layOut, promisedOutput } from "./structure/readme.js";
 import { findFaults, findLateTimers, findUnusedArrows } from "./structure/rules.js";
 import { parse, readSources, ROOT } from "./structure/source.js";
 import { ENTRIES, findSurfaceFaults } from "./structure/surface.js";
-import { LONG, LONGEST, PACKAGE, SERVED, SIMULATION, SLOW } from "../vitest.config.js";
+import { LONG, LONGEST, PACKAGE, PAIRED, SERVED, SIMULATION, SLOW } from "../vitest.config.js";
 
 describe("structure: callbacks", () => {
   it("every callback that a program may give has a row in test/callbacks/rows.ts, and every row a callback", () => {
@@ -306,7 +306,7 @@ describe("structure: grammar", () => {
 describe("structure: projects of the tests", () => {
   it("every pattern of a slow test finds files: one that was moved would run among the fast ones", () => {
     const files = execSync("git ls-files test", { cwd: ROOT, encoding: "utf8" }).split("\n");
-    for (const pattern of [...LONG, ...LONGEST, ...SERVED, ...SLOW, ...PACKAGE, ...SIMULATION]) {
+    for (const pattern of [...LONG, ...LONGEST, ...SERVED, ...SLOW, ...PAIRED, ...PACKAGE, ...SIMULATION]) {
       const alternatives = /^(.*)\{(.+)\}(.*)$/.exec(pattern);
       const [, before = "", names = "", after = ""] = alternatives ?? [];
       for (const one of alternatives === null ? [pattern] : names.split(",").map((name) => before + name + after)) {
