@@ -1,6 +1,6 @@
 /**
- * The step from which on a call over several accounts that needs nothing but the cost is one UPDATE of the accounts that
- * it takes from. It never changes once released.
+ * The step from which on a call over several accounts that needs nothing but the cost is one UPDATE of the accounts
+ * that it takes from. It never changes once released.
  *
  * Why: the list of parts that it makes of other calls, and `spend_v1` that reads the list, took three quarters of the
  * time of a call.
