@@ -88,15 +88,16 @@
  *     `counted` if its `seq` follows the last one of its source, or is 1 of a new one; one that was counted before is
  *     `repeated`, and any other a `gap`, and both change nothing. Beside the counts of a subject it keeps those of
  *     all keys of its API, and of each account that is named the totals of the day, as they are then, with those of
- *     the account of the identity of its keys, and of the open grants of both. Once something was counted, `write`
- *     keeps the totals of the accounts of the keys, identities and grants that it changes, with the same others, as
- *     they were before and as they are after it: so those of an owner end where the key moves, or is deleted, and
- *     those of the next one begin there. An account is of the identity that it belongs to, or of the newest of its
- *     keys that is not deleted; that of a grant is of the owner of the account beside which it is. It is a cap while
- *     that key and its identity have credits, and the key no `creditsFrom`; without a balance of the key's own it stays
- *     what it was, since what its leases spent before is told later. Totals are of the
- *     day on which they are kept, also if later ones were kept before, and those of a grant of the day of its expiry
- *     at the latest: after that day what is left has expired in them. Counts and totals stay when their key is
+ *     the account of the identity of its keys, and of the grants of both that are open, or have ended and had no totals
+ *     or a balance in the last ones, or have got back since what was forfeited in them. Once something was counted,
+ *     `write` keeps the totals of the accounts of the keys, identities and grants that it changes, with the same
+ *     others, as they were before and as they are after it: so those of an owner end where the key moves, or is
+ *     deleted, and those of the next one begin there. An account is of the identity that it belongs to, or of the
+ *     newest of its keys that is not deleted; that of a grant is of the owner of the account beside which it is. It is
+ *     a cap while that key and its identity have credits, and the key no `creditsFrom`; without a balance of the key's
+ *     own it stays what it was, since what its leases spent before is told later. Totals are of the day on which they
+ *     are kept, also if later ones were kept before, and those of a grant of the day of its expiry at the latest: after
+ *     that day what is left has expired in them. Counts and totals stay when their key is
  *     removed. `pruneOutcomes` removes at most `most` counts of periods before `before`, and what nothing names any
  *     more: sets of tags and subjects without counts, but for subjects whose account has totals, and the totals of an
  *     account that is nobody's. A workspace has at most `maxTagSets` sets of tags at once, however many others have,

@@ -2,7 +2,7 @@
 import type { CreditDay, CreditDaysQuery } from "../contracts/outcomes.js";
 import type { GrantRow, KeyRef, KeyRow } from "../contracts/store.js";
 import type { Account } from "../credits/account.js";
-import type { State } from "./memory-state.js";
+import { setGrant, type State } from "./memory-state.js";
 import { DAY } from "./outcome-entries.js";
 
 /** Of whom an account is. */
@@ -52,6 +52,9 @@ export function createMemoryCreditDays(state: State) {
       }
     }
     all.set(ref, rows);
+    const grant = state.rows.grants.get(String(ref));
+    // What was forfeited comes back with a late report.
+    if (grant !== undefined && sums.balance + sums.forfeited === 0) setGrant(state.endedGrants, grant, false);
   };
   return {
     /** Keeps the totals of accounts, and of those besides them, as they are. */
@@ -125,12 +128,13 @@ function rowOf({ rows, identityIds, accounts }: State, ref: KeyRef): AccountRow 
   return { grantId: ref, ...(grant.expires !== undefined && { expires: grant.expires }) };
 }
 
-/** The account itself, that of the identity of its keys, and the open grants of both. */
+/** The account itself, that of the identity of its keys, and the grants of both that are open or not yet settled. */
 function besides(state: State, ref: KeyRef): KeyRef[] {
-  const { identityIds, identityRefs, accounts, openGrants } = state;
+  const { identityIds, identityRefs, accounts, openGrants, endedGrants } = state;
   const identityId = typeof ref === "number" ? identityIds.get(ref) : newestKeyOf(state, ref)?.identityId;
   const identity = identityRefs.get(identityId ?? "");
-  const granted = [String(ref), identityId ?? ""].flatMap((owner) => [...(openGrants.get(owner) ?? [])]);
+  const owners = [String(ref), identityId ?? ""];
+  const granted = [openGrants, endedGrants].flatMap((of) => owners.flatMap((owner) => [...(of.get(owner) ?? [])]));
   return [ref, ...(identity !== undefined && accounts.has(identity) ? [identity] : []), ...granted];
 }
 

@@ -39,6 +39,8 @@ export function emptyState() {
     endings: createEndings(),
     /** Ids of open grants, by the id of their owner. */
     openGrants: new Map<string, Set<string>>(),
+    /** The same of those that have ended, until their totals can change no more. */
+    endedGrants: new Map<string, Set<string>>(),
     /** Identity id → ref of its account: a number, which is no key's. Never used again. */
     identityRefs: new Map<string, number>(),
     /** The same the other way round. */
@@ -48,3 +50,15 @@ export function emptyState() {
 }
 
 export type State = ReturnType<typeof emptyState>;
+
+/** Puts a grant among those of its owner, or takes it out. */
+export function setGrant(
+  grants: Map<string, Set<string>>,
+  { id, identityId, accountId = "" }: Port.GrantRow,
+  isIn: boolean,
+): void {
+  const owner = identityId ?? accountId;
+  const ids = grants.get(owner) ?? new Set();
+  if (isIn) grants.set(owner, ids.add(id));
+  else if (ids.delete(id) && ids.size === 0) grants.delete(owner);
+}

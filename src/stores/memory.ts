@@ -50,7 +50,7 @@ import { createMemoryAlerts } from "./memory-alerts.js";
 import { createMemoryAudit } from "./memory-audit.js";
 import { createMemoryCreditDays } from "./memory-credit-days.js";
 import { createMemoryOutcomes } from "./memory-outcomes.js";
-import { emptyState, type State } from "./memory-state.js";
+import { emptyState, setGrant, type State } from "./memory-state.js";
 import { POWERS } from "./powers.js";
 import { listed, nameOf, uniqueOf } from "./row-names.js";
 import { SortedIds } from "./sorted-ids.js";
@@ -426,15 +426,12 @@ function put<T extends Port.Table>(state: State, table: T, row: Port.Rows[T]): v
     state.identityRefs.set(row.id, ++state.lastRef);
     state.identityIds.set(state.lastRef, row.id);
   }
-  if (table === "grants") setOpen(state, stored as Port.GrantRow, (stored as Port.GrantRow).endedAt === undefined);
+  if (table === "grants") {
+    const grant = stored as Port.GrantRow;
+    setGrant(state.openGrants, grant, grant.endedAt === undefined);
+    setGrant(state.endedGrants, grant, grant.endedAt !== undefined);
+  }
   for (const text of uniqueOf(table, stored)) state.unique.set(text, row.id);
-}
-
-function setOpen({ openGrants }: State, { id, identityId, accountId = "" }: Port.GrantRow, isOpen: boolean): void {
-  const owner = identityId ?? accountId;
-  const ids = openGrants.get(owner) ?? new Set();
-  if (isOpen) openGrants.set(owner, ids.add(id));
-  else if (ids.delete(id) && ids.size === 0) openGrants.delete(owner);
 }
 
 function sortedOf({ sorted }: State, table: Port.Table, row: Port.Rows[Port.Table]): SortedIds {
@@ -453,7 +450,7 @@ function remove(state: State, table: Port.Table, id: string, replaced = false): 
   if (replaced) return;
   let ref: Port.KeyRef | undefined;
   if (table === "grants") {
-    setOpen(state, old as Port.GrantRow, false);
+    for (const grants of [state.openGrants, state.endedGrants]) setGrant(grants, old as Port.GrantRow, false);
     ref = id;
   }
   if (table === "keys") {

@@ -29,6 +29,11 @@ export const TOTALS = ["credited", "refilled", "adjusted", "spent", "forfeited"]
 /** The same as tables have them now: `forfeited` includes what `expired`, so that the rules of the first ones hold. */
 export const TOTALS_KEPT = [...TOTALS, "expired"] as const;
 export const DAY = LEVELS.day;
+/**
+ * Whether the last totals `d` of a grant's account `a` say all that ever becomes of it, once the grant has ended: what
+ * was forfeited comes back with a late report. Part of the text of a released step.
+ */
+export const IS_SETTLED = "d.balance = 0 AND d.forfeited - d.expired = a.forfeited - a.expired";
 
 /** The tags of a set that has none of its own. */
 export const OTHER_TAGS = JSON.stringify([OTHER]);

@@ -10,7 +10,7 @@ import { LIST_DELETED, OWNER_STATES } from "./search.js";
 import { SHARES } from "./shares-sql.js";
 import { fieldOf } from "./texts.js";
 import { AUDIT_CHANGES, AUDIT_CREDITS } from "./audit.js";
-import { GRANT_DAYS, CAPPED_DAYS, CAPS, FORMER_CAPS } from "./days-and-caps.js";
+import { GRANT_DAYS, CAPPED_DAYS, CAPS, ENDED_GRANTS, FORMER_CAPS } from "./days-and-caps.js";
 import { GRANTS } from "./grants-step.js";
 import { PLAIN_WALLETS } from "./plain-wallets.js";
 import { WALLETS } from "./wallets-sql.js";
@@ -275,6 +275,7 @@ export const STEPS: readonly (((s: string) => string) | Step)[] = [
   AUDIT_CHANGES,
   FORMER_CAPS,
   PLAIN_WALLETS,
+  ENDED_GRANTS,
 ];
 
 /** What {@link setUpScript} makes. A store works with this version alone. */

@@ -8,7 +8,7 @@ import {
   type Refusal,
 } from "../../contracts/outcomes.js";
 import type { AuditEntry } from "../../contracts/audit.js";
-import type { GrantRow, KeyRow, Store } from "../../contracts/store.js";
+import type { GrantRow, KeyRow, ReservationRequest, Store } from "../../contracts/store.js";
 import { isKeystileError } from "../../contracts/errors.js";
 import { expect, faultOf } from "../expect.js";
 import type { Clause } from "./bed.js";
@@ -457,13 +457,11 @@ export function outcomesClauses(all: Clause): void {
   );
 
   clause(
-    "clause 28: grants have totals beside the account of their owner, and end with their expiry",
+    "clause 28: grants have totals beside the account of their owner until nothing of them can change",
     async (store) => {
       if (store.powers.wallets !== true) return;
       const at = (day: number) => [entryAt(NOON + day * DAY)];
       const row = identity("a", { hasCredits: true, generation: 1 });
-      await store.countOutcomes(flush(1, [cell()], { at: NOON }));
-      await store.write([{ table: "identities", row, credits: { period: 0, remaining: 10 } }], at(0));
       const owner = { table: "identities" as const, row: { ...row, version: 1, hasGrants: true as const } };
       const granted: GrantRow = {
         ...{
@@ -477,39 +475,47 @@ export function outcomesClauses(all: Clause): void {
         },
         ...{ createdAt: NOON, hasCredits: true, generation: 1, expires: NOON + 3 * DAY + HOUR },
       };
+      const former = { ...granted, id: "grant_0", grantId: "former", endedAt: NOON };
+      await store.write(
+        [
+          { table: "identities", row, credits: { period: 0, remaining: 10 } },
+          { table: "grants", row: former, credits: { period: 0, remaining: 0 } },
+        ],
+        at(0),
+      );
+      await store.countOutcomes(flush(1, [cell()], { at: NOON }));
       await store.write([owner, { table: "grants", row: granted, credits: { period: 0, remaining: 7 } }], at(1));
       await insert(store, keyRow(1, { identityId: row.id }));
       const { wallets } = (await store.findKey("digest-1"))!;
       const [main, grant] = [false, true].map(
         (isGrant) => wallets![0]!.accounts.find(({ grantId }) => (grantId !== undefined) === isGrant)!.ref,
       );
-      await store.spendWallets!(
-        [
-          [
-            { ref: grant!, period: 0 },
-            { ref: main!, period: 0 },
-          ],
-        ],
-        { cost: 2, now: NOON },
-      );
+      const spend = async (cost: number, reservation?: ReservationRequest) =>
+        store.spendWallets!([[grant!, main!].map((ref) => ({ ref, period: 0 }))], {
+          ...{ cost, now: NOON, ...(reservation && { reservation }) },
+        });
+      await spend(2);
       await store.countOutcomes(flush(2, [cell({ account: main! })], { at: NOON + 2 * DAY }));
-      const days = async () => {
+      const days = async (isMeant = (id?: unknown) => id !== row.id && id !== former.id) => {
         const rows = await store.readCreditDays({ workspaceId: WS, externalId: "a", from: 0, to: NOON + 99 * DAY });
         const shown = rows.map((one) => [
           ...[one.grantId ?? one.identityId, (one.day - NOON) / DAY, one.credited, one.spent, one.expired, one.balance],
           one.externalId,
         ]);
-        return shown.filter(([id]) => id !== row.id);
+        return shown.filter(([id]) => isMeant(id));
       };
       const first = [
         ["grant_1", 1, 7, 0, 0, 7, "a"],
         ["grant_1", 2, 7, 2, 0, 5, "a"],
       ];
       expect(await days()).toEqual(first);
+      expect(await days((id) => id === former.id)).toEqual([[former.id, 1, 0, 0, 0, 0, "a"]]);
+      const reservation = { id: "res_1", until: NOON + 20 * DAY };
+      await spend(1, reservation);
       await store.countOutcomes(flush(3, [cell({ account: main! })], { at: NOON + 3 * DAY }));
       await store.countOutcomes(flush(4, [cell({ account: main! })], { at: NOON + 9 * DAY }));
-      const ended = ["grant_1", 3, 7, 2, 5, 0, "a"];
-      expect(await days()).toEqual([...first, ended]);
+      const open = ["grant_1", 3, 7, 2, 4, 1, "a"];
+      expect(await days()).toEqual([...first, open]);
       const ending = { ...granted, version: 1, endedAt: NOON + 9 * DAY };
       await store.write(
         [
@@ -518,13 +524,17 @@ export function outcomesClauses(all: Clause): void {
         ],
         at(9),
       );
+      expect(await days()).toEqual([...first, open]);
+      await store.settleWallets!([[grant!]], { id: reservation.id, spent: 1, now: NOON + 9 * DAY });
+      await store.countOutcomes(flush(5, [cell({ account: main! })], { at: NOON + 10 * DAY }));
+      const ended = ["grant_1", 3, 7, 3, 4, 0, "a"];
       expect(await days()).toEqual([...first, ended]);
       const removal = { table: "grants" as const, remove: granted.id, version: 2 };
       await store.write([{ ...owner, row: { ...owner.row, version: 3 } }, removal], at(10));
       expect((await days()).map(([, ...sums]) => sums)).toEqual([
         ...first.map(([, ...sums]) => sums),
         ended.slice(1),
-        [10, 7, 2, 5, 0, undefined],
+        [10, 7, 3, 4, 0, undefined],
       ]);
     },
   );

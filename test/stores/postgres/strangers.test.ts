@@ -58,7 +58,7 @@ describe.skipIf(noPostgres !== undefined)("postgres beside strangers", () => {
   const openFunctions = async (schema: string) => {
     const found = await server.sql(
       `SELECT proname FROM pg_proc WHERE pronamespace = '${schema}'::regnamespace AND prosqlbody IS NULL
-         AND coalesce(proconfig::text, '') <> '{"search_path=pg_catalog, pg_temp"}'::text`,
+         AND ('search_path=pg_catalog, pg_temp' = ANY (proconfig)) IS NOT TRUE`,
       new URL(url).pathname.slice(1),
     );
     return found.map(({ proname }) => proname);

@@ -8,7 +8,7 @@
  */
 import type { CreditDay, CreditDaysQuery } from "../../../contracts/outcomes.js";
 import type { Write } from "../../../contracts/store.js";
-import { DAY, toCreditDay, TOTALS, TOTALS_KEPT } from "../../outcome-entries.js";
+import { DAY, IS_SETTLED, toCreditDay, TOTALS, TOTALS_KEPT } from "../../outcome-entries.js";
 import { IS_OPEN, OWNER_OF_GRANT } from "../connection/grants-step.js";
 import { changed, type Handle, select } from "../connection/handle.js";
 import { accountOfGrantSql } from "../credits/account-table.js";
@@ -133,7 +133,10 @@ export function createCreditDays(handle: Handle) {
     `${given("main", "ids")}, m (account) AS (SELECT main FROM given)
      SELECT ${accountOfGrantSql("g.number")} AS account, m.account AS main, json_extract(g.body, '$.expires') / ${DAY} AS end
      FROM m CROSS JOIN ${grantsOf("m.account")} AND ${WORKSPACE}
-       AND (${IS_OPEN.replace("body", "g.body")} OR g.id IN (SELECT value FROM json_each(${one("ids")})))`,
+       AND (${IS_OPEN.replace("body", "g.body")} OR g.id IN (SELECT value FROM json_each(${one("ids")}))
+         OR (SELECT ${IS_SETTLED} FROM keystile_credit_days d CROSS JOIN keystile_accounts a
+           WHERE d.account = ${accountOfGrantSql("g.number")} AND a.number = d.account
+           ORDER BY d.seq DESC LIMIT 1) IS NOT TRUE)`,
   );
   const keepOne = ({ account, main, end }: Kept, today: number): void => {
     const found = state.get(Number(account), Number(main)) as State;
@@ -248,7 +251,9 @@ export function createCreditDays(handle: Handle) {
       const before = besides(accounts, grantIds);
       keepAll(before, at);
       const result = change();
-      keepAll(besides([...before.keys(), ...concerned(writes).accounts], grantIds), at);
+      // Not the grants themselves: those that are settled now are beside none of them, and would be nobody's.
+      const mains = [...before.values()].map(({ main }) => Number(main));
+      keepAll(besides([...accounts, ...mains, ...concerned(writes).accounts], grantIds), at);
       return result;
     },
     read: ({ workspaceId, keyId, externalId, from, to }: CreditDaysQuery): CreditDay[] =>
