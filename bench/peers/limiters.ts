@@ -2,7 +2,6 @@
 import { RateLimiter } from "limiter";
 import { RateLimiterMemory } from "rate-limiter-flexible";
 import type { LimitVerdict } from "../../src/index.js";
-import { toApplied } from "../../src/ratelimit/applied-limits.js";
 import { memoryLimiter } from "../../src/ratelimit/memory/limiter.js";
 import { type Contestant, type Gate, lettersOf } from "./contestant.js";
 
@@ -20,20 +19,6 @@ export const keystileByName: Contestant<LimitVerdict> = {
     const verify = (n: number): LimitVerdict =>
       limiter.take([{ bucket: names[n]!, limit, duration, cost: 1 }], Date.now())[0]!;
     return { verify, passes, close: () => limiter.close() };
-  },
-};
-
-/** As its verifier calls it: a check is kept with the key, and the limiter notes in it where the bucket is. */
-export const keystileByCheck: Contestant<LimitVerdict> = {
-  ...keystileByName,
-  name: "keystile, memoryLimiter, checks kept",
-  async open(keys, { limit, duration }) {
-    const limiter = memoryLimiter();
-    const kind = { name: "requests", limit, duration, autoApply: true };
-    const checks = namesOf(keys).map((key) =>
-      toApplied({ bucketOwner: key, workspaceId: "", shard: key }, kind, { id: "" }),
-    );
-    return { verify: (n) => limiter.take([checks[n]!], Date.now())[0]!, passes, close: () => limiter.close() };
   },
 };
 

@@ -3,7 +3,7 @@ import { report, scaled, type Side } from "../harness.js";
 import { endless, sample } from "../keys.js";
 import { lettersOf } from "./contestant.js";
 import { measureGates } from "./gates.js";
-import { flexible, keystileByCheck, keystileByName, limiterPackage } from "./limiters.js";
+import { flexible, keystileByName, limiterPackage } from "./limiters.js";
 
 const BUCKETS = scaled(10_000, 100);
 
@@ -20,7 +20,7 @@ const floor: Side = {
     return right;
   },
 };
-const contestants = [keystileByName, keystileByCheck, flexible, limiterPackage];
+const contestants = [keystileByName, flexible, limiterPackage];
 report({
   question: "How long does a rate limiter in memory take to take a token from one of 10,000 buckets?",
   rows: await measureGates(
