@@ -1,6 +1,7 @@
 /** Fetch responses, for the frameworks that return one: a refusal, and what a decision adds to a handler's. */
 import { type Refused, setHeaders } from "./guard.js";
 import type { HeaderFields } from "./ratelimit-fields.js";
+import { isHeadedFor } from "./session.js";
 
 /**
  * A refusal as a fetch Response.
@@ -13,17 +14,24 @@ export function toResponse({ refusal, rendered, headers }: Refused): Response {
   });
 }
 
+/** Statuses of responses without a body, of which a copy costs little. A program may return one again and again. */
+const WITHOUT_BODY: readonly number[] = [204, 205, 304];
+
 /**
  * Sets them on the response itself, since a copy makes a stream of its body, which takes 90 µs with @hono/node-server.
- * A response that came from `fetch` can't be changed: of that one a copy has them. Of an upgrade there is no copy.
+ * A copy has them where the response must not be changed: it came from `fetch`, has no body, or has the headers of
+ * another request already. Of an upgrade there is no copy.
+ * @param memory the object that stands for the request
  */
-export function withHeaders(response: Response, headers: HeaderFields): Response {
+export function withHeaders(response: Response, headers: HeaderFields, memory: object): Response {
   if (response.status < 200) return response;
+  if (WITHOUT_BODY.includes(response.status)) return onto(new Response(null, response), headers);
   try {
-    return onto(response, headers);
+    if (isHeadedFor(response, memory)) return onto(response, headers);
   } catch {
-    return onto(new Response(response.body, response), headers);
+    // It cannot be changed.
   }
+  return onto(new Response(response.body, response), headers);
 }
 
 function onto(response: Response, headers: HeaderFields): Response {

@@ -24,8 +24,9 @@ export interface HonoContext {
   readonly req: { header(name: string): string | undefined };
   /** Sets `c.var.apiKey`. */
   set(name: "apiKey", value: VerifiedKey): void;
-  /** The response, once a handler has made it. */
-  res: Response;
+  /** The response, once a handler has made it; set to undefined first, another one takes its place. */
+  get res(): Response;
+  set res(response: Response | undefined);
 }
 
 /**
@@ -59,10 +60,13 @@ export function apiKey<C extends HonoContext = Context>(
       throw error;
     }
     const made = c.res;
-    const headed = withHeaders(made, decision.headers);
+    const headed = withHeaders(made, decision.headers, c);
     const res = decision.end === undefined ? headed : await endingWith(headed, decision.end);
-    // Hono merges what is assigned into what it has, by a copy.
-    if (res !== made) c.res = res;
+    if (res !== made) {
+      // Hono would set the headers of the response that it has over those of the one that it is given.
+      c.res = undefined;
+      c.res = res;
+    }
     return undefined;
   };
 }

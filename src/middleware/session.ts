@@ -50,6 +50,21 @@ class Takings extends Adopting {
   }
 }
 
+/** Whose headers a response has, in a private field as {@link Takings}. */
+class Headed extends Adopting {
+  #memory: object | undefined;
+
+  static by(response: object, memory: object): boolean {
+    const headed = #memory in response ? response : new Headed(response);
+    return (headed.#memory ??= memory) === memory;
+  }
+}
+
+/** Whether a response is the first that has headers of a guard, or has those of the same request. Notes whose it is. */
+export function isHeadedFor(response: object, memory: object): boolean {
+  return Headed.by(response, memory);
+}
+
 /** An override is a limit of its own: what was taken at another size says nothing of whether it fits here. */
 function limitKey({ name, limit, duration }: KeysVerifyKeyRatelimit): string {
   return JSON.stringify([name, limit, duration]);

@@ -65,7 +65,7 @@ export function apiKey<Rest extends readonly unknown[]>(
     if (decision.outcome === "skip") return handle(request, undefined, ...rest);
     if (decision.outcome === "refuse") return toResponse(decision);
     try {
-      const response = withHeaders(await handle(request, decision.apiKey, ...rest), decision.headers);
+      const response = withHeaders(await handle(request, decision.apiKey, ...rest), decision.headers, request);
       return decision.end === undefined ? response : await endingWith(response, decision.end);
     } catch (error) {
       await decision.end?.(500);

@@ -116,6 +116,72 @@ describe("what a guard adds for caches", () => {
   });
 });
 
+describe("a response that a program keeps, or that it has from fetch", () => {
+  const adding = { "cache-control": "private", vary: "Origin, authorization, x-api-key" };
+  const fields = (response: Response) => ["cache-control", "vary"].map((name) => response.headers.get(name));
+  const remaining = (response: Response) => /r=(\d+)/.exec(response.headers.get("ratelimit") ?? "")?.[1];
+  /** A route that returns what it is given, behind a guard with a limit and without one. */
+  const routes = (given: () => Response) => {
+    const ratelimits = [{ name: "requests", limit: 5, duration: 60_000 }];
+    const app = new Hono();
+    app.get("/", honoGuard(verifier, { ratelimits }), given);
+    app.get("/open", given);
+    const web = webGuard(verifier, { ratelimits }, given);
+    return {
+      hono: () => app.request("/", { headers }),
+      web: () => web(new Request("http://localhost/", { headers })),
+      open: () => app.request("/open"),
+    };
+  };
+
+  it.each(["hono", "web"] as const)("%s: one without a body never shows what another caller has left", async (name) => {
+    const kept = new Response(null, { status: 204, headers: { vary: "Origin" } });
+    const { [name]: call, open } = routes(() => kept);
+    const answers = [await call(), await call(), await open()];
+    expect(answers.map((one) => [one.status, remaining(one)])).toEqual([
+      [204, "4"],
+      [204, "3"],
+      [204, undefined],
+    ]);
+    expect(fields(answers[1]!)).toEqual(Object.values(adding));
+    expect(fields(kept)).toEqual([null, "Origin"]);
+  });
+
+  it.each(["hono", "web"] as const)("%s: one with a body shows each caller its own", async (name) => {
+    const kept = new Response("kept", { headers: { vary: "Origin" } });
+    const call = routes(() => kept)[name];
+    const answers = [await call(), await call()];
+    expect(answers.map(remaining)).toEqual(["4", "3"]);
+    expect(answers.map(fields)).toEqual([Object.values(adding), Object.values(adding)]);
+  });
+
+  it.each(["hono", "web"] as const)("%s: one that cannot be changed is copied, with its own Vary", async (name) => {
+    const { url, close } = await listen(express().get("/", (_req, res) => void res.vary("Origin").send("fetched")));
+    try {
+      const fetched = await fetch(url);
+      const answer = await routes(() => fetched)[name]();
+      expect([await answer.text(), remaining(answer), ...fields(answer)]).toEqual([
+        "fetched",
+        "4",
+        ...Object.values(adding),
+      ]);
+    } finally {
+      await close();
+    }
+  });
+
+  it.each(["hono", "web"] as const)("%s: two guards of one request share a response", async (name) => {
+    const made = new Response("made");
+    const app = new Hono();
+    app.use(honoGuard(verifier));
+    app.get("/", honoGuard(verifier, { permissions: "documents.read" }), () => made);
+    const inner = webGuard(verifier, { permissions: "documents.read" }, () => made);
+    const web = webGuard(verifier, {}, inner);
+    const request = new Request("http://localhost/", { headers });
+    expect(await (name === "web" ? web(request) : app.request(request))).toBe(made);
+  });
+});
+
 describe("guards of one request", () => {
   it("by another verifier, or with another key, take each for itself", async () => {
     const keyring = createKeyring(store);
