@@ -39,7 +39,7 @@ export function emptyState() {
     endings: createEndings(),
     /** Ids of open grants, by the id of their owner. */
     openGrants: new Map<string, Set<string>>(),
-    /** The same of those that have ended, until their totals can change no more. */
+    /** Ids of ended grants whose totals may still change, by the id of their owner. */
     endedGrants: new Map<string, Set<string>>(),
     /** Identity id → ref of its account: a number, which is no key's. Never used again. */
     identityRefs: new Map<string, number>(),

@@ -12,7 +12,7 @@ export interface BrokenAccount {
 export const MAX_NAMED = 100;
 
 export function createFindings() {
-  /** The first {@link MAX_NAMED} of those that are broken. */
+  /** The first {@link MAX_NAMED} broken accounts. */
   const named: BrokenAccount[] = [];
   const result = { accounts: 0, broken: 0, named };
   return {

@@ -368,14 +368,19 @@ describe.skipIf(noRedis !== undefined)("recipes: with servers", () => {
     ]);
   });
 
+  /** A new database with its tables. */
+  const newStore = async () => {
+    const url = await postgres!.newDatabase();
+    const pool = new pg.Pool({ connectionString: url, max: 4 });
+    const store = postgresStore(pool);
+    await store.setUp();
+    return { url, pool, store, keyring: createKeyring(store) };
+  };
+
   it.skipIf(noPostgres !== undefined)(
     "serverless: instances share limits and credits, hold few connections, see a revocation after a pause, and end in order",
     async () => {
-      const url = await postgres!.newDatabase();
-      const pool = new pg.Pool({ connectionString: url, max: 4 });
-      const store = postgresStore(pool);
-      await store.setUp();
-      const keyring = createKeyring(store);
+      const { url, pool, store, keyring } = await newStore();
       const { apiId } = await keyring.createApi({ name: "documents" });
       const ratelimits = [{ name: "requests", limit: 20, duration: 3_600_000, autoApply: true }];
       const permissions = ["documents.read"];
@@ -421,11 +426,7 @@ describe.skipIf(noRedis !== undefined)("recipes: with servers", () => {
   it.skipIf(noPostgres !== undefined)(
     "Next on Vercel: the route charges and refuses, and what was counted is written after the response",
     async () => {
-      const url = await postgres!.newDatabase();
-      const pool = new pg.Pool({ connectionString: url, max: 4 });
-      const store = postgresStore(pool);
-      await store.setUp();
-      const keyring = createKeyring(store);
+      const { url, pool, store, keyring } = await newStore();
       const { apiId } = await keyring.createApi({ apiId: "api_documents", name: "documents" });
       const ratelimits = [{ name: "requests", limit: 1, duration: 3_600_000, autoApply: true }];
       const permissions = ["documents.read"];
