@@ -222,6 +222,29 @@ describe.each(STORES)("createAlerts on %s", (_name, open) => {
     await store.close();
   });
 
+  it("credits: once all grants have ended the bound is that of the one that ended last", async () => {
+    const { store, keyring, apiId, run, clock } = await world(open, { creditsBelow: { share: 0.1 } });
+    await keyring.createIdentity({ externalId: "ann", credits: { remaining: 0 } });
+    const { key } = await keyring.createKey({ apiId, externalId: "ann" });
+    const verifier = createVerifier(store, { clock: clock.now });
+    const useUp = async (grantId: string, amount: number) => {
+      await keyring.grantCredits({ identity: "ann", grantId, amount });
+      await verifier.verify({ key, credits: { cost: amount } });
+      await keyring.endGrant({ identity: "ann", grantId });
+      clock.advance(HOUR);
+    };
+    await useUp("large", 500);
+    await useUp("small", 40);
+    expect(await run()).toMatchObject([{ externalId: "ann", remaining: 0 }]);
+    // More than a fifth above 4, and far below 50: the alert ends, and may be raised again.
+    await keyring.grantCredits({ identity: "ann", grantId: "next", amount: 10 });
+    expect(await run()).toEqual([]);
+    await verifier.verify({ key, credits: { cost: 10 } });
+    expect(await run()).toMatchObject([{ externalId: "ann", remaining: 0 }]);
+    await verifier.close();
+    await store.close();
+  });
+
   it("credits: what is reserved or leased is not gone", async () => {
     const { store, keyring, apiId, run, clock } = await world(open, { creditsBelow: 50 });
     const { key } = await keyring.createKey({ apiId, credits: { remaining: 100 } });
