@@ -72,9 +72,6 @@ export const grantCredits = adjustment("grantCredits", newGrant, give, readGiven
 async function give(context: Context, request: GrantCreditsRequestBody): Promise<GrantCreditsData> {
   requirePower(context.store, "wallets", "grantCredits");
   const now = context.clock();
-  const expires = expiryOf(request, now);
-  if (expires !== undefined && expires <= now)
-    throw badRequest([{ location: "body.expires", message: "is not later than now", fix: "give a later time" }]);
   return updateWithRetry(context, request.identity ?? request.keyId, async () => {
     const owner = await findOwner(context, request);
     if (!owner.hasCredits) throw unlimited(request, "set a balance first, of 0 if only grants are to be spent");
@@ -85,6 +82,10 @@ async function give(context: Context, request: GrantCreditsRequestBody): Promise
       const [balance] = await readGrants(context, [known], now);
       return { ...summaryOf(known, balance), created: false };
     }
+    // Of a new one alone: an event may be delivered again after the grant that it gave has expired.
+    const expires = expiryOf(request, now);
+    if (expires !== undefined && expires <= now)
+      throw badRequest([{ location: "body.expires", message: "is not later than now", fix: "give a later time" }]);
     const row = newRow(context, owner, request, now);
     if (expires !== undefined) row.expires = expires;
     const writes = [...owner.marked(true), ...(await makeSpace(context, owner.id, now))];

@@ -346,6 +346,26 @@ describe.each(BEDS)("grantCredits: %s", (_, openStore) => {
     await verifier.close();
   });
 
+  it("an event that comes again after its grant has expired adds nothing, and succeeds", async () => {
+    const { keyring, list, time, verifier } = await world(await openStore());
+    const paid = { identity: "ann", grantId: "invoice 1", amount: 5, expires: NOON + DAY };
+    const { id } = await keyring.grantCredits(paid);
+    for (time.now of [NOON + DAY, NOON + 399 * DAY])
+      expect(await keyring.grantCredits(paid)).toEqual({
+        ...paid,
+        identity: undefined,
+        id,
+        remaining: 0,
+        created: false,
+      });
+    // The first time it is refused: nothing could be spent of it.
+    await expect(keyring.grantCredits({ ...paid, grantId: "invoice 2" })).rejects.toEqual(
+      fault("BAD_REQUEST", "body.expires"),
+    );
+    expect(await list(true)).toEqual([["invoice 1", 0]]);
+    await verifier.close();
+  });
+
   it("priority decides before expiry, and a cost is taken from several", async () => {
     const { keyring, spend, list, verifier } = await world(await openStore());
     await keyring.grantCredits({ identity: "ann", grantId: "overage", amount: 100, priority: 255 });
