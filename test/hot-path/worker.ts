@@ -1,5 +1,5 @@
 /**
- * A program of its own for `hot-path.test.ts`: verifies until the compiler has settled, then says what one more round
+ * A program of its own for `hot-path.test.ts`: verifies until the compiler has settled, then says what further rounds
  * cost.
  */
 import { readFileSync } from "node:fs";
@@ -10,6 +10,8 @@ const LOG = process.argv[2] as string;
 const KEYS = 64;
 const WARM_UP = 60_000;
 const MEASURED = 20_000;
+/** Of which the least counts: where the compiler waits for a processor, the first may still be of slower code. */
+const ROUNDS = 5;
 
 const store = memoryStore();
 const keyring = createKeyring(store);
@@ -35,10 +37,13 @@ async function verifyAll(calls: number): Promise<void> {
 }
 
 await verifyAll(WARM_UP);
-(globalThis as { gc?: () => void }).gc?.();
-const before = process.memoryUsage().heapUsed;
-await verifyAll(MEASURED);
-const bytes = Math.round((process.memoryUsage().heapUsed - before) / MEASURED);
+let bytes = Infinity;
+for (let round = 0; round < ROUNDS; round++) {
+  (globalThis as { gc?: () => void }).gc?.();
+  const before = process.memoryUsage().heapUsed;
+  await verifyAll(MEASURED);
+  bytes = Math.min(bytes, Math.round((process.memoryUsage().heapUsed - before) / MEASURED));
+}
 
 // The engine's own log names each function whose code it had to give up.
 const settled = readFileSync(LOG, "utf8").length;
