@@ -128,8 +128,8 @@
  *     tells the `balances` of the accounts. The result is `stale` if an account is not there, or has another calendar
  *     than its period. A reservation has a part in each account that it took from, all under its id. `settleWallets`
  *     settles the parts in one step: it keeps `spent` of each wallet, from the parts in the order given, and the rest
- *     returns to the accounts that it came from. Parts that have ended by then are passed over; if all have, the
- *     outcome is how the first of them ended. keystile passes at most two wallets of at most 17 accounts, and no
+ *     returns to the accounts that it came from. Parts that have ended by then are passed over, and the outcome says
+ *     what each wallet `kept` if that is less; if all have, it is how the first of them ended. keystile passes at most two wallets of at most 17 accounts, and no
  *     account twice. Power `wallets`.
  * 32. A grant has an account, which ends with its row. All that clauses 5 to 7, 13, 14, 23, 27 and 31 say of a balance
  *     holds of it; read at its `expires` or later, what is left has expired. A key that draws on an owner with
@@ -790,7 +790,11 @@ export interface SettleRequest {
  * then returned. The reason is how it ended before, or `exceeds`: `spent` is more than it has, and it stays open.
  */
 export type Settlement =
-  | { readonly settled: true }
+  | {
+      readonly settled: true;
+      /** Of `settleWallets`: what each wallet kept, where one kept less than `spent`. Absent: each kept `spent`. */
+      readonly kept?: readonly number[];
+    }
   | { readonly settled: false; readonly reason: "settled" | "expired" | "voided" | "unknown" | "exceeds" };
 /** Where a search of keys stands: at this key. */
 export interface KeyPosition {

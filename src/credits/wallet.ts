@@ -309,6 +309,7 @@ export function settleParts(
 ): WalletStep<Settlement> {
   const { id, now } = request;
   const changes: Changed[] = [];
+  const keptOf: number[] = [];
   let isSettled = false;
   let ended: Settlement | undefined;
   for (const refs of wallets) {
@@ -329,8 +330,11 @@ export function settleParts(
     // Of a part that has ended it is not known how much it was.
     if (kept > 0 && open.length === refs.length) return { result: EXCEEDS, changes: [] };
     isSettled ||= open.length > 0;
+    keptOf.push(request.spent - kept);
   }
-  return { result: isSettled ? { settled: true } : (ended ?? accounts.endingOf(id)), changes };
+  if (!isSettled) return { result: ended ?? accounts.endingOf(id), changes };
+  const isShort = keptOf.some((kept) => kept < request.spent);
+  return { result: isShort ? { settled: true, kept: keptOf } : { settled: true }, changes };
 }
 
 const EXCEEDS: Settlement = Object.freeze({ settled: false, reason: "exceeds" });

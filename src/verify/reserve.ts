@@ -33,7 +33,10 @@ export interface ReserveContext extends VerifyContext {
 export type ReservationSettlement =
   | {
       readonly settled: true;
-      /** Credits spent; 0 if the call took none, as with unlimited credits. */
+      /**
+       * Credits spent; 0 if the call took none, as with unlimited credits. Fewer than were asked for where a grant that
+       * the call had reserved of was ended meanwhile, or a balance set: what the other accounts had reserved.
+       */
       readonly spent: number;
     }
   | {
@@ -142,8 +145,10 @@ export async function settleReservation(
     const { apiId, keyId, externalId, tags, ref, ownerAccount } = told;
     const identity = externalId === undefined ? undefined : { externalId };
     const settled = { workspaceId: of, apiId, keyId, identity, account: ref, ownerAccount };
-    if (spent > 0) counter?.countSpent(settled, undefined, spent, { now, tags, key: "" });
-    return { settled: true, spent };
+    // Of the owner's wallet, where the key's own credits are a cap inside it: a statement has those.
+    const kept = outcome.kept?.at(-1) ?? spent;
+    if (kept > 0) counter?.countSpent(settled, undefined, kept, { now, tags, key: "" });
+    return { settled: true, spent: kept };
   }
   const { reason } = outcome;
   if (reason === "exceeds") throw new RangeError("spent must be at most what was reserved; the reservation stays open");

@@ -49,6 +49,56 @@ async function opened(open: () => Promise<Store> | Store) {
   return { store, time, keyring, key, verifierOf, count, grant, see, isEnded };
 }
 
+it.each(STORES)("what a settlement says is what is spent, also if a part of it was void: %s", async (_, open) => {
+  const { store, keyring, key, verifierOf, count, grant, see } = await opened(open);
+  await count();
+  await keyring.updateIdentityCredits({ identity: "ann", operation: "increment", value: 100 });
+  const verifier = verifierOf();
+  const reserve = async () => {
+    const found = await verifier.reserve({ key, credits: { cost: 150 } });
+    if (!found.valid) throw new Error(found.code);
+    return found;
+  };
+  await grant("refunded", 100, { priority: 200 });
+  const first = await reserve();
+  await keyring.endGrant({ identity: "ann", grantId: "refunded" });
+  expect(await first.commit(130)).toEqual({ settled: true, spent: 100 });
+  await verifier.flush();
+  expect(await see("refunded")).toEqual([{ granted: 100, spent: 0, forfeited: 50, expired: 0, closing: 0 }]);
+  await keyring.updateIdentityCredits({ identity: "ann", operation: "set", value: 100 });
+  await grant("other", 100, { priority: 200 });
+  const second = await reserve();
+  await keyring.updateIdentityCredits({ identity: "ann", operation: "set", value: 5 });
+  expect(await second.commit(140)).toEqual({ settled: true, spent: 50 });
+  await verifier.flush();
+  expect(await see("other")).toEqual([{ granted: 100, spent: 50, forfeited: 0, expired: 0, closing: 50 }]);
+  await verifier.close();
+  await store.close();
+});
+
+it.each(STORES)("of a key with a cap a settlement says what its owner's credits kept: %s", async (_, open) => {
+  const { store, keyring, verifierOf, count, see } = await opened(open);
+  await count();
+  const { apiId } = await keyring.createApi({ name: "capped" });
+  await keyring.updateIdentityCredits({ identity: "ann", operation: "set", value: 100 });
+  const { key, keyId } = await keyring.createKey({ apiId, externalId: "ann", credits: { remaining: 50 } });
+  const verifier = verifierOf();
+  for (const [set, spent] of [
+    [() => keyring.updateCredits({ keyId, operation: "set", value: 50 }), 30],
+    [() => keyring.updateIdentityCredits({ identity: "ann", operation: "set", value: 70 }), 0],
+  ] as const) {
+    const call = await verifier.reserve({ key, credits: { cost: 40 } });
+    if (!call.valid) throw new Error(call.code);
+    await set();
+    expect(await call.commit(30)).toEqual({ settled: true, spent });
+    await verifier.flush();
+    // Also that every count is explained.
+    await see("none");
+  }
+  await verifier.close();
+  await store.close();
+});
+
 it.each(STORES)("a reservation of a grant that has ended is settled on the statement too: %s", async (_, open) => {
   const { store, time, key, verifierOf, count, grant, see, isEnded } = await opened(open);
   await count();

@@ -69,7 +69,7 @@ export function naiveWallets(accounts: readonly NaiveAccount[], given: readonly 
     },
     spend: (cost: number) => take(cost, use),
     reserve: (cost: number, id: string, until: number) => take(cost, (credit) => (credit.reservedFor = { id, until })),
-    /** @returns whether any credit was reserved under the id, and was enough */
+    /** @returns of each wallet how many of its credits under the id were kept; undefined: there were none at all */
     settle(id: string, kept: number) {
       const parts = wallets.map((wallet) =>
         credits.filter((one) => one.account.wallet === wallet && one.reservedFor?.id === id).sort(byRank),
@@ -80,7 +80,8 @@ export function naiveWallets(accounts: readonly NaiveAccount[], given: readonly 
           delete credit.reservedFor;
           if (isDead(credit.account)) credits = credits.filter((one) => one !== credit);
         });
-      return parts.some(({ length }) => length > 0);
+      if (parts.every(({ length }) => length === 0)) return undefined;
+      return parts.map(({ length }) => Math.min(length, kept));
     },
     /** Replaces what an account has, and what is reserved of it is gone. */
     set(name: string, count: number) {

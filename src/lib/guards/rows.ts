@@ -162,10 +162,13 @@ export const spend = object<Port.Spend>({
   balances: optional(list(list(orNull(count)))),
 });
 
-const settlementParts = object<{ settled: boolean; reason?: string | undefined }>({
-  settled: flag,
-  reason: optional(oneOf("settled", "expired", "voided", "unknown", "exceeds")),
-});
+const settlementParts = object<{ settled: boolean; reason?: string | undefined; kept?: readonly number[] | undefined }>(
+  {
+    settled: flag,
+    kept: optional(list(count)),
+    reason: optional(oneOf("settled", "expired", "voided", "unknown", "exceeds")),
+  },
+);
 /** Result of `settleCredits`. */
 export const settlement: Reader<Port.Settlement> = (value) => {
   const parts = settlementParts(value);

@@ -12,6 +12,7 @@ import { fieldOf } from "./texts.js";
 import { AUDIT_CHANGES, AUDIT_CREDITS } from "./audit.js";
 import { GRANT_DAYS, CAPPED_DAYS, CAPS, ENDED_GRANTS, FORMER_CAPS } from "./days-and-caps.js";
 import { GRANTS } from "./grants-step.js";
+import { KEPT_PARTS } from "./kept-parts.js";
 import { PLAIN_WALLETS } from "./plain-wallets.js";
 import { WALLETS } from "./wallets-sql.js";
 
@@ -276,6 +277,7 @@ export const STEPS: readonly (((s: string) => string) | Step)[] = [
   FORMER_CAPS,
   PLAIN_WALLETS,
   ENDED_GRANTS,
+  KEPT_PARTS,
 ];
 
 /** What {@link setUpScript} makes. A store works with this version alone. */

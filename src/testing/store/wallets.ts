@@ -203,7 +203,7 @@ export function walletsClauses(all: Clause): void {
     await reserve(wallets, "a", 8);
     await set(1, 50);
     expect(await left()).toEqual([50, [7, 3], [12, 8]]);
-    expect(await settle(wallets, "a", 8)).toEqual({ settled: true });
+    expect(await settle(wallets, "a", 8)).toEqual({ settled: true, kept: [3, 8] });
     expect(await left()).toEqual([50, 7, 12]);
     await reserve([[at(2)], [at(3)]], "b", 1);
     for (const n of [2, 3]) await set(n, 1);
