@@ -32,13 +32,14 @@ export async function decide<Request extends NodeRequest>(
   const incoming = { request, memory: request, header: headersOf(headers), clientAddress };
   const decision = await guard.check(incoming, inner);
   if (decision.outcome === "skip") return undefined;
-  if (answer !== undefined) setHeaders(decision.headers, answer.get, answer.set);
-  if (decision.outcome === "refuse") return decision;
-  if (decision.end !== undefined) {
+  if (decision.outcome === "pass" && decision.end !== undefined) {
     if (answer === undefined)
       throw new TypeError("a guard that reserves needs the response: put it into the context of GraphQL as res");
+    // Before the headers, which cannot be set on a response that something else has sent meanwhile.
     endWith(answer.raw, decision.end);
   }
+  if (answer !== undefined) setHeaders(decision.headers, answer.get, answer.set);
+  if (decision.outcome === "refuse") return decision;
   request.apiKey = decision.apiKey;
   return undefined;
 }

@@ -111,10 +111,17 @@ export function endingWith(response: Response, end: Reserved["end"]): Response |
 export interface NodeResponse {
   readonly statusCode: number;
   readonly headersSent: boolean;
+  /** Whether `close` was emitted. */
+  readonly closed?: boolean;
+  /** Whether `finish` was. */
+  readonly writableFinished?: boolean;
   once(event: "finish" | "close", listener: () => void): unknown;
 }
 
-/** Settles at the end of a response of Node. One that ends before its headers were sent is as an error. */
+/**
+ * Settles at the end of a response of Node, which may have closed before: a client can go away while its key is
+ * verified. One that ends before its headers were sent is as an error.
+ */
 export function endWith(response: NodeResponse, end: Reserved["end"]): void {
   let hasEnded = false;
   const settle = (isCut: boolean): void => {
@@ -124,4 +131,5 @@ export function endWith(response: NodeResponse, end: Reserved["end"]): void {
   };
   response.once("finish", () => settle(false));
   response.once("close", () => settle(true));
+  if (response.closed === true) settle(response.writableFinished !== true);
 }

@@ -21,12 +21,14 @@ export type * from "./public-types.js";
 
 /**
  * What is used of a context, as `createContext` returns it. Node's adapters have `req` and `res`, fetch `resHeaders`.
+ * That of WebSockets has a socket as `res`, which gets no headers; neither does a response whose headers were sent, as
+ * that of a batch which streams.
  */
 export interface TrpcContext {
   /** The request of the adapter. */
   readonly req: { readonly headers: HeaderMap | Headers };
   /** The response of a Node adapter, for headers. */
-  readonly res?: { getHeader?(name: string): unknown; setHeader(name: string, value: string): unknown } | undefined;
+  readonly res?: object | undefined;
   /** The response headers of the fetch adapter. */
   readonly resHeaders?: Headers | undefined;
 }
@@ -55,6 +57,12 @@ export class ApiKeyRefused extends Error {
     this.name = "TRPCError";
     this.code = CODES[refusal.status] ?? "INTERNAL_SERVER_ERROR";
   }
+}
+
+interface NodeHeaders {
+  getHeader?(name: string): unknown;
+  setHeader(name: string, value: string): unknown;
+  readonly headersSent?: boolean;
 }
 
 /** A call of a procedure, as functions of the options get it. */
@@ -105,7 +113,8 @@ export function apiKey<Context extends TrpcContext = TrpcContext>(
       header: (name) => headerOf(context.req.headers, name),
     });
     if (decision.outcome === "skip") return opts.next({ ctx: {} as { apiKey: VerifiedKey } });
-    const { resHeaders, res } = context;
+    const { resHeaders } = context;
+    const res = answerOf(context.res);
     setHeaders(
       decision.headers,
       (name) => resHeaders?.get(name) ?? res?.getHeader?.(name),
@@ -122,6 +131,12 @@ export function apiKey<Context extends TrpcContext = TrpcContext>(
     await end(result.ok ? 200 : 500);
     return result;
   };
+}
+
+/** The response, if headers can be set on it. A key was charged by now: the call must not fail for want of a header. */
+function answerOf(res: object | undefined): NodeHeaders | undefined {
+  const answer = res as NodeHeaders | undefined;
+  return typeof answer?.setHeader === "function" && answer.headersSent !== true ? answer : undefined;
 }
 
 function headerOf(headers: HeaderMap | Headers, name: string) {

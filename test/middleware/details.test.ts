@@ -1,5 +1,6 @@
 /** What is particular to one framework, and the parts of the shared core that no framework shows. */
 import "reflect-metadata";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { Controller, Get, Module, Req, UseGuards } from "@nestjs/common";
 import { ExternalContextCreator, NestFactory } from "@nestjs/core";
 import { initTRPC } from "@trpc/server";
@@ -478,6 +479,36 @@ describe("trpc", () => {
     } finally {
       await close();
     }
+  });
+
+  it("a call whose response has no headers, or has sent them, passes or is refused as any other", async () => {
+    const t = initTRPC.context<{ req: { headers: object }; res: object }>().create();
+    let sent = (): void => undefined;
+    const waiting = t.procedure.use(async ({ next }) => (await new Promise<void>((go) => (sent = go)), next()));
+    const { apiId } = await createKeyring(store).createApi({ name: "other" });
+    const router = t.router({
+      first: t.procedure.query(() => "first"),
+      passes: waiting.use(trpcGuard(verifier)).query(() => "passed"),
+      refused: t.procedure.use(trpcGuard(verifier, { apiId })).query(() => "passed"),
+    });
+    const { url, close } = await listen(createHTTPHandler({ router, createContext: ({ req, res }) => ({ req, res }) }));
+    try {
+      const streaming = { ...headers, "trpc-accept": "application/jsonl" };
+      const response = await fetch(`${url}/first,passes?batch=1&input={}`, { headers: streaming });
+      sent();
+      expect(await response.text()).toContain('"passed"');
+    } finally {
+      await close();
+    }
+    // As the adapter of WebSockets has it.
+    const socket = t.createCallerFactory(router)({ req: { headers }, res: { send: () => undefined } });
+    const passing = socket.passes();
+    await vi.waitFor(() => sent());
+    await nextTurn();
+    sent();
+    expect(await passing).toBe("passed");
+    await expect(socket.refused()).rejects.toMatchObject({ code: "UNAUTHORIZED" });
+    expect(await left()).toBe(98);
   });
 
   it("a context without the request is the program's mistake, of which the client learns nothing", async () => {

@@ -194,6 +194,43 @@ describe("a guard that reserves", () => {
     }
   });
 
+  it("a client that went away, or was answered, while its key was verified leaves nothing reserved", async () => {
+    const { verifier, apiId, headers, balance } = await world();
+    let arrived = (): void => undefined;
+    const arriving = new Promise<void>((resolve) => (arrived = resolve));
+    let leave: Promise<unknown> = Promise.resolve();
+    const slow: typeof verifier = {
+      ...verifier,
+      reserve: async (...given) => {
+        await leave;
+        return verifier.reserve(...given);
+      },
+    };
+    const app = express();
+    app.get("/left", (_req, res, next) => {
+      leave = once(res, "close");
+      arrived();
+      next();
+    });
+    const shortly = { reserveTimeout: 1_000, unsettled: "commit" } as const;
+    app.get("/left", expressGuard(slow, { apiId, reserve: 100, ...shortly }), () => undefined);
+    app.get("/answered", (_req, res, next) => (res.status(504).end("too slow"), next()));
+    app.get("/answered", expressGuard(verifier, { apiId, reserve: 1_000 }));
+    // oxlint-disable-next-line no-unused-vars -- Express knows a handler of errors by its four parameters
+    app.use((_error: unknown, _req: unknown, _res: unknown, _next: unknown) => undefined);
+    const { url, close } = await listen(app);
+    const leaving = new AbortController();
+    const response = fetch(`${url}/left`, { headers, signal: leaving.signal });
+    response.catch(() => undefined);
+    await arriving;
+    leaving.abort();
+    await settledAs(balance, 10_000 - 100);
+    expect((await fetch(`${url}/answered`, { headers })).status).toBe(504);
+    await settledAs(balance, 10_000 - 100);
+    await close();
+    await verifier.close();
+  });
+
   it("an upgrade goes on: it is settled by its handler or by the time-out", async () => {
     const ended: number[] = [];
     const upgraded = { status: 101, body: null } as Response;
