@@ -485,15 +485,20 @@ function voidLeases(account: Account, leases: ReadonlyMap<string, Lease>): Omit<
 }
 
 /**
- * The account of a copy of the store, in which all leases end: what they hold is forfeited, since their nodes go on
- * spending it from the original.
+ * The account of a copy of the store, in which the leases of nodes end: what they hold is forfeited, since their nodes
+ * go on spending it from the original. Reservations stay, to be settled by their ids or to return at their time-outs:
+ * what the original does with them after the copy is lost like its spends.
  */
-export function forfeitLeases(account: Account, leases: ReadonlyMap<string, Lease>): Account {
+export function forfeitLeases(account: Account, leases: ReadonlyMap<string, Lease>): Omit<Applied<never>, "result"> {
+  const ended = [...leases].filter(([id]) => !id.startsWith(RESERVATION));
   let held = 0;
-  for (const lease of leases.values()) if (!lease.isForfeited) held += lease.held + lease.reserved;
+  for (const [, lease] of ended) if (!lease.isForfeited) held += lease.held + lease.reserved;
   // Less than they hold in an account that was damaged: what is amiss stays to be found.
   const forfeited = Math.min(held, account.reserved);
-  return move(account, { reserved: -forfeited, forfeited });
+  return {
+    account: move(account, { reserved: -forfeited, forfeited }),
+    leases: ended.map(([id]) => [id, undefined]),
+  };
 }
 
 /**

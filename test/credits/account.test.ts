@@ -457,7 +457,7 @@ describe("accounts: totals near 2^53 − 1", () => {
     const account = { ...open(0), credited: MAX_BALANCE, reserved: 3, forfeited: MAX_BALANCE - 3 };
     const lease = { generation: 0, rollovers: 0, expires: 1, reserved: 3, held: 0, spent: 0, isForfeited: false };
     const full = { ...account, reserved: 0, forfeited: MAX_BALANCE };
-    expect(forfeitLeases(account, new Map([["a", lease]]))).toEqual(full);
+    expect(forfeitLeases(account, new Map([["a", lease]])).account).toEqual(full);
   });
 
   it("a draw takes no more than `reserved` can count", () => {
@@ -520,12 +520,17 @@ describe("forfeitLeases: the account of a copy", () => {
       ["a", lease({ held: 12, reserved: 18 })],
       ["late", lease({ held: 10, isForfeited: true })],
     ]);
-    const copy = forfeitLeases(account, leases);
+    const { account: copy, leases: changes } = forfeitLeases(account, leases);
     expect(copy).toEqual({ ...account, reserved: 0, forfeited: 40 });
+    expect(changes).toEqual([...leases.keys()].map((id) => [id, undefined]));
     expect(isConserved(copy)).toBe(true);
     // Of an account that says more than its leases hold, the rest stays to be found.
-    const damaged = forfeitLeases({ ...account, reserved: 37 }, leases);
+    const { account: damaged } = forfeitLeases({ ...account, reserved: 37 }, leases);
     expect([damaged.reserved, damaged.forfeited, isConserved(damaged)]).toEqual([7, 40, false]);
+    // Reservations stay.
+    const held = new Map([...leases, ["res_1", lease({ reserved: 5 })]] as const);
+    const some = forfeitLeases({ ...account, remaining: 55, reserved: 35 }, held);
+    expect(some).toEqual({ account: { ...account, remaining: 55, reserved: 5, forfeited: 40 }, leases: changes });
   });
 });
 

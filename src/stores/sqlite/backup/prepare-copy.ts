@@ -1,5 +1,5 @@
 /**
- * Makes a consistent copy of a database fit to be used in place of the original: current tables, and no leases.
+ * Makes a consistent copy of a database fit to be used in place of the original: current tables, and no leases of nodes.
  *
  * Why leases are ended: their nodes go on spending what they hold, in the original. Given back to the balance of the
  * copy it would be granted twice, so it counts as forfeited.
@@ -72,11 +72,10 @@ function endLeasesOf(accounts: Accounts, n: number): Ended {
   try {
     const account = accounts.read(n);
     if (account === undefined) return NONE;
-    const leases = accounts.leases(n);
-    const after = forfeitLeases(account, leases);
+    const { account: after, leases } = forfeitLeases(account, accounts.leases(n));
     accounts.save(n, account, after);
-    accounts.dropLeases(n);
-    return { leases: leases.size, forfeited: account.reserved - after.reserved };
+    accounts.saveLeases(n, leases);
+    return { leases: leases.length, forfeited: account.reserved - after.reserved };
   } catch (cause) {
     if (isKeystileError(cause) && cause.code === "STORE_INVALID") return NONE;
     throw cause;

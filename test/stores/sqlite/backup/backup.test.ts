@@ -95,6 +95,32 @@ describe("store.backup", () => {
     await restored.close();
   });
 
+  it("keeps reservations: in the copy they are settled by their ids, or return at their time-outs", async () => {
+    const [place, copy] = [path(), path()];
+    const store = await open(place);
+    const [ref] = await addKeys(store, 2);
+    for (const [id, cost] of [
+      ["res_a", 30],
+      ["res_b", 20],
+    ] as const)
+      expect((await store.reserveCredits(ref!, cost, 0, 0, { id, until: HOUR }))?.ok).toBe(true);
+    await draw(store, ref!);
+    const query = [{ keyId: "key_000001", period: 0 }];
+    const { remaining, reserved } = (await store.readBalances(query, 0))[0]!;
+    expect(await store.backup(copy, { writer })).toMatchObject({ broken: 0, leases: 1, forfeited: reserved - 50 });
+    await store.close();
+    inspect(copy, (db) => expect(reconcile(db as Handle, () => undefined)).toMatchObject({ accounts: 2, broken: 0 }));
+    const restored = await open(copy);
+    const again = await refOf(restored, keyRow(1).digest!);
+    expect((await restored.readBalances(query, 0))[0]).toMatchObject({ remaining, reserved: 50 });
+    expect(await restored.settleCredits(again, { id: "res_a", spent: 10, now: 1 })).toEqual({ settled: true });
+    expect((await restored.readBalances(query, HOUR))[0]).toMatchObject({ remaining: remaining! + 40, reserved: 0 });
+    expect(await restored.settleCredits(again, { id: "res_b", spent: 10, now: HOUR })).toMatchObject({
+      reason: "expired",
+    });
+    await restored.close();
+  });
+
   it("accounts of identities are proved with those of keys", async () => {
     const [place, copy] = [path(), path()];
     const store = await open(place);
