@@ -72,34 +72,6 @@ export interface LimiterCounters {
  *  7. A clock that steps back grants nothing.
  *  8. Memory is bounded, and no flood of names evicts a bucket of its own workspace that still refuses; ad hoc limits
  *     alone cannot use all of it. A workspace that holds less than its equal share is let in, whatever the others hold.
- *  9. The wait is known: `reset − (limit − cost) × duration / limit` milliseconds after a refusal, rounded up, at
- *     least 0, the same call passes, if no other was made on its buckets; a millisecond earlier it does not. It is the
- *     longest such wait of the checks that were exceeded. `cost` includes what earlier checks of the call cost the
- *     same bucket. Where it is above `limit`, no wait helps.
- */
-export interface LimiterCounters {
-  /** New buckets that were refused, since those of their workspace all refuse and are as many as its share. */
-  readonly newcomersRefused: number;
-  /** Buckets that refused and gave way to those of a workspace below its share. */
-  readonly bucketsDisplaced: number;
-}
-
-/**
- * Token buckets. The contract (`limiterSuite` of `keystile/testing` tests each clause on any limiter):
- *  1. All or nothing: if any check of a call is exceeded, no bucket changes. Also of calls that are in flight at once.
- *  2. A new bucket is full and refills continuously at `limit / duration`.
- *  3. Any period grants at most `limit` plus the refill of that period, however many calls are in flight at once; a
- *     cost above `limit` is always refused.
- *  4. A cost of 0 takes nothing and passes.
- *  5. Using a different `limit` or `duration` for a bucket keeps the tokens already used. What is used drains at the
- *     `configured` rate. A rate that was configured anew drains it from the first call on that brings it, whatever
- *     becomes of that call. An override, and a rate where none is configured, count for their own checks alone: what
- *     is used drains for these at their own rate, from the first such check on. What is taken with an override is also
- *     used up for `configured`, down to an empty bucket, and refills there at the configured rate.
- *  6. Two checks of one bucket in a call must fit together.
- *  7. A clock that steps back grants nothing.
- *  8. Memory is bounded, and no flood of names evicts a bucket of its own workspace that still refuses; ad hoc limits
- *     alone cannot use all of it. A workspace that holds less than its equal share is let in, whatever the others hold.
  *  9. The wait is known: `reset − (limit − cost) × duration / limit` milliseconds after a refusal, rounded up, at least
  *     0, the same call passes, if no other was made on its buckets; a millisecond earlier it does not. It is the
  *     longest such wait of the checks that were exceeded. `cost` includes what earlier checks of the call cost the same
