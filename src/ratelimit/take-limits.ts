@@ -16,69 +16,59 @@ import { retryAfterOf, waitFor } from "./wait-time.js";
 const LIMIT = { min: 1, max: 1_000_000 };
 const DURATION = { min: 1_000, max: 2_592_000_000 };
 
-/** The result of a call's limits. */
-export interface LimitsTaken {
-  /** `undefined`: no limit applies. */
-  readonly results: VerifyKeyRatelimitData[] | undefined;
-  /** Whether a limit was exceeded: then no tokens were taken. */
-  readonly exceeded: boolean;
-  /** If exceeded: milliseconds until the same call could pass; undefined: waiting does not help. */
-  readonly retryAfter: number | undefined;
+/** What is said of limits beside their results, by the few calls of which there is anything to say. */
+export interface LimitsNote {
+  /** Milliseconds until a call that exceeded a limit could pass; undefined: waiting does not help. */
+  readonly retryAfter?: number | undefined;
   /** Whether the fallback of a failed limiter decided. */
   readonly degraded: boolean;
   /** Buckets of another workspace that refused and gave way to new ones of this call. */
-  readonly displaced: number | undefined;
+  readonly displaced?: number | undefined;
 }
 
-/** The result of a call to which no limit applies. */
-export const NO_LIMITS: LimitsTaken = Object.freeze({
-  results: undefined,
-  exceeded: false,
-  retryAfter: undefined,
-  degraded: false,
-  displaced: undefined,
-});
-
-/** The parts of a call that its limits depend on. */
+/** The parts of a call that its limits depend on, and where it keeps what they gave. */
 export interface LimitedCall {
   readonly deps: { readonly limiter: LimitTaker };
   readonly ratelimits: readonly RatelimitCheck[];
   readonly now: number;
   /** A repeat has cost 0 at every limit: it takes nothing and passes. */
   readonly once: { readonly isRepeat: boolean } | undefined;
+  /** One result of each limit; undefined: not checked, or none applies. */
+  limits: VerifyKeyRatelimitData[] | undefined;
+  limitsNote: LimitsNote | undefined;
 }
 
-/** @throws KeystileError BAD_REQUEST for a name that no limit has; errors of the limiter */
-export function takeLimits(call: LimitedCall, key: LimitedKey): MaybePromise<LimitsTaken> {
-  const { now, once, ratelimits } = call;
-  const { limiter } = call.deps;
+/**
+ * Takes from the limits of a call, and keeps their results with it.
+ * @returns whether a limit was exceeded: then no tokens were taken
+ * @throws KeystileError BAD_REQUEST for a name that no limit has; errors of the limiter
+ */
+export function takeLimits(call: LimitedCall, key: LimitedKey): MaybePromise<boolean> {
   const { onlyLimit } = key;
-  const isRepeat = once?.isRepeat === true;
-  if (onlyLimit !== undefined && ratelimits.length === 0 && !isRepeat) {
-    const verdict = limiter.takeAt?.(key, onlyLimit, now);
-    // The common case avoids arrays.
-    if (verdict !== undefined)
-      return {
-        results: [toRatelimitData(onlyLimit, key.onlyLimitId, verdict)],
-        exceeded: verdict.exceeded,
-        retryAfter: verdict.exceeded ? waitFor(onlyLimit, 1, verdict.reset) : undefined,
-        degraded: false,
-        displaced: undefined,
-      };
-  }
-  const applied = applyLimits(key, ratelimits);
-  const limits = isRepeat ? applied.map((limit) => ({ ...limit, cost: 0 })) : applied;
-  if (limits.length === 0) return NO_LIMITS;
-  const taking = limiter.take(limits, now);
-  return taking instanceof Promise ? whenTaken(limits, taking) : toTaken(limits, taking);
+  if (onlyLimit === undefined || call.ratelimits.length > 0 || call.once?.isRepeat === true)
+    return takeFromEach(call, key);
+  const verdict = call.deps.limiter.takeAt?.(key, onlyLimit, call.now);
+  if (verdict === undefined) return takeFromEach(call, key);
+  // The common case avoids arrays.
+  call.limits = [toRatelimitData(onlyLimit, key.onlyLimitId, verdict)];
+  if (verdict.exceeded) call.limitsNote = { retryAfter: waitFor(onlyLimit, 1, verdict.reset), degraded: false };
+  return verdict.exceeded;
 }
 
-async function whenTaken(limits: readonly AppliedLimit[], taking: Promise<LimitAnswer>): Promise<LimitsTaken> {
-  return toTaken(limits, await taking);
+function takeFromEach(call: LimitedCall, key: LimitedKey): MaybePromise<boolean> {
+  const applied = applyLimits(key, call.ratelimits);
+  const limits = call.once?.isRepeat === true ? applied.map((limit) => ({ ...limit, cost: 0 })) : applied;
+  if (limits.length === 0) return false;
+  const taking = call.deps.limiter.take(limits, call.now);
+  return taking instanceof Promise ? whenTaken(call, limits, taking) : keepTaken(call, limits, taking);
+}
+
+async function whenTaken(call: LimitedCall, limits: readonly AppliedLimit[], taking: Promise<LimitAnswer>) {
+  return keepTaken(call, limits, await taking);
 }
 
 /** A loop, since every verification of a limited key runs it. */
-function toTaken(limits: readonly AppliedLimit[], answer: LimitAnswer): LimitsTaken {
+function keepTaken(call: LimitedCall, limits: readonly AppliedLimit[], answer: LimitAnswer): boolean {
   const { verdicts, degraded } = answer;
   const results = new Array<VerifyKeyRatelimitData>(limits.length);
   let exceeded = false;
@@ -88,13 +78,11 @@ function toTaken(limits: readonly AppliedLimit[], answer: LimitAnswer): LimitsTa
     results[i] = toRatelimitData(limit, limit.id, verdict);
     if (verdict.exceeded) exceeded = true;
   }
-  return {
-    results,
-    exceeded,
-    retryAfter: exceeded ? retryAfterOfRefusal(limits, answer) : undefined,
-    degraded,
-    displaced: verdicts[0]?.displaced,
-  };
+  call.limits = results;
+  const displaced = verdicts[0]?.displaced;
+  if (exceeded || degraded || displaced !== undefined)
+    call.limitsNote = { retryAfter: exceeded ? retryAfterOfRefusal(limits, answer) : undefined, degraded, displaced };
+  return exceeded;
 }
 
 /** Computed from the limiter's own numbers: a result shows them clamped. */

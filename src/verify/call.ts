@@ -10,7 +10,7 @@ import type { Spender } from "../credits/spender.js";
 import { contextError, isPlainObject, unknownOption } from "../lib/check-options.js";
 import type { LimitTaker } from "../ratelimit/fallback.js";
 import type { Mutable } from "../lib/mutable.js";
-import type { LimitsTaken } from "../ratelimit/take-limits.js";
+import type { LimitedCall, LimitsNote } from "../ratelimit/take-limits.js";
 import type { KeySources, Lookup, Viewer } from "./find-key.js";
 import type { Idempotency, IdempotentCall } from "./idempotency.js";
 import type { KeyUsage } from "./key-usage.js";
@@ -88,7 +88,8 @@ export interface Earlier {
   /** Number of earlier runs. */
   readonly runs: number;
   /** What the limits gave: tokens are not taken twice. undefined: no limit was asked yet. */
-  readonly limits: LimitsTaken | undefined;
+  readonly limits: LimitedCall["limits"];
+  readonly limitsNote: LimitsNote | undefined;
 }
 
 /** The names of `ReserveContext`. */
@@ -148,7 +149,7 @@ export interface VerifyDeps {
  * A verification in progress: its request, its other inputs, and what the checks found. One flat object, since each
  * call allocates it.
  */
-export class Verification implements Lookup {
+export class Verification implements Lookup, LimitedCall {
   key = NO_REQUEST.key;
   tags = NO_REQUEST.tags;
   permissions = NO_REQUEST.permissions;
@@ -168,8 +169,9 @@ export class Verification implements Lookup {
   touched = 0;
   /** Whether the query was evaluated: then the response lists the key's permissions and roles. */
   queried = false;
-  /** Result of the limits in this run of the checks; undefined: not checked yet. */
-  limits: LimitsTaken | undefined = undefined;
+  /** Results of the limits in this run of the checks; undefined: not checked yet, or none applies. */
+  limits: LimitedCall["limits"] = undefined;
+  limitsNote: LimitsNote | undefined = undefined;
   /** Result of spending or reading credits; {@link GONE}: the key is no longer in the store; undefined: none yet. */
   spend: Spend | undefined = undefined;
   /** Set once the checks run again. */
@@ -243,10 +245,11 @@ function apiIdOf(apiId: unknown): string {
 
 /** Forgets what the checks found, before they run again. Tokens taken from limits stay taken. */
 export function forgetFindings(call: Verification): void {
-  const { earlier, limits } = call;
-  call.earlier = { runs: (earlier?.runs ?? 0) + 1, limits: limits ?? earlier?.limits };
+  const { limits, limitsNote } = call.limits === undefined ? (call.earlier ?? call) : call;
+  call.earlier = { runs: (call.earlier?.runs ?? 0) + 1, limits, limitsNote };
   call.queried = false;
   call.limits = undefined;
+  call.limitsNote = undefined;
   call.spend = undefined;
 }
 

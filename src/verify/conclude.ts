@@ -11,7 +11,6 @@ import { untilCovered } from "../credits/wait.js";
 import { inDrawOrder } from "../credits/wallet.js";
 import { DEFAULT_WORKSPACE } from "../lib/check-options.js";
 import type { Verification } from "./call.js";
-import { NO_LIMITS } from "../ratelimit/take-limits.js";
 import { type OutcomeEvent, redact } from "./outcome-events.js";
 import { createPermissionCheck } from "./parse-permission-query.js";
 import { refusalOf } from "./refusals.js";
@@ -19,10 +18,10 @@ import { keepRetryAfter } from "./result-retry-after.js";
 
 /** Ends a call whose key was found. */
 export function conclude(call: Verification, key: CachedKey, code: VerificationCode): VerificationResult<unknown> {
-  const { deps, now, limits = NO_LIMITS } = call;
+  const { deps, now } = call;
   deps.usage.note(key, call.key, now);
   const response = responseOf(call, key, code);
-  if (limits.exceeded) keepRetryAfter(response, whileValid(key, now, limits.retryAfter));
+  if (code === "RATE_LIMITED") keepRetryAfter(response, whileValid(key, now, call.limitsNote?.retryAfter));
   else if (code === "USAGE_EXCEEDED") keepRetryAfter(response, whileValid(key, now, untilRefill(call, key)));
   call.context.tellPermissions?.(createPermissionCheck(deps.compileQuery, key.policy.grants), key.policy.grants);
   const { onOutcome, counter } = deps;
@@ -71,7 +70,7 @@ function whileValid({ expires, rare }: CachedKey, now: number, wait: number | un
  * key's roles; after a query and with FORBIDDEN also its permissions, unless they are too long.
  */
 function responseOf(call: Verification, key: CachedKey, code: VerificationCode): VerificationResult<unknown> {
-  const { meta, queried, limits = NO_LIMITS, spend } = call;
+  const { meta, queried, limits, spend } = call;
   const { name, expires, rare, policy } = key;
   const credits = spend?.remaining ?? undefined;
   const response: V2KeysVerifyKeyResponseData<unknown> = {
@@ -90,13 +89,13 @@ function responseOf(call: Verification, key: CachedKey, code: VerificationCode):
   }
   if (queried) response.roles = policy.grants.copyRoles();
   if (rare.identity !== undefined) response.identity = rare.identity;
-  if (limits.results !== undefined) response.ratelimits = limits.results;
+  if (limits !== undefined) response.ratelimits = limits;
   return response as VerificationResult<unknown>;
 }
 
 /** The event of a verification whose key was found. */
 function eventOf(
-  { key, tags, now, began, limits = NO_LIMITS, spend }: Verification,
+  { key, tags, now, began, limitsNote, spend }: Verification,
   { keyId, policy, rare, wallets }: CachedKey,
   outcome: Pick<OutcomeEvent, "code" | "spent" | "reserved">,
 ): OutcomeEvent {
@@ -112,8 +111,8 @@ function eventOf(
     ...(remaining !== undefined && { remaining }),
     ...(spend?.least !== undefined && { decidedBy: wallets?.[spend.least]?.owner }),
     duration: performance.now() - began,
-    degraded: limits.degraded,
-    ...(limits.displaced !== undefined && { displacedBuckets: limits.displaced }),
+    degraded: limitsNote?.degraded === true,
+    ...(limitsNote?.displaced !== undefined && { displacedBuckets: limitsNote.displaced }),
     ...(spend?.forfeited !== undefined && { forfeitedRefills: spend.forfeited }),
   };
 }

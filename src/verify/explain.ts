@@ -27,7 +27,6 @@ import {
   type VerifyContext,
   type VerifyDeps,
 } from "./call.js";
-import { NO_LIMITS } from "../ratelimit/take-limits.js";
 import type { ExplainedAccount, ExplainedCheck } from "./explained-check.js";
 import { beginCall, CHECKS, isOutdated, MAX_RESTARTS } from "./verify-key.js";
 import { depsOf, type Verifier } from "./verifier.js";
@@ -64,13 +63,13 @@ const FINDINGS: FindingsOf<typeof CHECKS> = [
       missing: names.filter((name) => !grants.covers(name)),
     };
   },
-  ({ limits = NO_LIMITS, ratelimits }, key) => ({
+  ({ limits, limitsNote, ratelimits }, key) => ({
     limits: applyLimits(key, ratelimits).map(({ cost }, i) => ({
-      ...(limits.results?.[i] as VerifyKeyRatelimitData),
+      ...(limits?.[i] as VerifyKeyRatelimitData),
       cost,
     })),
-    ...(limits.retryAfter !== undefined && { retryAfter: limits.retryAfter }),
-    degraded: limits.degraded,
+    ...(limitsNote?.retryAfter !== undefined && { retryAfter: limitsNote.retryAfter }),
+    degraded: limitsNote?.degraded === true,
   }),
   ({ cost, spend, now }, { policy, wallets = [] }) => ({
     cost,

@@ -9,7 +9,7 @@ import { MAX_REFUSALS, type Refusal, type RefusalsQuery } from "../contracts/out
 import type { Spend } from "../contracts/store.js";
 import type { VerificationCode } from "../contracts/types.js";
 import type { Mutable } from "../lib/mutable.js";
-import type { LimitsTaken } from "../ratelimit/take-limits.js";
+import type { LimitedCall } from "../ratelimit/take-limits.js";
 import { redact } from "./outcome-events.js";
 import type { VerificationRequest } from "./request.js";
 
@@ -43,9 +43,8 @@ interface Asked extends Pick<VerificationRequest, "cost" | "tags" | "key"> {
   readonly now: number;
 }
 /** A verification that was refused. */
-interface RefusedCall extends Asked, Pick<VerificationRequest, "permissions"> {
+interface RefusedCall extends Asked, Pick<VerificationRequest, "permissions">, Pick<LimitedCall, "limits"> {
   readonly context: { readonly clientAddress: string | undefined };
-  readonly limits: LimitsTaken | undefined;
   readonly spend: Spend | undefined;
 }
 
@@ -72,7 +71,7 @@ const DECIDED: Readonly<Partial<Record<Code, Decided>>> = {
     refusal.permissions = cut(permissions, text, MAX_TEXT);
   },
   RATE_LIMITED(refusal, { limits, key: text }) {
-    const found = limits?.results?.find(({ exceeded }) => exceeded);
+    const found = limits?.find(({ exceeded }) => exceeded);
     if (found === undefined) return;
     const { name, limit, duration, remaining, reset } = found;
     refusal.ratelimit = { name: cut(name, text, MAX_TEXT), limit, duration, remaining, reset };

@@ -29,7 +29,7 @@ import {
   type VerifyContext,
   type VerifyDeps,
 } from "./call.js";
-import { type LimitsTaken, takeLimits } from "../ratelimit/take-limits.js";
+import { takeLimits } from "../ratelimit/take-limits.js";
 import { conclude, notFound } from "./conclude.js";
 import type { ExplainedCheck } from "./explained-check.js";
 import { findKey, findKeyAgain } from "./find-key.js";
@@ -45,7 +45,7 @@ interface Check<Call> {
 }
 
 /** The part of a call that a check which takes nothing may see: neither limiter nor spender. */
-type FreeCall = Omit<Verification, "deps" | "limits" | "earlier" | "spend" | "once" | "reservation">;
+type FreeCall = Omit<Verification, "deps" | "limits" | "limitsNote" | "earlier" | "spend" | "once" | "reservation">;
 export type FreeChecks = readonly Check<FreeCall>[];
 /** Exactly two: a check after them could refuse a call that has been paid for. */
 export type TakingChecks = readonly [Check<Verification>, Check<Verification>];
@@ -237,15 +237,11 @@ function lacksPermissions(call: FreeCall, key: CachedKey): boolean {
 }
 
 function exceedsLimits(call: Verification, key: CachedKey): MaybePromise<boolean> {
-  const taken = call.earlier?.limits ?? takeLimits(call, key);
-  if (taken instanceof Promise) return whenTaken(call, taken);
-  call.limits = taken;
-  return taken.exceeded;
-}
-
-async function whenTaken(call: Verification, taking: Promise<LimitsTaken>): Promise<boolean> {
-  call.limits = await taking;
-  return call.limits.exceeded;
+  const { earlier } = call;
+  if (earlier?.limits === undefined) return takeLimits(call, key);
+  call.limits = earlier.limits;
+  call.limitsNote = earlier.limitsNote;
+  return earlier.limits.some(({ exceeded }) => exceeded);
 }
 
 /** @returns true: the credits were not taken */
