@@ -171,7 +171,7 @@ export class NodeLease implements Leased {
     this.#available -= cost;
     this.#spent += cost;
     this.#isUsed = true;
-    return this.left;
+    return this.#available + this.#upstream;
   }
 
   /** Takes `cost` of all that is available. The first call that needs the last quarter has the lease filled up. */

@@ -14,6 +14,7 @@ import { retryAfterOf, waitFor } from "./wait-time.js";
 
 /** Bounds of results (contract 8); decisions use the unclamped values. */
 const LIMIT = { min: 1, max: 1_000_000 };
+const REMAINING = { min: 0, max: LIMIT.max };
 const DURATION = { min: 1_000, max: 2_592_000_000 };
 
 /** What is said of limits beside their results, by the few calls of which there is anything to say. */
@@ -33,6 +34,8 @@ export interface LimitedCall {
   readonly now: number;
   /** A repeat has cost 0 at every limit: it takes nothing and passes. */
   readonly once: { readonly isRepeat: boolean } | undefined;
+  /** What the limits gave when the checks ran before: no tokens are taken again. */
+  readonly earlier: Pick<LimitedCall, "limits" | "limitsNote"> | undefined;
   /** One result of each limit; undefined: not checked, or none applies. */
   limits: VerifyKeyRatelimitData[] | undefined;
   limitsNote: LimitsNote | undefined;
@@ -45,17 +48,22 @@ export interface LimitedCall {
  */
 export function takeLimits(call: LimitedCall, key: LimitedKey): MaybePromise<boolean> {
   const { onlyLimit } = key;
-  if (onlyLimit === undefined || call.ratelimits.length > 0 || call.once?.isRepeat === true)
+  if (onlyLimit === undefined || call.ratelimits.length > 0 || call.once !== undefined || call.earlier !== undefined)
     return takeFromEach(call, key);
   const verdict = call.deps.limiter.takeAt?.(key, onlyLimit, call.now);
   if (verdict === undefined) return takeFromEach(call, key);
-  // The common case avoids arrays.
   call.limits = [toRatelimitData(onlyLimit, key.onlyLimitId, verdict)];
   if (verdict.exceeded) call.limitsNote = { retryAfter: waitFor(onlyLimit, 1, verdict.reset), degraded: false };
   return verdict.exceeded;
 }
 
 function takeFromEach(call: LimitedCall, key: LimitedKey): MaybePromise<boolean> {
+  const { limits: taken, limitsNote } = call.earlier ?? call;
+  if (taken !== undefined) {
+    call.limits = taken;
+    call.limitsNote = limitsNote;
+    return taken.some(({ exceeded }) => exceeded);
+  }
   const applied = applyLimits(key, call.ratelimits);
   const limits = call.once?.isRepeat === true ? applied.map((limit) => ({ ...limit, cost: 0 })) : applied;
   if (limits.length === 0) return false;
@@ -105,17 +113,17 @@ export function toRatelimitData(
     exceeded: verdict.exceeded,
     id,
     name,
-    limit: clamp(limit, LIMIT.min, LIMIT.max),
-    duration: clamp(duration, DURATION.min, DURATION.max),
+    limit: clamp(limit, LIMIT),
+    duration: clamp(duration, DURATION),
     reset: boundReset(verdict.reset),
-    remaining: clamp(verdict.remaining, 0, LIMIT.max),
+    remaining: clamp(verdict.remaining, REMAINING),
     autoApply,
   };
 }
 
 /** Milliseconds until a bucket is full, rounded up and clamped as in every response. */
 export function boundReset(reset: number): number {
-  return clamp(Math.ceil(reset), DURATION.min, DURATION.max);
+  return clamp(Math.ceil(reset), DURATION);
 }
 
 /** A limit in a response where nothing was checked. */
@@ -123,8 +131,8 @@ export function toRatelimitResponse({ id, name, limit, duration, autoApply }: Ra
   return {
     id,
     name,
-    limit: clamp(limit, LIMIT.min, LIMIT.max),
-    duration: clamp(duration, DURATION.min, DURATION.max),
+    limit: clamp(limit, LIMIT),
+    duration: clamp(duration, DURATION),
     autoApply,
   };
 }
@@ -138,6 +146,6 @@ export function clampIdentity(identity: Identity): Identity {
   return { id, externalId, ...(meta !== undefined && { meta }), ratelimits: ratelimits.map(toRatelimitResponse) };
 }
 
-function clamp(value: number, min: number, max: number): number {
+function clamp(value: number, { min, max }: { readonly min: number; readonly max: number }): number {
   return value < min ? min : value > max ? max : value;
 }

@@ -20,7 +20,7 @@ import { keepRetryAfter } from "./result-retry-after.js";
 export function conclude(call: Verification, key: CachedKey, code: VerificationCode): VerificationResult<unknown> {
   const { deps, now } = call;
   deps.usage.note(key, call.key, now);
-  const response = responseOf(call, key, code);
+  const response = new Result(call, key, code);
   if (code === "RATE_LIMITED") keepRetryAfter(response, whileValid(key, now, call.limitsNote?.retryAfter));
   else if (code === "USAGE_EXCEEDED") keepRetryAfter(response, whileValid(key, now, untilRefill(call, key)));
   call.context.tellPermissions?.(createPermissionCheck(deps.compileQuery, key.policy.grants), key.policy.grants);
@@ -65,33 +65,36 @@ function whileValid({ expires, rare }: CachedKey, now: number, wait: number | un
   return wait !== undefined && now + wait <= end ? wait : undefined;
 }
 
+type Result = V2KeysVerifyKeyResponseData<unknown>;
+
 /**
  * Builds every response for a key that was found. A property that does not apply is absent. After a query it lists the
  * key's roles; after a query and with FORBIDDEN also its permissions, unless they are too long.
+ *
+ * Why a constructor: the object has space for all of these properties. What is added to a literal goes to another
+ * object: 50 to 80 bytes a call. The prototype is that of a literal.
  */
-function responseOf(call: Verification, key: CachedKey, code: VerificationCode): VerificationResult<unknown> {
+const Result = function (this: Result, call: Verification, key: CachedKey, code: VerificationCode) {
   const { meta, queried, limits, spend } = call;
   const { name, expires, rare, policy } = key;
   const credits = spend?.remaining ?? undefined;
-  const response: V2KeysVerifyKeyResponseData<unknown> = {
-    valid: code === "VALID",
-    code,
-    keyId: key.keyId,
-    enabled: policy.enabled,
-  };
-  if (name !== undefined) response.name = name;
-  if (meta !== undefined) response.meta = meta;
-  if (expires !== undefined) response.expires = expires;
-  if (credits !== undefined) response.credits = credits;
+  this.valid = code === "VALID";
+  this.code = code;
+  this.keyId = key.keyId;
+  this.enabled = policy.enabled;
+  if (name !== undefined) this.name = name;
+  if (meta !== undefined) this.meta = meta;
+  if (expires !== undefined) this.expires = expires;
+  if (credits !== undefined) this.credits = credits;
   if (queried || code === "FORBIDDEN") {
     const permissions = policy.grants.copyPermissions();
-    if (permissions !== undefined) response.permissions = permissions;
+    if (permissions !== undefined) this.permissions = permissions;
   }
-  if (queried) response.roles = policy.grants.copyRoles();
-  if (rare.identity !== undefined) response.identity = rare.identity;
-  if (limits !== undefined) response.ratelimits = limits;
-  return response as VerificationResult<unknown>;
-}
+  if (queried) this.roles = policy.grants.copyRoles();
+  if (rare.identity !== undefined) this.identity = rare.identity;
+  if (limits !== undefined) this.ratelimits = limits;
+} as unknown as new (call: Verification, key: CachedKey, code: VerificationCode) => VerificationResult<unknown>;
+Result.prototype = Object.prototype as VerificationResult<unknown>;
 
 /** The event of a verification whose key was found. */
 function eventOf(

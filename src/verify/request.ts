@@ -110,7 +110,7 @@ export function readRequest(body: unknown): VerificationRequest {
  * itself, which saves an object per call.
  */
 export function fillRequest(request: Mutable<VerificationRequest>, body: unknown): void {
-  const reading = startReading();
+  const reading: Reading = { problems: undefined, path: "body", index: -1 };
   let key: unknown, tags: unknown, permissions: unknown, credits: unknown, ratelimits: unknown, migrationId: unknown;
   try {
     if (!isObject(body)) throw badRequest([{ location: "body", message: "must be an object" }]);
@@ -159,7 +159,7 @@ export function readRequestWithoutKey(body: unknown): VerificationRequest {
 
 /** Copies a validated request, and reads the key. @throws KeystileError BAD_REQUEST at `body.key` */
 export function fillWithKey(request: Mutable<VerificationRequest>, plan: VerificationRequest, key: unknown): void {
-  const reading = startReading();
+  const reading: Reading = { problems: undefined, path: "body", index: -1 };
   request.key = readText(key, "key", REQUEST.key, reading);
   if (reading.problems !== undefined) throw badRequest(reading.problems);
   request.tags = plan.tags;
@@ -183,8 +183,6 @@ interface Reading {
   path: string;
   index: number;
 }
-
-const startReading = (): Reading => ({ problems: undefined, path: "body", index: -1 });
 
 function readTag(value: unknown, reading: Reading): string {
   return readText(value, "", REQUEST.tags.items, reading);

@@ -60,7 +60,7 @@ const FREE = [
 
 /** The checks that take something, in order. */
 const TAKING = [
-  { code: "RATE_LIMITED", fails: exceedsLimits },
+  { code: "RATE_LIMITED", fails: takeLimits },
   { code: "USAGE_EXCEEDED", fails: exceedsCredits },
 ] as const satisfies TakingChecks;
 
@@ -234,14 +234,6 @@ function lacksPermissions(call: FreeCall, key: CachedKey): boolean {
   if (call.query === undefined) return false;
   call.queried = true;
   return !key.policy.grants.satisfies(call.query);
-}
-
-function exceedsLimits(call: Verification, key: CachedKey): MaybePromise<boolean> {
-  const { earlier } = call;
-  if (earlier?.limits === undefined) return takeLimits(call, key);
-  call.limits = earlier.limits;
-  call.limitsNote = earlier.limitsNote;
-  return earlier.limits.some(({ exceeded }) => exceeded);
 }
 
 /** @returns true: the credits were not taken */

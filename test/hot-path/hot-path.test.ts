@@ -20,8 +20,11 @@ const RUN = promisify(execFile);
  */
 const NO_COLLECTION = ["--expose-gc", "--min-semi-space-size=128", "--max-semi-space-size=256"];
 
-/** Bytes per call: 1,067 with Node 20; some rounds with Node 22 keep one object more. */
-const MOST_BYTES = process.versions.node.startsWith("22.") ? 1_170 : 1_080;
+/**
+ * Bytes per call: 975 to 1,020 with Node 20, as the compiler happens to pass numbers; some rounds with Node 22 keep
+ * one object more.
+ */
+const MOST_BYTES = process.versions.node.startsWith("22.") ? 1_130 : 1_040;
 
 interface Mode {
   readonly options?: VerifierOptions;
@@ -121,7 +124,7 @@ describe("the hot path, compiled", () => {
     });
   });
 
-  it("is not undone by the compiler once it has settled, and allocates at most 1,080 bytes a call, 1,170 with Node 22", async () => {
+  it("is not undone by the compiler once it has settled, and allocates at most 1,040 bytes a call, 1,130 with Node 22", async () => {
     const { bytes, undone } = await measure();
     expect(undone).toEqual([]);
     expect(bytes).toBeGreaterThan(600);

@@ -184,13 +184,13 @@ describe("VALID", () => {
           .split("\n")
           .filter(
             (line) =>
-              /\bvalid: (?!false\b|boolean\b|number;|flag\b|\[?"|true;$|\{ text: )/.test(line) &&
+              /\b(?:valid:|this\.valid =) (?!false\b|boolean\b|number;|flag\b|\[?"|true;$|\{ text: )/.test(line) &&
               !/^\s*(\/?\*|\/\/)/.test(line),
           )
           .map((line) => `${file}: ${line.trim()}`),
       );
       expect(set).toHaveLength(1);
-      expect(set[0]).toContain('valid: code === "VALID"');
+      expect(set[0]).toContain('valid = code === "VALID"');
     },
   );
 });

@@ -1,7 +1,18 @@
 /** Buckets in rows of 64 bytes, outside the heap. Only this file knows the layout of a row. */
 import type { LimitSize, LimitVerdict, LimitCheck } from "../../contracts/limiter.js";
+import type { Mutable } from "../../lib/mutable.js";
 import { widened } from "../../lib/typed-arrays.js";
-import { type Bucket, drain, elapsedSince, fits, type Rate, toVerdict, utilization, utilizationOf } from "./bucket.js";
+import {
+  type Bucket,
+  drain,
+  elapsedSince,
+  fits,
+  type Rate,
+  tokensLeft,
+  untilFull,
+  utilization,
+  utilizationOf,
+} from "./bucket.js";
 
 /*
  * Why rows: over many keys most of the time of a take is waiting for memory. A row is in one place; a bucket object is
@@ -60,6 +71,8 @@ export class BucketRows {
   #high = 0;
   /** Buckets with several levels, by row. */
   readonly #levelled = new Map<number, Bucket>();
+  /** Of the last {@link BucketRows.takeOne}. */
+  readonly #verdict: Mutable<LimitVerdict> = { exceeded: false, remaining: 0, reset: 0 };
 
   /** Every row that was ever in use is below this. */
   get high(): number {
@@ -177,7 +190,8 @@ export class BucketRows {
 
   /**
    * Takes one token, if it fits, from a bucket of the usual kind: one level, at this rate, which is not one of 0 units.
-   * @returns undefined: the place is in other rows, or the bucket is gone or of another kind; nothing was taken
+   * @returns an object that the next take overwrites: one for each would be a twentieth of what a verification
+   *   allocates. undefined: the place is in other rows, or the bucket is gone or of another kind; nothing was taken
    */
   takeOne({ rows, row, rowVersion }: Place, { limit, duration }: LimitSize, now: number): LimitVerdict | undefined {
     if (rows !== this) return undefined;
@@ -196,7 +210,11 @@ export class BucketRows {
       numbers[at + AT] = (numbers[at + AT] as number) + elapsed;
       numbers[at + USED] = used;
     }
-    return toVerdict(used, { limit, duration, unitsPerToken, drainPerMs }, exceeded);
+    const verdict = this.#verdict;
+    verdict.exceeded = exceeded;
+    verdict.remaining = tokensLeft(used, limit, unitsPerToken);
+    verdict.reset = untilFull(used, drainPerMs);
+    return verdict;
   }
 
   /** Reads a number of a row, so that {@link BucketRows.takeOne} finds the row in the processor's cache. */

@@ -118,16 +118,22 @@ export function fits(
  * @returns `remaining` 0…limit; `reset` milliseconds until the bucket is full, or `duration` if the limit is 0: then no
  *   wait helps
  */
-export function toVerdict(
-  used: number,
-  { limit, duration, unitsPerToken, drainPerMs }: Omit<Rate, "capacity">,
-  exceeded: boolean,
-): LimitVerdict {
+export function toVerdict(used: number, rate: Rate, exceeded: boolean): LimitVerdict {
+  const { limit, duration, unitsPerToken, drainPerMs } = rate;
   if (limit === 0) return { exceeded, remaining: 0, reset: duration };
   if (unitsPerToken === 0) return { exceeded, remaining: limit, reset: 0 };
+  return { exceeded, remaining: tokensLeft(used, limit, unitsPerToken), reset: untilFull(used, drainPerMs) };
+}
+
+/** Whole tokens left. */
+export function tokensLeft(used: number, limit: number, unitsPerToken: number): number {
   const capacity = limit * unitsPerToken;
-  const remaining = used < capacity ? Math.floor((capacity - used) / unitsPerToken) : 0;
-  return { exceeded, remaining, reset: Math.min(MAX_UNITS, used / drainPerMs) };
+  return used < capacity ? Math.floor((capacity - used) / unitsPerToken) : 0;
+}
+
+/** Milliseconds until nothing is used. */
+export function untilFull(used: number, drainPerMs: number): number {
+  return Math.min(MAX_UNITS, used / drainPerMs);
 }
 
 /** Units still used after `elapsed` milliseconds. A product above 2^53 is inexact, but it also exceeds every level. */

@@ -44,7 +44,8 @@ export interface PlacedLimiter extends MemoryLimiter {
   /**
    * Takes one token from the bucket at a place, without the arrays and the check of {@link MemoryLimiter.take}: over
    * 4,096 keys in use a verification takes a sixth less.
-   * @returns undefined: the place has no bucket of this size, and nothing was taken
+   * @returns an object that the next take overwrites; undefined: the place has no bucket of this size, and nothing was
+   *   taken
    */
   takeAt(place: Place, size: LimitSize, now: number): LimitVerdict | undefined;
 }
