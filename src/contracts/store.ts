@@ -129,8 +129,8 @@
  *     than its period. A reservation has a part in each account that it took from, all under its id. `settleWallets`
  *     settles the parts in one step: it keeps `spent` of each wallet, from the parts in the order given, and the rest
  *     returns to the accounts that it came from. Parts that have ended by then are passed over, and the outcome says
- *     what each wallet `kept` if that is less; if all have, it is how the first of them ended. keystile passes at most two wallets of at most 17 accounts, and no
- *     account twice. Power `wallets`.
+ *     what each wallet `kept` if that is less; if all have, it is how the first of them ended. keystile passes at most
+ *     two wallets of at most 17 accounts, and no account twice. Power `wallets`.
  * 32. A grant has an account, which ends with its row. All that clauses 5 to 7, 13, 14, 23, 27 and 31 say of a balance
  *     holds of it; read at its `expires` or later, what is left has expired. A key that draws on an owner with
  *     `hasGrants` (the identity, or the keys of an account) has `wallets` in its record, if any grant of that owner has

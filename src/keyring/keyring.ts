@@ -254,8 +254,8 @@ export interface Keyring<Meta = JsonObject> {
   ): Promise<A.ChangedCredits>;
   /**
    * Gives an identity or a key credits beside its balance, perhaps with an expiry, a refill and a place in the order in
-   * which credits are spent. The same `grantId` again returns that grant and adds nothing, until 400 days after it
-   * ended.
+   * which credits are spent. The same `grantId` again returns that grant and adds nothing, until at least 400
+   * days after it ended.
    * @param options an idempotency key, for whoever has no `grantId`: what comes twice is granted once
    * @throws KeystileError BAD_REQUEST at `body.identity` or `body.keyId` also for an owner without credits of its own,
    *   and at `body.expires` for a time that is not later than now · NOT_FOUND · CONFLICT: the owner has 16 open grants

@@ -1,5 +1,5 @@
 /**
- * Makes a consistent copy of a database fit to be used in place of the original: current tables, and no leases of nodes.
+ * Makes a consistent copy of a database fit to be used in place of the original: current tables, no leases of nodes.
  *
  * Why leases are ended: their nodes go on spending what they hold, in the original. Given back to the balance of the
  * copy it would be granted twice, so it counts as forfeited.
