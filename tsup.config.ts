@@ -53,6 +53,11 @@ const LINE_LENGTH = 160;
 /** Suites of tests, and the program of a thread, are there once: `tsup.finish.ts` writes their ES modules. */
 const { testing: _, "sqlite-writer": __, ...ES_LIBRARY } = LIBRARY;
 
+/** Where `npm run declarations` puts those of each entry. Made by tsup itself, with TypeScript 5, they took 44 s, not 8. */
+const DECLARED = Object.fromEntries(
+  Object.entries(LIBRARY).map(([name, source]) => [name, `.cache/declarations/${source.replace(/\.ts$/, ".d.ts")}`]),
+);
+
 export default defineConfig([
   {
     ...COMMON,
@@ -66,7 +71,7 @@ export default defineConfig([
     ...COMMON,
     format: "cjs",
     entry: LIBRARY,
-    dts: { entry: LIBRARY },
+    dts: { entry: DECLARED },
     // It comes as ESM alone, which Node before 20.19 cannot require.
     noExternal: ["jose"],
     esbuildOptions(options) {
