@@ -143,7 +143,9 @@ async function main(): Promise<void> {
   let calls = 0;
   const spendOnce = async () => {
     const record = { workspaceId: "ws_bench", id: `bench_${calls++}`, body: "b", until: 1 };
-    return (await store.spendOnce(nextRef(), 1, 0, 0, record, BOUNDS)).spend?.ok === true;
+    return (
+      (await store.spendOnce(nextRef(), 0, { cost: 1, now: 0, once: { record, bounds: BOUNDS } })).spend?.ok === true
+    );
   };
   const take = async () => (await pool.query({ ...TAKE, values: [nextId()] })).rowCount === 1;
   const one = (name: string, work: () => Promise<boolean>, more: object = {}): Side => ({

@@ -724,6 +724,10 @@ export interface WalletSpend {
   /** Of a call with an idempotency key: as for `spendOnce`. */
   readonly once?: { readonly record: OnceRecord; readonly bounds: OnceBounds };
 }
+/** A spend of a call with an idempotency key. */
+export type SpendOnce = WalletSpend & Required<Pick<WalletSpend, "once">>;
+/** A spend that is a reservation. */
+export type Reserve = WalletSpend & Required<Pick<WalletSpend, "reservation">>;
 /** Names of a store's secrets. */
 export type SecretName = "idempotency";
 /** A node's request for credits to spend from its own memory. */
@@ -985,14 +989,7 @@ export interface Store {
    * one atomic, durable step, also where `cost` is 0 (clause 23).
    * @param ref `undefined`: the key has no balance, so that nothing is spent, and the call is recorded
    */
-  spendOnce(
-    ref: KeyRef | undefined,
-    cost: number,
-    period: number,
-    now: number,
-    record: OnceRecord,
-    bounds: OnceBounds,
-  ): MaybePromise<OnceSpend>;
+  spendOnce(ref: KeyRef | undefined, period: number, request: SpendOnce): MaybePromise<OnceSpend>;
   /** {@link OnceRecord.body} of the record under this id that has not expired at `now` (clause 23). */
   findOnce(id: string, now: number): MaybePromise<string | undefined>;
   /**
@@ -1029,13 +1026,7 @@ export interface Store {
    */
   returnCredits(ref: KeyRef, lease: LeaseReturn): MaybePromise<void>;
   /** {@link Store.spendCredits} that reserves the credits instead (clause 27). A cost of 0 reserves nothing. */
-  reserveCredits(
-    ref: KeyRef,
-    cost: number,
-    period: number,
-    now: number,
-    reservation: ReservationRequest,
-  ): MaybePromise<Spend | undefined>;
+  reserveCredits(ref: KeyRef, period: number, request: Reserve): MaybePromise<Spend | undefined>;
   /** Settles a reservation of this account (clause 27). */
   settleCredits(ref: KeyRef, request: SettleRequest): MaybePromise<Settlement>;
 

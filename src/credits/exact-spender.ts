@@ -26,16 +26,14 @@ export function exactSpender(store: Store): Spender {
       return isThenable(spending) ? Promise.resolve(spending) : spending;
     },
     reserve({ ref, refill, wallets }, request) {
-      const { cost, now, reservation } = request;
+      const { now } = request;
       return wallets === undefined
-        ? store.reserveCredits(ref, cost, periodOf(refill, now), now, reservation)
+        ? store.reserveCredits(ref, periodOf(refill, now), request)
         : spendOf(fromWallets(orderOf(wallets, now).wallets, request));
     },
     spendOnce(target, request) {
       if (target?.wallets !== undefined) return fromWallets(orderOf(target.wallets, request.now).wallets, request);
-      const { cost, now, once } = request;
-      const period = target === undefined ? 0 : periodOf(target.refill, now);
-      return store.spendOnce(target?.ref, cost, period, now, once.record, once.bounds);
+      return store.spendOnce(target?.ref, target === undefined ? 0 : periodOf(target.refill, request.now), request);
     },
     creditsForfeited: () => 0,
     close: () => undefined,

@@ -1,12 +1,5 @@
 /** What spends credits of keys: the port that verifications use. Its modes: `exact-spender.ts`, `leased-spender.ts`. */
-import type {
-  KeyRecord,
-  NumberedRefill,
-  OnceSpend,
-  ReservationRequest,
-  Spend,
-  WalletSpend,
-} from "../contracts/store.js";
+import type { KeyRecord, NumberedRefill, OnceSpend, Reserve, Spend, SpendOnce } from "../contracts/store.js";
 import type { MaybePromise } from "../contracts/types.js";
 
 /** What this process holds of the credits of a target. */
@@ -41,18 +34,12 @@ export interface Spender {
    */
   spend(target: SpendTarget, cost: number, now: number): MaybePromise<Spend | undefined>;
   /** {@link Spender.spend} that reserves the credits instead, always in one durable step of the store. */
-  reserve(
-    target: SpendTarget,
-    request: WalletSpend & { readonly reservation: ReservationRequest },
-  ): MaybePromise<Spend | undefined>;
+  reserve(target: SpendTarget, request: Reserve): MaybePromise<Spend | undefined>;
   /**
    * Spends and records a call with an idempotency key, always in one durable step of the store.
    * @param target `undefined`: the key has no balance
    */
-  spendOnce(
-    target: SpendTarget | undefined,
-    request: WalletSpend & Required<Pick<WalletSpend, "once">>,
-  ): MaybePromise<OnceSpend>;
+  spendOnce(target: SpendTarget | undefined, request: SpendOnce): MaybePromise<OnceSpend>;
   /** Leased credits given up because the store was closed before it took them back. */
   creditsForfeited(): number;
   /**

@@ -78,7 +78,7 @@ export function memoryStore(): Port.Store {
 
   const spendCredits = (ref: Port.KeyRef, cost: number, period: number, now: number) =>
     onAccount(state, ref, (account) => spend(account, () => expiredOf(state, ref, now), { cost, period, now }));
-  const reserveCredits: Port.Store["reserveCredits"] = (ref, cost, period, now, reservation) => {
+  const reserveCredits: Port.Store["reserveCredits"] = (ref, period, { cost, now, reservation }) => {
     assertReservation(reservation);
     state.endings.forget(now);
     return onAccount(state, ref, (account) => {
@@ -117,15 +117,16 @@ export function memoryStore(): Port.Store {
     },
 
     spendCredits,
-    spendOnce(ref, cost, period, now, record, bounds) {
+    spendOnce(ref, period, request) {
+      const { cost, now, once } = request;
       assertSpend(cost, period, now);
-      const { reservation } = record;
+      const { reservation } = once.record;
       const spendFrom = (taken: number) => {
         if (ref === undefined) return { ok: true, remaining: null };
         if (reservation === undefined) return spendCredits(ref, taken, period, now);
-        return reserveCredits(ref, taken, period, now, reservation) as Port.Spend | undefined;
+        return reserveCredits(ref, period, { cost: taken, now, reservation }) as Port.Spend | undefined;
       };
-      return spendOnce(recorded, spendFrom, cost, now, record, bounds);
+      return spendOnce(recorded, spendFrom, request);
     },
     findOnce: (id, now) => bodyAt(recorded.find(id), now),
     readSecret: () => (secret ??= newSecret()),
@@ -153,11 +154,11 @@ export function memoryStore(): Port.Store {
     },
     spendWallets(wallets, request) {
       assertWalletSpend(wallets, request);
-      const { cost, now, reservation, once } = request;
+      const { now, reservation, once } = request;
       if ((once?.record.reservation ?? reservation) !== undefined) state.endings.forget(now);
       if (once === undefined) return { outcome: "done", spend: spendTogether(wallets, request) };
       const spendFrom = (taken: number) => spendTogether(wallets, { ...request, cost: taken });
-      return spendOnce(recorded, spendFrom, cost, now, once.record, once.bounds);
+      return spendOnce(recorded, spendFrom, { ...request, once });
     },
     settleWallets(wallets, request) {
       assertSettle(request);

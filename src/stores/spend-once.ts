@@ -1,5 +1,5 @@
 /** Spends and writes under an idempotency key: what every store does inside its transaction. Store clause 23. */
-import type { OnceBounds, OnceRecord, OnceSpend, Spend, WriteOnce } from "../contracts/store.js";
+import type { OnceBounds, OnceRecord, OnceSpend, Spend, SpendOnce, WriteOnce } from "../contracts/store.js";
 
 /** Expired records that one write removes of all, and where the share is used up as many of the workspace. */
 export const EXPIRED_PER_WRITE = 8;
@@ -27,10 +27,7 @@ export interface OnceTable {
 export function spendOnce(
   table: OnceTable,
   spend: (cost: number) => Spend | undefined,
-  cost: number,
-  now: number,
-  record: OnceRecord,
-  bounds: OnceBounds,
+  { cost, now, once: { record, bounds } }: SpendOnce,
 ): OnceSpend {
   assertRecord(record);
   const once = { record, bounds, now };

@@ -22,7 +22,10 @@ async function watched(remaining: number) {
   const asked = { once: [] as unknown[][], ended: 0 };
   const store: Store = {
     ...bed.store,
-    spendOnce: (...given) => (asked.once.push(given.slice(0, 4)), bed.store.spendOnce(...given)),
+    spendOnce(ref, period, request) {
+      asked.once.push([ref, request.cost, period, request.now]);
+      return bed.store.spendOnce(ref, period, request);
+    },
     returnCredits: (...given) => (asked.ended++, bed.store.returnCredits(...given)),
   };
   return { ...bed, asked, store, one: account(bed.record) };

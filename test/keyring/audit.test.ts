@@ -502,7 +502,7 @@ describe("audit trail: entries", () => {
     const { keyring, ids, during, store } = await world();
     const record = (await store.readMany("keys", [ids.keyId]))[0]!;
     const { ref } = (await store.findKey(record.digest!))!;
-    await store.reserveCredits(ref, 4, 0, NOON, { id: "res_1", until: NOON + 1e6 });
+    await store.reserveCredits(ref, 0, { cost: 4, now: NOON, reservation: { id: "res_1", until: NOON + 1e6 } });
     const { entries } = await during(() => keyring.updateCredits({ keyId: ids.keyId, operation: "set", value: 6 }));
     expect(entries).toMatchObject([{ fields: ["credits"] }]);
     expect(await store.settleCredits(ref, { id: "res_1", spent: 4, now: NOON })).toMatchObject({ settled: false });

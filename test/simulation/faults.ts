@@ -180,7 +180,7 @@ export const CLAUSES: Readonly<Record<string, Plant & { readonly clauses: readon
     clauses: ["reserved", "spent", "totals", "settled"],
     store: (store) => ({
       ...store,
-      reserveCredits: (ref, cost, period, now) => store.spendCredits(ref, cost, period, now),
+      reserveCredits: (ref, period, { cost, now }) => store.spendCredits(ref, cost, period, now),
     }),
   },
   "counts twice what a lease has spent": {
@@ -374,15 +374,11 @@ export const CONNECTION_FAULTS: Readonly<Record<string, Plant & { readonly claus
       return {
         ...store,
         findOnce: () => undefined,
-        spendOnce: (ref, cost, period, now, record, bounds) =>
-          store.spendOnce(
-            ref,
-            cost,
-            period,
-            now,
-            { ...record, id: `${record.id.slice(0, 16)}${1e5 + ++calls}` },
-            bounds,
-          ),
+        spendOnce: (ref, period, { once: { record, bounds }, ...request }) =>
+          store.spendOnce(ref, period, {
+            ...request,
+            once: { record: { ...record, id: `${record.id.slice(0, 16)}${1e5 + ++calls}` }, bounds },
+          }),
       };
     },
   },

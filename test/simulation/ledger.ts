@@ -17,10 +17,12 @@ import type {
   LeaseReturn,
   NewKey,
   ReservationRequest,
+  Reserve,
   Settlement,
   SettleRequest,
   Spend,
   Store,
+  WalletSpend,
   Write,
 } from "../../src/contracts/store.js";
 import { boundaryOf } from "../../src/credits/refill-calendar.js";
@@ -88,7 +90,9 @@ export class Ledger {
   /** Judges a call that reached the store. */
   note(taker: Taker, method: string, given: readonly unknown[], result: unknown, isLost: boolean): void {
     if (method === "spendCredits" || method === "reserveCredits") {
-      const [ref, cost, , now, reservation] = given as [KeyRef, number, number, number, ReservationRequest?];
+      const [ref, first, request, time] = given as [KeyRef, number, number | Reserve, number];
+      const { cost, now, reservation }: WalletSpend =
+        typeof request === "object" ? request : { cost: first, now: time };
       const account = this.#byRef.get(ref);
       this.#spend(taker, account, cost, now, result as Spend | undefined, isLost, reservation);
       if (reservation !== undefined) this.#latest = Math.max(this.#latest, now);

@@ -265,9 +265,11 @@ class Calls {
       case "spendCredits":
         return results().map((result: Spend | null, i) => {
           const [ref, cost, period, now, id, until] = tuples[i] as unknown as SpendTuple;
-          const reservation = id === undefined ? undefined : { id, until };
-          const given = [ref, cost, period, now, reservation];
-          return { method, given, result: result ?? undefined, isLost: client.isDead };
+          const call =
+            id === undefined
+              ? { method, given: [ref, cost, period, now] }
+              : { method: "reserveCredits" as const, given: [ref, period, { cost, now, reservation: { id, until } }] };
+          return { ...call, result: result ?? undefined, isLost: client.isDead };
         });
       case "settleCredits":
         return results().map((result: Settlement, i) => {

@@ -186,7 +186,7 @@ describe("storeSuite: what it fails", () => {
       "spends again",
       /^clause 23/,
       (store) => ({
-        spendOnce: async (ref, cost, period, now) => ({
+        spendOnce: async (ref, period, { cost, now }) => ({
           outcome: "done" as const,
           spend: (await store.spendCredits(ref!, cost, period, now))!,
         }),
@@ -196,8 +196,11 @@ describe("storeSuite: what it fails", () => {
       "forgets whose record it is",
       /^clause 23/,
       (store) => ({
-        spendOnce: (ref, cost, period, now, record, bounds) =>
-          store.spendOnce(ref, cost, period, now, { ...record, body: "any", workspaceId: "any" }, bounds),
+        spendOnce: (ref, period, { once: { record, bounds }, ...request }) =>
+          store.spendOnce(ref, period, {
+            ...request,
+            once: { record: { ...record, body: "any", workspaceId: "any" }, bounds },
+          }),
       }),
     ],
     [
@@ -210,7 +213,11 @@ describe("storeSuite: what it fails", () => {
       /^clause 21/,
       (store) => ({ powers: { ...store.powers, reservations: false } }),
     ],
-    ["spends what it is to reserve", /^clause 2[17]/, (store) => ({ reserveCredits: store.spendCredits })],
+    [
+      "spends what it is to reserve",
+      /^clause 2[17]/,
+      (store) => ({ reserveCredits: (ref, period, { cost, now }) => store.spendCredits(ref, cost, period, now) }),
+    ],
     [
       "settles with what was reserved",
       /^clause 2[17]/,

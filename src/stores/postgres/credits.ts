@@ -104,7 +104,7 @@ export function createCredits(session: Session, { schema, durability, timeout }:
   const draws = ofTuples<Port.Draw | null>("draw_v1");
   const ends = ofTuples<null>("end_leases_v1");
   const settles = ofTuples<Port.Settlement>("settle_reservations_v1");
-  const once = grouped<OnceCall, Port.OnceSpend>("once_group_v1(", ({ n, id }) => n ?? id, MAX_ONCE);
+  const recorded = grouped<OnceCall, Port.OnceSpend>("once_group_v1(", ({ n, id }) => n ?? id, MAX_ONCE);
   const findRecord: Statement = {
     isRead: true,
     text: `SELECT i.body FROM ${schema}.idempotency i WHERE i.id = $1 AND i.expires > $2::text::bigint`,
@@ -171,14 +171,14 @@ export function createCredits(session: Session, { schema, durability, timeout }:
       assertSpend(cost, period, now);
       return typeof ref === "number" ? ((await spends([ref, cost, period, now])) ?? undefined) : undefined;
     },
-    async spendOnce(ref, cost, period, now, record: Port.OnceRecord, bounds: Port.OnceBounds) {
+    async spendOnce(ref, period, { cost, now, once: { record, bounds } }: Port.SpendOnce) {
       assertSpend(cost, period, now);
       assertRecord(record);
       const { reservation } = record;
       if (reservation !== undefined) assertReservation(reservation);
       const call = { cost, period, ...onceFields({ record, bounds, now }) };
       const reserve = reservation && { reserve: reservation.id, reserveUntil: reservation.until };
-      return once({ ...call, ...reserve, ...(ref !== undefined && { n: typeof ref === "number" ? ref : 0 }) });
+      return recorded({ ...call, ...reserve, ...(ref !== undefined && { n: typeof ref === "number" ? ref : 0 }) });
     },
     async findOnce(id, now) {
       if (!isStorable(id)) return undefined;
@@ -195,7 +195,7 @@ export function createCredits(session: Session, { schema, durability, timeout }:
       assertReturn({ holder, spent });
       if (typeof ref === "number") await ends([ref, holder, spent]);
     },
-    async reserveCredits(ref, cost, period, now, reservation) {
+    async reserveCredits(ref, period, { cost, now, reservation }) {
       assertSpend(cost, period, now);
       assertReservation(reservation);
       if (typeof ref !== "number") return undefined;

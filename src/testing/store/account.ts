@@ -25,7 +25,7 @@ export async function accountThrough(store: Store, n = 1) {
     ref,
     spend: (cost: number, period = 0, now = 0) => store.spendCredits(ref, cost, period, now),
     once: (record: OnceRecord, cost = 1, now = 0, bounds = ONCE_BOUNDS) =>
-      store.spendOnce(ref, cost, 0, now, record, bounds),
+      store.spendOnce(ref, 0, { cost, now, once: { record, bounds } }),
     draw: (holder: string, cost: number, now = 0, over: Partial<DrawRequest> = {}) =>
       store.drawCredits(ref, {
         ...{ holder, spent: 0, cost, step: 10, size: 40, period: 0, now, until: now + 1_000 },
@@ -33,7 +33,7 @@ export async function accountThrough(store: Store, n = 1) {
       }),
     end: (holder: string, spent = 0) => store.returnCredits(ref, { holder, spent }),
     reserve: (id: string, cost: number, now = 0, until = UNTIL) =>
-      store.reserveCredits(ref, cost, 0, now, { id: `res_${id}`, until }),
+      store.reserveCredits(ref, 0, { cost, now, reservation: { id: `res_${id}`, until } }),
     settle: (id: string, spent: number, now = 0) => store.settleCredits(ref, { id: `res_${id}`, spent, now }),
     read,
     /** What it has left. */

@@ -86,15 +86,17 @@ export function idempotencyClauses(all: Clause): void {
     const { once, left, ref } = await withCredits(store, 2);
     expect(await once(record("free"), 0)).toEqual({ outcome: "done", spend: { ok: true, remaining: 2 } });
     expect((await once(record("free"), 2)).outcome).toBe("repeated");
-    const unlimited = () => store.spendOnce(undefined, 1, 0, 0, record("unlimited"), ONCE_BOUNDS);
+    const unlimited = () => store.spendOnce(undefined, 0, { cost: 1, now: 0, once: onceOf(record("unlimited")) });
     expect(await unlimited()).toEqual({ outcome: "done", spend: { ok: true, remaining: null } });
     expect(await unlimited()).toEqual({ outcome: "repeated", spend: { ok: true, remaining: null } });
     expect(await once(record("much"), 3)).toEqual({ outcome: "done", spend: { ok: false, remaining: 2 } });
-    const stale = await store.spendOnce(ref, 1, 32_000_000_001, 0, record("much"), ONCE_BOUNDS);
+    const stale = await store.spendOnce(ref, 32_000_000_001, { cost: 1, now: 0, once: onceOf(record("much")) });
     expect(stale).toMatchObject({ outcome: "done", spend: { ok: false, stale: true } });
     await insert(store, keyRow(2));
     const without = await refOf(store, "digest-2");
-    expect(await store.spendOnce(without, 1, 0, 0, record("much"), ONCE_BOUNDS)).toEqual({ outcome: "done" });
+    expect(await store.spendOnce(without, 0, { cost: 1, now: 0, once: onceOf(record("much")) })).toEqual({
+      outcome: "done",
+    });
     expect(await store.findOnce("much", 0)).toBeUndefined();
     expect(await once(record("much"), 2)).toEqual({ outcome: "done", spend: { ok: true, remaining: 0 } });
     expect(await once(record("much"), 2)).toEqual({ outcome: "repeated", spend: { ok: true, remaining: 0 } });

@@ -241,7 +241,13 @@ export function identityCreditsClauses(clause: Clause): void {
     const record = { workspaceId: WS, id: "id", body: "body", until: 1_000 };
     const ref = await accountOf(store, 1);
     for (const outcome of ["done", "repeated"])
-      expect(await store.spendOnce(ref, 2, 0, 0, record, { maxRecords: 9, maxPerWorkspace: 9 })).toEqual({
+      expect(
+        await store.spendOnce(ref, 0, {
+          cost: 2,
+          now: 0,
+          once: { record, bounds: { maxRecords: 9, maxPerWorkspace: 9 } },
+        }),
+      ).toEqual({
         outcome,
         spend: { ok: true, remaining: 1 },
       });

@@ -2,6 +2,7 @@
 import { isKeystileError } from "../../contracts/errors.js";
 import type { Change, Power, Store } from "../../contracts/store.js";
 import { expect, faultOf } from "../expect.js";
+import { ONCE_BOUNDS } from "./account.js";
 import type { Clause } from "./bed.js";
 import { accountWith, insert, keyRow, readBalance, WS } from "./rows.js";
 import { dropsMiss, type SharedClause } from "./shared-steps.js";
@@ -25,7 +26,7 @@ export function powersClauses(clause: Clause): void {
   clause("clause 21: what needs idempotency works, or fails by the name of the power", async (store) => {
     const ref = await accountWith(store, 100);
     const record = { workspaceId: WS, id: "id", body: "body", until: 1_000 };
-    const spendOnce = () => store.spendOnce(ref, 1, 0, 0, record, { maxRecords: 10, maxPerWorkspace: 10 });
+    const spendOnce = () => store.spendOnce(ref, 0, { cost: 1, now: 0, once: { record, bounds: ONCE_BOUNDS } });
     if (store.powers.idempotency) {
       for (const outcome of ["done", "repeated"])
         expect(await spendOnce()).toEqual({ outcome, spend: { ok: true, remaining: 99 } });
@@ -38,7 +39,8 @@ export function powersClauses(clause: Clause): void {
 
   clause("clause 21: what needs reservations works, or fails by the name of the power", async (store) => {
     const ref = await accountWith(store, 100);
-    const reserve = () => store.reserveCredits(ref, 10, 0, 0, { id: "res_a", until: 1_000 });
+    const reserve = () =>
+      store.reserveCredits(ref, 0, { cost: 10, now: 0, reservation: { id: "res_a", until: 1_000 } });
     const settle = () => store.settleCredits(ref, { id: "res_a", spent: 4, now: 0 });
     if (store.powers.reservations === true) {
       expect(await reserve()).toEqual({ ok: true, remaining: 90 });

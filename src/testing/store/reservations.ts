@@ -127,7 +127,11 @@ export function reservationsClauses(all: Clause): void {
     async (store) => {
       const { ref, reserve, settle, change, read } = await withCredits(store, 100);
       expect(await reserve("none", 0)).toEqual({ ok: true, remaining: 100 });
-      const stale = await store.reserveCredits(ref, 1, 32_000_000_001, 0, { id: "res_stale", until: UNTIL });
+      const stale = await store.reserveCredits(ref, 32_000_000_001, {
+        cost: 1,
+        now: 0,
+        reservation: { id: "res_stale", until: UNTIL },
+      });
       expect(stale).toMatchObject({ ok: false, stale: true });
       expect(await change({ remaining: null })).toHaveLength(1);
       expect(await reserve("free", 5)).toEqual({ ok: true, remaining: null });
@@ -147,8 +151,11 @@ export function reservationsClauses(all: Clause): void {
       { id: "res_a", spent: 1, now: 0 },
     ];
     for (const wrong of [{ id: "node.1" }, { id: "res_" }, { id: "res_a b" }, { until: NaN }])
-      await expectRangeError(() => store.reserveCredits(ref, 1, 0, 0, { ...good, ...wrong }));
-    for (const cost of [-1, NaN, 1.5]) await expectRangeError(() => store.reserveCredits(ref, cost, 0, 0, good));
+      await expectRangeError(() =>
+        store.reserveCredits(ref, 0, { cost: 1, now: 0, reservation: { ...good, ...wrong } }),
+      );
+    for (const cost of [-1, NaN, 1.5])
+      await expectRangeError(() => store.reserveCredits(ref, 0, { cost, now: 0, reservation: good }));
     for (const wrong of [{ id: "node.1" }, { spent: -1 }, { spent: NaN }, { now: NaN }])
       await expectRangeError(() => store.settleCredits(ref, { ...settled, ...wrong }));
     expect(await spend(0)).toEqual({ ok: true, remaining: 100 });
@@ -168,7 +175,9 @@ export function reservationsClauses(all: Clause): void {
     await store.write([{ table: "identities", row, credits: { period: 0, remaining: 100 } }]);
     await insert(store, keyRow(1, { identityId: row.id }));
     const { ref } = (await store.findKey("digest-1"))!.account!;
-    expect(await store.reserveCredits(ref, 60, 0, 0, { id: "res_a", until: UNTIL })).toEqual({
+    expect(
+      await store.reserveCredits(ref, 0, { cost: 60, now: 0, reservation: { id: "res_a", until: UNTIL } }),
+    ).toEqual({
       ok: true,
       remaining: 40,
     });
@@ -196,7 +205,8 @@ export function reservationsClauses(all: Clause): void {
     const bounds = { maxRecords: 10, maxPerWorkspace: 10 };
     const once = (reservation: string, cost = 40, now = 0) => {
       const record = { workspaceId: "ws_1", id: "once", body: "body", until: 10 };
-      return store.spendOnce(ref, cost, 0, now, { ...record, reservation: { id: reservation, until: UNTIL } }, bounds);
+      const once = { record: { ...record, reservation: { id: reservation, until: UNTIL } }, bounds };
+      return store.spendOnce(ref, 0, { cost, now, once });
     };
     expect(await once("res_a", 101)).toEqual({ outcome: "done", spend: { ok: false, remaining: 100 } });
     expect(await once("res_a")).toEqual({ outcome: "done", spend: { ok: true, remaining: 60 } });

@@ -104,7 +104,10 @@ export function rolloverClauses(clause: Clause): void {
         const n = 2 * i + (isFirst ? 0 : 1);
         const { ref, spend, settle, read } = await open(store, 100, { amount: 10, rollover }, n);
         const reservation = { id: `res_${n}`, until: 1_000 };
-        expect(await store.reserveCredits(ref, 40, DAYS, 0, reservation)).toEqual({ ok: true, remaining: 60 });
+        expect(await store.reserveCredits(ref, DAYS, { cost: 40, now: 0, reservation })).toEqual({
+          ok: true,
+          remaining: 60,
+        });
         if (isFirst) expect(await spend(1, DAYS + 1)).toMatchObject({ ok: true });
         expect(await settle(String(n), 10, 500)).toEqual({ settled: true });
         if (!isFirst) expect(await spend(1, DAYS + 1)).toMatchObject({ ok: true });
@@ -119,7 +122,7 @@ export function rolloverClauses(clause: Clause): void {
     for (const [n, passed] of [0, 1, 2].entries()) {
       const { ref, spend, read } = await open(store, 100, { amount: 10, rollover: 1_000 }, n);
       const reservation = { id: `res_${n}`, until: 1_000 };
-      expect(await store.reserveCredits(ref, 40, DAYS, 0, reservation)).toMatchObject({ ok: true });
+      expect(await store.reserveCredits(ref, DAYS, { cost: 40, now: 0, reservation })).toMatchObject({ ok: true });
       for (let i = 1; i <= passed; i++) expect(await spend(1, DAYS + i)).toMatchObject({ ok: true });
       const left = 60 + 9 * passed + (passed < 2 ? 40 : 0);
       expect(await spend(0, DAYS + passed, 2_000)).toEqual({ ok: true, remaining: left });

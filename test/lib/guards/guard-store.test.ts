@@ -79,7 +79,11 @@ async function calls(): Promise<readonly (readonly [name: string, given: readonl
     ["findRootKey", [digest], root],
     ["adoptDigest", [keyId, digest], true],
     ["spendCredits", [keyId, 1, 0], { ok: true, remaining: 4 }],
-    ["spendOnce", [keyId, 1, 0, 0, onceRecord, bounds], { outcome: "done", spend: { ok: true, remaining: 4 } }],
+    [
+      "spendOnce",
+      [keyId, 0, { cost: 1, now: 0, once: { record: onceRecord, bounds } }],
+      { outcome: "done", spend: { ok: true, remaining: 4 } },
+    ],
     ["findOnce", ["id", 0], "body"],
     ["readSecret", ["idempotency"], "0".repeat(64)],
     [

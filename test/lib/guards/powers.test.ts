@@ -170,7 +170,9 @@ describe("a power that is asked for and lacking", () => {
     await expect(verifier.settle("res_1.n1", 0)).rejects.toEqual(lacks("verifier.settle"));
     expect(calls).toBe(0);
     for (const of of [guardStore(withPowers({})), { ...memoryStore(), ...withoutReservations }]) {
-      expect(() => of.reserveCredits("k", 1, 0, 0, { id: "res_1", until: 1 })).toThrow(lacks("reserveCredits"));
+      expect(() => of.reserveCredits("k", 0, { cost: 1, now: 0, reservation: { id: "res_1", until: 1 } })).toThrow(
+        lacks("reserveCredits"),
+      );
       expect(() => of.settleCredits("k", { id: "res_1", spent: 0, now: 0 })).toThrow(lacks("settleCredits"));
     }
   });

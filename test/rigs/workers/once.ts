@@ -34,9 +34,9 @@ async function verifyOn(): Promise<void> {
 function recordApart(store: Store): Store {
   return {
     ...store,
-    async spendOnce(ref, cost, period, now, record, bounds) {
-      const spend = ref === undefined ? undefined : await store.spendCredits(ref, cost, period, now);
-      const { outcome } = await store.spendOnce(ref, 0, period, now, record, bounds);
+    async spendOnce(ref, period, request) {
+      const spend = ref === undefined ? undefined : await store.spendCredits(ref, request.cost, period, request.now);
+      const { outcome } = await store.spendOnce(ref, period, { ...request, cost: 0 });
       return { outcome, ...(spend && { spend }) };
     },
   };

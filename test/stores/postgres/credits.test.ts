@@ -69,7 +69,8 @@ async function apply(store: Store, one: Step, now: number): Promise<unknown> {
     return store.drawCredits(ref, { ...request, size: 0, now, until: now + 2_000 });
   }
   const id = "holder" in one ? `res_${one.holder}` : "";
-  if (one.kind === "reserve") return store.reserveCredits(ref, one.cost, one.period, now, { id, until: now + 2_000 });
+  if (one.kind === "reserve")
+    return store.reserveCredits(ref, one.period, { cost: one.cost, now, reservation: { id, until: now + 2_000 } });
   if (one.kind === "settle") return store.settleCredits(ref, { id, spent: one.spent, now });
   if (one.kind === "end") return (await store.returnCredits(ref, one)) ?? "ended";
   const row = (await readRow(store, "keys", "key_000001")) as KeyRow;
@@ -129,7 +130,7 @@ it("postgres: a spend alone is an UPDATE where nothing hinders it; what does goe
   ]);
   const refs = [await refOf(store, "digest-1"), await refOf(store, "digest-2")] as const;
   const reservation = { id: "res_1", until: 1_000 };
-  await store.reserveCredits(refs[1], 10, DAILY, 0, reservation);
+  await store.reserveCredits(refs[1], DAILY, { cost: 10, now: 0, reservation });
   await server.exec(`CREATE OR REPLACE FUNCTION ${schema}.group_v1(what text, mode text, calls text, skips boolean)
     RETURNS text LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION USING ERRCODE = '58000'; END $$`);
   expect(await store.spendCredits(refs[0], 60, DAILY, 0)).toEqual({ ok: true, remaining: 40 });
@@ -142,7 +143,7 @@ it("postgres: a spend alone is an UPDATE where nothing hinders it; what does goe
     () => store.spendCredits(refs[0], 1, MONTHLY, 0),
     () => store.spendCredits(refs[1], 1, DAILY, 1_000),
     () => store.spendCredits(-1, 1, DAILY, 0),
-    () => store.reserveCredits(refs[0], 1, DAILY, 0, { ...reservation, id: "res_2" }),
+    () => store.reserveCredits(refs[0], DAILY, { cost: 1, now: 0, reservation: { ...reservation, id: "res_2" } }),
     () => Promise.all([store.spendCredits(refs[0], 1, DAILY, 0), store.spendCredits(refs[0], 1, DAILY, 0)]),
   ];
   for (const call of hindered) await expect(call()).rejects.toMatchObject({ code: "STORE_FAILED" });

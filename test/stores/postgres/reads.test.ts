@@ -195,7 +195,10 @@ it("what counts idempotency records of a workspace goes once it has none", async
   await store.setUp();
   const bounds = { maxRecords: 10, maxPerWorkspace: 10 };
   const once = (workspaceId: string, now: number, until: number) =>
-    store.spendOnce(undefined, 0, 0, now, { workspaceId, id: `of ${workspaceId}`, body: "b", until }, bounds);
+    store.spendOnce(undefined, 0, {
+      ...{ cost: 0, now },
+      once: { record: { workspaceId, id: `of ${workspaceId}`, body: "b", until }, bounds },
+    });
   await once("ws_gone", 0, 5);
   await once("ws_here", 0, 50);
   const counted = async () => {
@@ -228,14 +231,14 @@ it.each([
   await store.drawCredits(ref, draw);
   const bounds = { maxRecords: 10, maxPerWorkspace: 10 };
   const record = { workspaceId: "ws_1", id: "r", body: "b", until: 1_000 };
-  await store.spendOnce(undefined, 0, 0, 0, record, bounds);
+  await store.spendOnce(undefined, 0, { cost: 0, now: 0, once: { record, bounds } });
   await server.exec(`ALTER TABLE ${schema}.${table} DROP CONSTRAINT ${table}_${change.split(" ")[0]}_check;
     UPDATE ${schema}.${table} SET ${change};
     ALTER TABLE ${schema}.${table} ADD CONSTRAINT again CHECK (${change.split(" ")[0]} >= 0) NOT VALID;`);
   const call =
     table === "leases"
       ? store.drawCredits(ref, { ...draw, cost: 0 })
-      : store.spendOnce(undefined, 0, 0, 0, { ...record, id: "s" }, bounds);
+      : store.spendOnce(undefined, 0, { cost: 0, now: 0, once: { record: { ...record, id: "s" }, bounds } });
   const message = await Promise.resolve(call).then(String, (error: unknown) => (error as Error).message);
   expect(message).toContain("does not keep the rules of its table");
   await store.close();

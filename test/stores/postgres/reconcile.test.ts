@@ -27,7 +27,7 @@ describe.skipIf(noPostgres !== undefined)("postgres: reconcile", () => {
     const n = Number(rows[0]!.n);
     for (const id of ["a", "b"]) {
       const record = { id, workspaceId: "ws_default", body: "b", until: 9e12 };
-      await store.spendOnce(n, 1, 0, 0, record, { maxRecords: 9, maxPerWorkspace: 9 });
+      await store.spendOnce(n, 0, { cost: 1, now: 0, once: { record, bounds: { maxRecords: 9, maxPerWorkspace: 9 } } });
     }
     for (const holder of ["one", "two"])
       await store.drawCredits(n, { holder, cost: 5, step: 5, size: 20, spent: 0, period: 0, now: 0, until: 10 });

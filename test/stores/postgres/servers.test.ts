@@ -169,7 +169,8 @@ describe.skipIf(isSkipped)("postgres: statements and connections", () => {
     await count("adoptDigest", () => store.adoptDigest(found!.ref, "native"));
     await count("spendCredits", () => store.spendCredits(ref, 1, 0, 0));
     await count("spendCredits × 50", () => many((i) => store.spendCredits(refs[i]!, 1, 0, 0)));
-    await count("spendOnce", () => store.spendOnce(ref, 1, 0, 0, record, { maxRecords: 10, maxPerWorkspace: 10 }));
+    const once = { record, bounds: { maxRecords: 10, maxPerWorkspace: 10 } };
+    await count("spendOnce", () => store.spendOnce(ref, 0, { cost: 1, now: 0, once }));
     await count("findOnce", () => store.findOnce("r", 0));
     await count("drawCredits", () => store.drawCredits(ref, draw));
     await count("drawCredits × 50", () => many((i) => store.drawCredits(refs[i]!, { ...draw, holder: `${i}` })));
@@ -431,14 +432,13 @@ describe.skipIf(isSkipped)("postgres: statements and connections", () => {
     const store = await newStore(url, client);
     let ids = 0;
     const call = (workspaceId: string, now: number) =>
-      store.spendOnce(
-        undefined,
-        0,
-        0,
-        now,
-        { workspaceId, id: `id_${ids++}`, body: "b", until: now + 10 },
-        { maxRecords: 1_000, maxPerWorkspace: 100 },
-      );
+      store.spendOnce(undefined, 0, {
+        ...{ cost: 0, now },
+        once: {
+          record: { workspaceId, id: `id_${ids++}`, body: "b", until: now + 10 },
+          bounds: { maxRecords: 1_000, maxPerWorkspace: 100 },
+        },
+      });
     // As many as one call clears away, so that the next ones are left for the other.
     for (const workspaceId of ["ws_a", "ws_b"])
       for (let n = 0; n < EXPIRED_PER_WRITE; n++) await call(workspaceId, workspaceId === "ws_a" ? 0 : 1);

@@ -54,7 +54,10 @@ async function open(options: PostgresStoreOptions = {}) {
   };
   let ids = 0;
   const once = (ref: KeyRef | undefined, cost: number, id = `id_${++ids}`, body = "b") =>
-    store.spendOnce(ref, cost, 0, 0, { workspaceId: "ws_1", id, body, until: 1_000 }, BOUNDS);
+    store.spendOnce(ref, 0, {
+      ...{ cost, now: 0 },
+      once: { record: { workspaceId: "ws_1", id, body, until: 1_000 }, bounds: BOUNDS },
+    });
   const draw = (ref: KeyRef, cost = 1) =>
     store.drawCredits(ref, { holder: "h", spent: 0, cost, step: 0, size: 1, period: 0, now: 0, until: 1_000 });
   return { url, store, refs, other, balances, once, draw, statements };
@@ -180,7 +183,7 @@ describe.skipIf(isSkipped)("postgres: a locked account", () => {
     const record = { workspaceId: "ws_2", id: "other", body: "b", until: 1_000 };
     const [held, free] = await Promise.allSettled([
       once(refs[0], 1),
-      store.spendOnce(refs[1], 1, 0, 0, record, BOUNDS),
+      store.spendOnce(refs[1], 0, { cost: 1, now: 0, once: { record, bounds: BOUNDS } }),
     ]);
     expect(held).toMatchObject({ reason: { code: "STORE_BUSY" } });
     expect(free).toMatchObject({ value: { outcome: "done", spend: { ok: true } } });
@@ -198,7 +201,7 @@ describe.skipIf(isSkipped)("postgres: what takes nothing", () => {
     endings.push(() => quiet.close());
     const record = { workspaceId: "ws_1", id: "known", body: "b", until: 1_000 };
     const spendOnce = (ref: KeyRef, cost: number, more: object) =>
-      quiet.spendOnce(ref, cost, 0, 0, { ...record, ...more }, BOUNDS);
+      quiet.spendOnce(ref, 0, { cost, now: 0, once: { record: { ...record, ...more }, bounds: BOUNDS } });
     await quiet.readBalances([], 0);
     const next = async () =>
       (await reader.query<{ xid: string }>("SELECT pg_snapshot_xmax(pg_current_snapshot())::text AS xid")).rows[0]!.xid;

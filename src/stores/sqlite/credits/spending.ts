@@ -72,7 +72,12 @@ export function createSpending(
       }
       return cost > 0 ? group.spend(ref, cost, period, now) : peek(ref, period, now);
     },
-    spendOnce(ref, cost, period, now, record, bounds) {
+    spendOnce(ref, period, request) {
+      const {
+        cost,
+        now,
+        once: { record },
+      } = request;
       assertSpend(cost, period, now);
       assertRecord(record);
       const { reservation } = record;
@@ -83,7 +88,7 @@ export function createSpending(
           ref === undefined
             ? { ok: true, remaining: null }
             : session.spend(ref, { cost: taken, period, now }, reservation);
-        return spendOnce(recorded, spendFrom, cost, now, record, bounds);
+        return spendOnce(recorded, spendFrom, request);
       });
     },
     findOnce: reading((id, now) => bodyAt(recorded.find(id), now)),
@@ -109,7 +114,7 @@ export function createSpending(
         session.change(ref, lease.holder, NOBODY_EXPIRED, (account, leases) => endLease(account, leases, lease)),
       );
     },
-    reserveCredits(ref, cost, period, now, reservation) {
+    reserveCredits(ref, period, { cost, now, reservation }) {
       assertSpend(cost, period, now);
       assertReservation(reservation);
       if (!isNumber(ref)) {
@@ -129,13 +134,13 @@ export function createSpending(
     },
     spendWallets(wallets, request) {
       assertWalletSpend(wallets, request);
-      const { cost, now, once } = request;
+      const { cost, once } = request;
       if (cost === 0 && once === undefined) return peekWallets(wallets, request);
       if (once !== undefined) assertRecord(once.record);
       return group.add((session): OnceSpend => {
         if (once === undefined) return { outcome: "done", spend: session.spendWallets(wallets, request) };
         const spendFrom = (taken: number) => session.spendWallets(wallets, { ...request, cost: taken });
-        return spendOnce(recorded, spendFrom, cost, now, once.record, once.bounds);
+        return spendOnce(recorded, spendFrom, { ...request, once });
       });
     },
     settleWallets(wallets, request) {
