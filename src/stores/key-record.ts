@@ -24,6 +24,8 @@ export interface Related {
   readonly api: ApiRow | undefined;
   readonly workspaceEnabled: boolean;
   readonly identity: IdentityRow | undefined;
+  /** The ref of the key's account, if that is not the key's own. */
+  readonly accountRef?: KeyRef;
   /** The ref of the identity's account, if it has one. */
   readonly identityRef: KeyRef | undefined;
   /** The open grants of an owner that has some, by its id, and the refs of their accounts. Absent: nobody has any. */
@@ -52,12 +54,9 @@ export interface GrantedNames {
   readonly roles: readonly string[];
 }
 
-/**
- * The complete record, with {@link KeyRecord.grantIds}, or `undefined` when the key or its API is deleted.
- * @param accountRef the ref of its account
- */
-export function toRecord(ref: KeyRef, row: KeyRow, related: Related, accountRef = ref): KeyRecord | undefined {
-  const record = toRecordWith(ref, row, related, () => flatten(row, related), accountRef);
+/** The complete record, with {@link KeyRecord.grantIds}, or `undefined` when the key or its API is deleted. */
+export function toRecord(ref: KeyRef, row: KeyRow, related: Related): KeyRecord | undefined {
+  const record = toRecordWith(ref, row, related, () => flatten(row, related));
   return record && { ...record, grantIds: grantIds(row, related) };
 }
 
@@ -83,11 +82,11 @@ export function toRecordWith(
     api,
     identity,
     identityRef,
+    accountRef = ref,
     workspaceEnabled,
     creditGrants,
-  }: Pick<Related, "api" | "identity" | "identityRef" | "workspaceEnabled" | "creditGrants">,
+  }: Omit<Related, "role" | "permission">,
   grantsOf: () => GrantedNames,
-  accountRef: KeyRef = ref,
 ): KeyRecord | undefined {
   if (row.deleted || api === undefined || api.deleted) return undefined;
   const { permissions, roles } = grantsOf();

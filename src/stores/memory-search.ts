@@ -4,45 +4,45 @@ import type { SortedIds } from "./sorted-ids.js";
 
 /** @param ids of the keys of a workspace */
 export function searchKeys(ids: SortedIds, rows: ReadonlyMap<string, KeyRow>, search: KeySearch): KeySlice {
-  const { apiIds, identityId, order, among, limit } = search;
-  const apis = new Set(apiIds);
-  const wanted = search.deleted === true;
-  const isLooked = ({ apiId, deleted, ...row }: KeyRow): boolean =>
-    deleted === wanted && apis.has(apiId) && (identityId === undefined || row.identityId === identityId);
-  const most = Math.min(among, limit);
-  const walk = order === "expires" ? expiring : newest;
+  const most = Math.min(search.among, search.limit);
   // One more, to know whether there is one.
-  const keys = walk(ids, rows, isLooked, search.after, most + 1);
+  const keys = (search.order === "expires" ? expiring : newest)(ids, rows, { ...search, limit: most + 1 });
   const shown = keys.slice(0, most);
-  return { keys: shown, looked: shown.length, ...(keys.length > most && { last: positionOf(shown, order) }) };
+  return { keys: shown, looked: shown.length, ...(keys.length > most && { last: positionOf(shown, search.order) }) };
+}
+
+/** Whether a search looks at a row. */
+function looksAt({ apiIds, identityId, deleted }: KeySearch): (row: KeyRow) => boolean {
+  const apis = new Set(apiIds);
+  return (row) =>
+    row.deleted === (deleted === true) &&
+    apis.has(row.apiId) &&
+    (identityId === undefined || row.identityId === identityId);
 }
 
 /** The next rows of a walk. */
-type Walk = (
-  ids: SortedIds,
-  rows: ReadonlyMap<string, KeyRow>,
-  isLooked: (row: KeyRow) => boolean,
-  after: KeyPosition | undefined,
-  most: number,
-) => KeyRow[];
+type Walk = (ids: SortedIds, rows: ReadonlyMap<string, KeyRow>, search: KeySearch) => KeyRow[];
 
-const newest: Walk = (sorted, rows, isLooked, after, most) => {
-  const { ids } = sorted;
+const newest: Walk = (sorted, rows, search) => {
+  const { after, limit } = search;
+  const [{ ids }, isLooked] = [sorted, looksAt(search)];
   const found: KeyRow[] = [];
-  for (let i = after === undefined ? ids.length : sorted.after(after.id); i-- > 0 && found.length < most;) {
+  for (let i = after === undefined ? ids.length : sorted.after(after.id); i-- > 0 && found.length < limit;) {
     const row = rows.get(ids[i] as string) as KeyRow;
     if (row.id !== after?.id && isLooked(row)) found.push(row);
   }
   return found;
 };
 
-const expiring: Walk = ({ ids }, rows, isLooked, after, most) => {
+const expiring: Walk = ({ ids }, rows, search) => {
+  const { after, limit } = search;
+  const isLooked = looksAt(search);
   const from = { expires: after?.expires ?? -Infinity, id: after?.id ?? "" };
   const found = ids.flatMap((id) => {
     const row = rows.get(id) as KeyRow;
     return row.expires !== undefined && isLooked(row) && byExpiry(row, from) > 0 ? [row] : [];
   });
-  return found.sort(byExpiry).slice(0, most);
+  return found.sort(byExpiry).slice(0, limit);
 };
 
 function byExpiry(a: Pick<KeyRow, "id" | "expires">, b: Pick<KeyRow, "id" | "expires">): number {

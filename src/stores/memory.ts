@@ -256,20 +256,16 @@ function keyIdsOf({ sorted }: State, { workspaceId }: { readonly workspaceId: st
 function recordOf(state: State, row: Port.KeyRow | undefined): Port.KeyRecord | undefined {
   if (row === undefined) return undefined;
   const { rows, identityRefs } = state;
-  return toRecord(
-    row.id,
-    row,
-    {
-      api: rows.apis.get(row.apiId),
-      workspaceEnabled: rows.workspaces.get(row.workspaceId)?.enabled ?? true,
-      identity: rows.identities.get(row.identityId ?? ""),
-      identityRef: identityRefs.get(row.identityId ?? ""),
-      role: (id) => rows.roles.get(id),
-      permission: (id) => rows.permissions.get(id)?.slug,
-      creditGrants: (ownerId) => grantsTo(state, ownerId),
-    },
-    accountOf(row),
-  );
+  return toRecord(row.id, row, {
+    api: rows.apis.get(row.apiId),
+    workspaceEnabled: rows.workspaces.get(row.workspaceId)?.enabled ?? true,
+    identity: rows.identities.get(row.identityId ?? ""),
+    identityRef: identityRefs.get(row.identityId ?? ""),
+    role: (id) => rows.roles.get(id),
+    permission: (id) => rows.permissions.get(id)?.slug,
+    creditGrants: (ownerId) => grantsTo(state, ownerId),
+    accountRef: accountOf(row),
+  });
 }
 
 /** The open grants of an owner; the ref of a grant's account is its id. */

@@ -101,7 +101,7 @@ export async function spendById(
       }
       const { of, target } = payer;
       if (scope !== undefined) once ??= await idempotency.begin(scope, of.workspaceId, call);
-      const spend = await take(deps, target, cost, now, once);
+      const spend = await take(deps, call, target, once);
       // The account is gone, or has another refill than was found: found again.
       if (spend === undefined || spend.stale === true) continue;
       const repeated = once?.isRepeat === true;
@@ -179,9 +179,8 @@ async function findIdentity(
 
 function take(
   { spender, idempotency }: VerifyDeps,
+  { cost, now }: { readonly cost: number; readonly now: number },
   target: SpendTarget | undefined,
-  cost: number,
-  now: number,
   once: IdempotentCall | undefined,
 ): MaybePromise<Spend | undefined> {
   if (once !== undefined && !once.isRepeat) return idempotency.spend(once, target, cost, now);

@@ -93,10 +93,10 @@ export async function importKeys(
   const totals = { migrated: 0, failed: 0 };
   const names = createImportNames(context);
   const misfits = new Set<M.ImportedKeyData>();
-  const destination = { migration, apiId, names, refused: createRefused(), misfits };
+  const destination = { context, migration, apiId, names, refused: createRefused(), misfits };
   let known: KnownNames | undefined;
   const checked = context.meta === undefined ? batches : withMisfits(context.meta, batches, misfits);
-  const reading = createReadAhead(checked, (keys) => buildAhead(context, destination, keys, known));
+  const reading = createReadAhead(checked, (keys) => buildAhead(destination, keys, known));
   const onWaiting = (names: KnownNames): void => {
     known = names;
     reading.start();
@@ -104,7 +104,7 @@ export async function importKeys(
   let unyielded = 0;
   try {
     for (let batch = await reading.next(); batch !== undefined; batch = await reading.next()) {
-      const stored = await storeBatch(context, destination, batch, onWaiting);
+      const stored = await storeBatch(destination, batch, onWaiting);
       const { yielded } = stored;
       const { failed } = stored.results;
       const migrated = dryRun ? stored.results.migrated.map(withoutId) : stored.results.migrated;

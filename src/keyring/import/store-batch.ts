@@ -26,6 +26,7 @@ type StoreFailure = Exclude<M.MigrationFailure, "INVALID_KEY">;
 
 /** Where the keys go. */
 export interface Destination {
+  readonly context: Context;
   readonly migration: MigrationRow;
   readonly apiId: string;
   /** Cached ids of the names that the keys refer to. */
@@ -97,14 +98,14 @@ interface Candidate {
  *   with
  */
 export async function storeBatch(
-  context: Context,
   to: Destination,
   batch: Batch,
   onWaiting: (names: KnownNames) => void,
 ): Promise<Stored> {
+  const { context } = to;
   const names = await to.names.current();
   // Rows built ahead are valid only if their names still are: one may have been removed since.
-  const built = batch.ahead?.names === names ? batch.ahead : await build(context, to, batch.keys, names);
+  const built = batch.ahead?.names === names ? batch.ahead : await build(to, batch.keys, names);
   const { candidates, fit, rows } = await withoutRootKeys(context, built);
   const answer = rows.length === 0 ? NONE : insertKeys(context, rows);
   const yielded = answer instanceof Promise;
@@ -141,10 +142,10 @@ async function withoutRootKeys({ store, workspaceId }: Context, built: Built): P
  * Builds the rows of a batch whose turn has not come, if all its names are known. Creates no names and reads no store,
  * so that a batch that is never stored leaves nothing behind.
  */
-export function buildAhead(context: Context, to: Destination, keys: Keys, names: KnownNames | undefined): Batch {
+export function buildAhead(to: Destination, keys: Keys, names: KnownNames | undefined): Batch {
   if (names === undefined || hasUnknown(keys, names)) return { keys };
-  const candidates = keys.map((key) => toCandidate(context, to, key, names, NO_IDS));
-  return { keys, ahead: buildRows(context, to, candidates, names, context.clock()) };
+  const candidates = keys.map((key) => toCandidate(to, key, names, NO_IDS));
+  return { keys, ahead: buildRows(to, candidates, names, to.context.clock()) };
 }
 
 function hasUnknown(keys: Keys, names: KnownNames): boolean {
@@ -152,29 +153,24 @@ function hasUnknown(keys: Keys, names: KnownNames): boolean {
   return roles.size + permissions.size + unknownIdentities(keys, names.identities).size > 0;
 }
 
-async function build(context: Context, to: Destination, batch: Keys, names: KnownNames): Promise<Built> {
+async function build(to: Destination, batch: Keys, names: KnownNames): Promise<Built> {
+  const { context } = to;
   // Once per batch, not once per import: ids are ordered by time, which keeps a store's index appending.
   const now = context.clock();
   await names.findRoles(unknown(batch, "roles", names.roles));
   const asIds = [...unknown(batch, "permissions", names.permissions)].filter((text) => !mayBecomeSlug(text));
   if (asIds.length > 0) await names.findPermissions(asIds);
   const reserved = await readReservedIds(context, unknownIdentities(batch, names.identities).keys());
-  const candidates = batch.map((key) => toCandidate(context, to, key, names, reserved));
+  const candidates = batch.map((key) => toCandidate(to, key, names, reserved));
   const keys = candidates.filter((candidate) => candidate.failure === undefined).map((candidate) => candidate.key);
   await names.ensurePermissions(unknown(keys, "permissions", names.permissions), now);
   await names.ensureIdentities(unknownIdentities(keys, names.identities), now);
-  return buildRows(context, to, candidates, names, now);
+  return buildRows(to, candidates, names, now);
 }
 
-function buildRows(
-  context: Context,
-  to: Destination,
-  candidates: readonly Candidate[],
-  names: KnownNames,
-  now: number,
-): Built {
+function buildRows(to: Destination, candidates: readonly Candidate[], names: KnownNames, now: number): Built {
   const fit = candidates.filter((candidate) => candidate.failure === undefined);
-  return { names, candidates, fit, rows: fit.map((candidate) => toNewKey(context, to, candidate, names, now)) };
+  return { names, candidates, fit, rows: fit.map((candidate) => toNewKey(to, candidate, names, now)) };
 }
 
 /**
@@ -182,8 +178,7 @@ function buildRows(
  * @param reserved externalIds that no identity may get
  */
 function toCandidate(
-  context: Context,
-  { migration, refused, misfits }: Destination,
+  { context, migration, refused, misfits }: Destination,
   key: M.ImportedKeyData,
   { roles, permissions }: KnownNames,
   reserved: ReadonlySet<string>,
@@ -214,7 +209,8 @@ function unknownName(key: M.ImportedKeyData, roles: Ids, permissions: Ids): Stor
   return key.permissions?.some(isUnknown) === true ? "UNKNOWN_PERMISSION" : undefined;
 }
 
-function toNewKey(context: Context, to: Destination, { key, hash }: Candidate, names: KnownNames, now: number): NewKey {
+function toNewKey(to: Destination, { key, hash }: Candidate, names: KnownNames, now: number): NewKey {
+  const { context } = to;
   const { row, balance } = buildKey(
     context,
     {

@@ -5,7 +5,7 @@ import type { Context, Reading } from "../context.js";
 import { readRows } from "../rows.js";
 import { createSearch } from "../search.js";
 import type { SearchKeysRequestBody } from "../schemas/requests.js";
-import { drawnCredits, type KnownRows, readCredits, stateOf } from "./key-response.js";
+import { drawnCredits, type KnownRows, stateOf } from "./key-response.js";
 
 /** A key with what it is ranked by. */
 export interface Ranked {
@@ -184,7 +184,6 @@ export async function balancesOf(
   identities = new Map<string, IdentityRow>(),
 ): Promise<readonly (number | null)[]> {
   await readOwners(context, rows, identities);
-  const own = await readCredits(context, "keys", rows, now);
-  const drawn = await drawnCredits(context, rows, own, identities, now);
+  const drawn = await drawnCredits(context, rows, identities, now);
   return drawn.map(({ available }) => available);
 }

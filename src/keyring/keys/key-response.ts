@@ -75,8 +75,7 @@ export async function toKeyResponses(
   const identities = await read("identities", ({ identityId }) => (identityId === undefined ? [] : [identityId]));
   await read("apis", ({ apiId }) => [apiId]);
   await readWorkspace(context, known);
-  const credits = await readCredits(context, "keys", keys, now);
-  const drawn = await drawnCredits(context, keys, credits, identities, now);
+  const drawn = await drawnCredits(context, keys, identities, now);
   const responses: KeyResponseData[] = [];
   let shown = 0;
   for (const [i, row] of keys.entries()) {
@@ -86,7 +85,7 @@ export async function toKeyResponses(
     if (slugs.length > 0) data.permissions = slugs;
     const names = namesOf(row.roles, roles, ({ name }) => name);
     if (names.length > 0) data.roles = names;
-    if (row.hasCredits || row.refill !== undefined) data.credits = credits[i] as KeyCredits;
+    if (row.hasCredits || row.refill !== undefined) data.credits = drawn[i]?.own as KeyCredits;
     const identity = row.identityId === undefined ? undefined : identities.get(row.identityId);
     data.creditsFrom = creditsSource(row, identity);
     setField(data, "ownerCredits", drawn[i]?.owner);
@@ -125,25 +124,23 @@ function disabledParent(row: KeyRow, known: Parents): DisabledParent | undefined
   return ownProperty(ownerOf(row, known), "enabled") === false ? "identity" : undefined;
 }
 
-/** The credits that a key takes besides its own. */
-export interface DrawnCredits {
+/** The credits that a key takes. */
+interface DrawnCredits {
+  readonly own: KeyCredits | undefined;
   /** Those of its identity. Absent: it takes none. */
   readonly owner: KeyCredits | undefined;
   /** What it could spend: the least of what its own credits and those of its identity have; null: unlimited. */
   readonly available: number | null;
 }
 
-/**
- * @param own credits of the keys, as {@link readCredits} returns them
- * @param identities of the keys
- */
+/** @param identities of the keys */
 export async function drawnCredits(
   context: Reading,
   rows: readonly KeyRow[],
-  own: readonly KeyCredits[],
   identities: ReadonlyMap<string, IdentityRow>,
   now: number,
 ): Promise<readonly DrawnCredits[]> {
+  const credits = await readCredits(context, "keys", rows, now);
   const owners = rows.map((row) => {
     const identity = row.identityId === undefined ? undefined : identities.get(row.identityId);
     return drawsOnIdentity(row, identity) ? identity : undefined;
@@ -153,9 +150,10 @@ export async function drawnCredits(
   const byOwner = new Map([...drawnOn.keys()].map((id, i) => [id, shared[i]]));
   return rows.map((row, i) => {
     const owner = byOwner.get(owners[i]?.id ?? "");
-    const has = [row.hasCredits ? own[i] : undefined, owner].map((credits) => availableOf(credits) ?? Infinity);
+    const own = credits[i];
+    const has = [row.hasCredits ? own : undefined, owner].map((one) => availableOf(one) ?? Infinity);
     const available = Math.min(...has);
-    return { owner, available: available === Infinity ? null : available };
+    return { own, owner, available: available === Infinity ? null : available };
   });
 }
 

@@ -186,7 +186,8 @@ async function walkInOrder(walk: Walk, order: "made" | "expires", cursor: KeyCur
     let after = from?.phase === at ? positionOf(from) : matcher.startOf(order);
     for (;;) {
       const slice: KeySlice = await slicing.timed(() =>
-        searchSlice(walk, phase, order === "made" ? "newest" : order, after, matcher.hints, {
+        searchSlice(walk, phase, {
+          ...{ order: order === "made" ? "newest" : order, after, mayMatch: matcher.hints },
           among: slicing.among(),
           // Of a slice most keys may not fit: few places that are left make no small slices.
           limit: Math.max(limit - rows.length + 1, MAX_ROWS),
@@ -271,9 +272,9 @@ async function rank(walk: Walk, order: RankedOrder, size: number, after: Place |
   for (const phase of phases) {
     for (let from: KeyPosition | undefined; ;) {
       const slice: KeySlice = await slicing.timed(() =>
-        searchSlice(walk, phase, isAny ? "any" : "newest", from, ranking.hints(), {
-          among: slicing.among(),
-          limit: MAX_ROWS,
+        searchSlice(walk, phase, {
+          ...{ order: isAny ? "any" : "newest", after: from, mayMatch: ranking.hints() },
+          ...{ among: slicing.among(), limit: MAX_ROWS },
         }),
       );
       searched += slice.looked;
@@ -288,23 +289,25 @@ async function rank(walk: Walk, order: RankedOrder, size: number, after: Place |
   return { places: best.map(({ row, value }) => ({ id: row.id, value })), rows: best.map(({ row }) => row), searched };
 }
 
+/** What differs between the slices of a walk. */
+interface Searched extends Pick<KeySearch, "order" | "among" | "limit"> {
+  readonly after: KeyPosition | undefined;
+  readonly mayMatch: KeyHints;
+}
+
 function searchSlice(
   { context: { store, workspaceId }, apiIds, isForDeleted }: Walk,
   { identityId, text }: Phase,
-  order: KeySearch["order"],
-  after: KeyPosition | undefined,
-  hints: KeyHints,
-  size: Pick<KeySearch, "among" | "limit">,
+  { after, mayMatch, ...search }: Searched,
 ) {
   return store.searchKeys!({
     workspaceId,
     apiIds,
+    ...search,
     ...(identityId !== undefined && { identityId }),
-    order,
     ...(isForDeleted && { deleted: true }),
     ...(after !== undefined && { after }),
-    ...size,
-    mayMatch: { ...hints, ...(text !== undefined && { text }) },
+    mayMatch: { ...mayMatch, ...(text !== undefined && { text }) },
   });
 }
 

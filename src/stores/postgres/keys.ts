@@ -101,12 +101,12 @@ export function createKeys(session: Session, references: References, schema: str
         api,
         workspaceEnabled: loaded.workspaceEnabled(api.workspaceId),
         identity,
+        accountRef: Number(text.account ?? text.n),
         creditGrants: (ownerId: string) => granted.get(ownerId) ?? [],
         identityRef: text.identityAccount === null ? undefined : Number(text.identityAccount),
       };
       const grants = loaded.grants(text.grants);
-      const account = Number(text.account ?? text.n);
-      const record = toRecordWith(Number(text.n), row, related, () => grants, account);
+      const record = toRecordWith(Number(text.n), row, related, () => grants);
       return { row, record: record && { ...record, grantIds: grants.ids } };
     });
   };

@@ -75,7 +75,7 @@ export function sqliteStore(file: string | SqliteHandle, options: SqliteStoreOpt
       return trust(
         settings.writer === "inline" || typeof file !== "string"
           ? store
-          : withWriter(store, file, settings, counters, connection.driver),
+          : withWriter(store, { path: file, options: settings, driver: connection.driver }, counters),
       );
     } catch (cause) {
       connection.close();

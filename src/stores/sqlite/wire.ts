@@ -33,7 +33,7 @@ import { createEntityTables } from "./tables/entity-tables.js";
 import { createOutcomeTables } from "./tables/outcome-tables.js";
 import { createReferenceCache } from "./tables/reference-cache.js";
 import { createWriting } from "./tables/run-write.js";
-import { applyWrites } from "./tables/write-rows.js";
+import { RowWriter } from "./tables/write-rows.js";
 
 /** What a store in tables is told. */
 export type TableSettings = Pick<SqliteSettings, "audit" | "staleness" | "busyTimeout" | "readonly">;
@@ -188,7 +188,7 @@ export function wireTables(connection: Connection, settings: TableSettings, coun
         const known = once && knownAs(recorded, once);
         if (known !== undefined) return known;
         const effects = creditDays.around(writes, timeOfWrites(writes, entries, once) ?? Date.now(), () =>
-          applyWrites(writes, rows, writer),
+          new RowWriter(rows, writer).apply(writes),
         );
         if (typeof effects === "string") return effects;
         if (once !== undefined) {

@@ -67,12 +67,12 @@ export function createKeyReader(
       api,
       workspaceEnabled: references.workspaceEnabled(api.workspaceId),
       identity: decodeIdentity(raw, api),
+      accountRef: Number(raw.account ?? raw.n),
       // The number of an identity's account is that of the identity, below 0.
       identityRef: Number(raw.identityAccount),
       creditGrants: (ownerId: string) => openGrants(api.workspaceId, ownerId),
     };
-    const toRecord = (names: GrantedNames) =>
-      toRecordWith(Number(raw.n), row, related, () => names, Number(raw.account ?? raw.n));
+    const toRecord = (names: GrantedNames) => toRecordWith(Number(raw.n), row, related, () => names);
     const grants = references.grants(raw.grants);
     return grants instanceof Promise ? grants.then(toRecord) : toRecord(grants);
   };

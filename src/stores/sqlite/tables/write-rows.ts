@@ -5,63 +5,62 @@
 import { KeystileError } from "../../../contracts/errors.js";
 import { isCreditWrite, isFoundWithKeys } from "../../../contracts/row-changes.js";
 import type { Table, Write } from "../../../contracts/store.js";
-import type { LoggedChange } from "../changes/change-log.js";
 import { resultName } from "../connection/errors.js";
 import type { KeyWriter } from "../keys/write-keys.js";
 import type { EntityTables } from "./entity-tables.js";
 import type { Effects, Refusal, RowOutcome } from "./run-write.js";
 
-/** @returns what they have done, or why the caller must roll back */
-export function applyWrites(writes: readonly Write[], rows: EntityTables, keys: KeyWriter): Effects | Refusal {
-  const effects: Effects = { changes: [], balances: [] };
-  for (const write of writes) {
-    const outcome = apply(write, rows, keys, effects);
-    if (outcome !== "written") return outcome;
+/** Writes rows one by one, and collects what that has done. */
+export class RowWriter {
+  readonly #effects: Effects = { changes: [], balances: [] };
+  readonly #rows: EntityTables;
+  readonly #keys: KeyWriter;
+
+  constructor(rows: EntityTables, keys: KeyWriter) {
+    this.#rows = rows;
+    this.#keys = keys;
   }
-  return effects;
-}
 
-function apply(write: Write, rows: EntityTables, keys: KeyWriter, effects: Effects): RowOutcome {
-  const { changes } = effects;
-  if ("remove" in write) return remove(write, rows, keys, changes) ? "written" : "conflict";
-  if (write.table === "keys") return keys.store(write.row, write.credits, effects);
-  const { table, row } = write;
-  // A new row changes no existing key, except a workspace: keys do not need a row of their workspace.
-  if (row.version > 0 || table === "workspaces") addChangeOf(table, row.id, rows, keys, changes);
-  if (table === "rootKeys") changes.push({ digest: row.digest });
-  const outcome = rows.store(table, row);
-  if (!isCreditWrite(write) || outcome !== "written") return outcome;
-  return keys.changeCreditsOf(write, effects) ? outcome : "conflict";
-}
+  /** @returns what all have done, or why the caller must roll back */
+  apply(writes: readonly Write[]): Effects | Refusal {
+    for (const write of writes) {
+      const outcome = this.#apply(write);
+      if (outcome !== "written") return outcome;
+    }
+    return this.#effects;
+  }
 
-/** @returns false: the row is gone, has another version, or is drawn on */
-function remove(
-  { table, remove: id, version }: Extract<Write, { readonly remove: string }>,
-  rows: EntityTables,
-  keys: KeyWriter,
-  changes: LoggedChange[],
-): boolean {
-  if (table === "keys") return keys.remove(id, version, changes);
-  // Before the row is removed: afterwards its keys cannot be found.
-  addChangeOf(table, id, rows, keys, changes);
-  if (table === "identities" && !keys.forgetIdentity(id)) return false;
-  if (table === "grants") keys.forgetGrant(id);
-  return removing(() => rows.remove(table, id, version));
-}
+  #apply(write: Write): RowOutcome {
+    if ("remove" in write) return this.#remove(write) ? "written" : "conflict";
+    if (write.table === "keys") return this.#keys.store(write.row, write.credits, this.#effects);
+    const { table, row } = write;
+    // A new row changes no existing key, except a workspace: keys do not need a row of their workspace.
+    if (row.version > 0 || table === "workspaces") this.#addChangeOf(table, row.id);
+    if (table === "rootKeys") this.#effects.changes.push({ digest: row.digest });
+    const outcome = this.#rows.store(table, row);
+    if (!isCreditWrite(write) || outcome !== "written") return outcome;
+    return this.#keys.changeCreditsOf(write, this.#effects) ? outcome : "conflict";
+  }
 
-/** Adds the change that a find could see of the existing row. */
-function addChangeOf(
-  table: Exclude<Table, "keys">,
-  id: string,
-  rows: EntityTables,
-  keys: KeyWriter,
-  changes: LoggedChange[],
-): void {
-  if (table === "identities") return keys.addIdentityChange(id, changes);
-  if (table === "rootKeys") {
-    const [old] = rows.readMany(table, [id]);
-    if (old !== undefined) changes.push({ digest: old.digest });
-  } else if (isFoundWithKeys(table)) changes.push("all");
+  /** @returns false: the row is gone, has another version, or is drawn on */
+  #remove({ table, remove: id, version }: Extract<Write, { readonly remove: string }>): boolean {
+    if (table === "keys") return this.#keys.remove(id, version, this.#effects.changes);
+    // Before the row is removed: afterwards its keys cannot be found.
+    this.#addChangeOf(table, id);
+    if (table === "identities" && !this.#keys.forgetIdentity(id)) return false;
+    if (table === "grants") this.#keys.forgetGrant(id);
+    return removing(() => this.#rows.remove(table, id, version));
+  }
+
+  /** Adds the change that a find could see of the existing row. */
+  #addChangeOf(table: Exclude<Table, "keys">, id: string): void {
+    const { changes } = this.#effects;
+    if (table === "identities") return this.#keys.addIdentityChange(id, changes);
+    if (table === "rootKeys") {
+      const [old] = this.#rows.readMany(table, [id]);
+      if (old !== undefined) changes.push({ digest: old.digest });
+    } else if (isFoundWithKeys(table)) changes.push("all");
+  }
 }
 
 function removing(remove: () => boolean): boolean {

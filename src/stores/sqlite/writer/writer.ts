@@ -18,7 +18,6 @@ import type { NewKey, Spend, Store } from "../../../contracts/store.js";
 import type { MaybePromise } from "../../../contracts/types.js";
 import { assertSpend } from "../../../credits/account.js";
 import { type CounterSet, keepCounts } from "../connection/counters.js";
-import type { DriverName } from "../connection/driver.js";
 import { afterDelay, afterTurn } from "../connection/transaction.js";
 import { encodeKeys } from "../../codec/encoded-keys.js";
 import { packKeys } from "../keys/keys-in-transfer.js";
@@ -58,17 +57,16 @@ type Answer<M extends WriterMethod> = Awaited<ReturnType<Required<Store>[M]>>;
 /**
  * Starts a writer thread for `reader`.
  * @param reader a store open on the same file
+ * @param opened what `reader` was opened with
  * @param counters where its `health()` finds what the thread counts
- * @param driver what `reader` was opened with
  * @throws KeystileError STORE_FAILED: the thread's program is not found
  */
 export function withWriter<S extends Store>(
   reader: S,
-  path: string,
-  options: Required<SqliteStoreOptions>,
+  opened: WriterData & { readonly options: Required<SqliteStoreOptions> },
   counters: CounterSet,
-  driver: DriverName | undefined,
 ): S {
+  const { path, options, driver } = opened;
   const program = programOf(options.writer);
   // Absolute, since the thread opens it a little later, and the process may have changed its working directory by then.
   const data: WriterData = { path: resolve(path), options: { ...options, mustExist: true, writer: "inline" }, driver };
