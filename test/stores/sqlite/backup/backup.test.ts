@@ -103,7 +103,7 @@ describe("store.backup", () => {
       ["res_a", 30],
       ["res_b", 20],
     ] as const)
-      expect((await store.reserveCredits(ref!, cost, 0, 0, { id, until: HOUR }))?.ok).toBe(true);
+      expect((await store.reserveCredits(ref!, 0, { cost, now: 0, reservation: { id, until: HOUR } }))?.ok).toBe(true);
     await draw(store, ref!);
     const query = [{ keyId: "key_000001", period: 0 }];
     const { remaining, reserved } = (await store.readBalances(query, 0))[0]!;
