@@ -353,6 +353,33 @@ describe.skipIf(isSkipped)("postgres: statements and connections", () => {
     expect(balance?.remaining).toBe(10);
   });
 
+  it("a call over several accounts that waits behind a top-up is paid by it", async () => {
+    const url = await server.newDatabase();
+    const pool = poolOf(url);
+    const store = await newStore(url, pool);
+    const keyring = createKeyring(store);
+    const { apiId } = await keyring.createApi({ name: "topped up" });
+    await keyring.createIdentity({ externalId: "ann", credits: { remaining: 1 } });
+    await keyring.grantCredits({ identity: "ann", grantId: "last", amount: 10, priority: 200 });
+    const { key } = await keyring.createKey({ apiId, externalId: "ann" });
+    const verifier = createVerifier(store);
+    await verifier.verify({ key, credits: { cost: 0 } });
+    const other = await pool.connect();
+    endings.unshift(async () => other.release(true));
+    await other.query("BEGIN");
+    await other.query(
+      "UPDATE keystile.accounts SET remaining = remaining + 5, adjusted = adjusted + 5 WHERE remaining = 1",
+    );
+    const call = verifier.verify({ key, credits: { cost: 4 } });
+    await wait(200);
+    await other.query("COMMIT");
+    // One credit was there when it began, and it takes four.
+    expect(await call).toMatchObject({ code: "VALID", credits: 12 });
+    const { accounts } = await keyring.getBalance({ identity: "ann" });
+    expect(accounts.map(({ remaining }) => remaining)).toEqual([2, 10]);
+    await verifier.close();
+  });
+
   it("two rerolls of one key at once wait for each other in no circle", async () => {
     const url = await server.newDatabase();
     const store = await newStore(url);
