@@ -216,7 +216,7 @@ describe("a guard that reserves", () => {
     app.get("/left", expressGuard(slow, { apiId, reserve: 100, ...shortly }), () => undefined);
     app.get("/answered", (_req, res, next) => (res.status(504).end("too slow"), next()));
     app.get("/answered", expressGuard(verifier, { apiId, reserve: 1_000 }));
-    // oxlint-disable-next-line no-unused-vars -- Express knows a handler of errors by its four parameters
+    // Express knows a handler of errors by its four parameters.
     app.use((_error: unknown, _req: unknown, _res: unknown, _next: unknown) => undefined);
     const { url, close } = await listen(app);
     const leaving = new AbortController();
