@@ -9,7 +9,12 @@ const guard = createGuard<Koa.Context>(verifier, { apiId, permissions: "document
 
 app.use(async (ctx, next) => {
   const { req: memory, ip: clientAddress } = ctx;
-  const decision = await guard.check({ request: ctx, memory, header: headersOf(ctx.headers), clientAddress });
+  const decision = await guard.check({
+    request: ctx,
+    memory,
+    header: headersOf(ctx.headers, ctx.req.rawHeaders),
+    clientAddress,
+  });
   if (decision.outcome === "skip") return void (await next());
   setHeaders(
     decision.headers,

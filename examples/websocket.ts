@@ -18,7 +18,8 @@ async function upgrade(request: IncomingMessage, socket: Duplex, head: Buffer) {
   socket.on("error", () => socket.destroy());
   const clientAddress = request.socket.remoteAddress;
   // A new object as `memory` for each check: each is charged.
-  const check = () => guard.check({ request, memory: {}, header: headersOf(request.headers), clientAddress });
+  const check = () =>
+    guard.check({ request, memory: {}, header: headersOf(request.headers, request.rawHeaders), clientAddress });
   const decision = await check();
   if (decision.outcome === "skip") return socket.destroy();
   if (decision.outcome === "refuse") return socket.end(toHttp(decision));

@@ -247,7 +247,8 @@ export const GUARD_OPTIONS = {
  *   that does not parse, `undefined` for one that narrows
  * @example
  * const guard = createGuard<IncomingMessage>(verifier, { apiId, permissions: "documents.read" });
- * const decision = await guard.check({ request, memory: request, header: headersOf(request.headers) });
+ * const header = headersOf(request.headers, request.rawHeaders);
+ * const decision = await guard.check({ request, memory: request, header });
  * if (decision.outcome === "pass") serve(request, decision.apiKey);
  */
 export function createGuard<Request>(verifier: KeyVerifier, given: ApiKeyOptions<Request> = {}): Guard<Request> {
@@ -418,9 +419,26 @@ function checkOfList({ permissions }: ValidResult<unknown>): PermissionCheck {
   };
 }
 
-/** The header reader of an object such as Node's `request.headers`. Own properties only. */
-export function headersOf(headers: HeaderMap): IncomingRequest<unknown>["header"] {
-  return (name) => (Object.hasOwn(headers, name) ? headers[name] : undefined);
+/**
+ * The header reader of an object such as Node's `request.headers`. Own properties only.
+ * @param rawHeaders Node's `request.rawHeaders`: names and values by turns. Without them a second `Authorization` goes
+ *   unnoticed, since Node drops it, and a proxy may have read that one; with them neither is taken for a key
+ */
+export function headersOf(headers: HeaderMap, rawHeaders?: readonly string[]): IncomingRequest<unknown>["header"] {
+  return (name) => {
+    const value = Object.hasOwn(headers, name) ? headers[name] : undefined;
+    return typeof value === "string" && Array.isArray(rawHeaders) ? allOf(name, value, rawHeaders) : value;
+  };
+}
+
+/** All values of a header that has several; otherwise the one that is known, which a program may have set. */
+function allOf(name: string, known: string, rawHeaders: readonly string[]): string | readonly string[] {
+  const values: string[] = [];
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const given = rawHeaders[i] as string;
+    if (given.length === name.length && given.toLowerCase() === name) values.push(rawHeaders[i + 1] as string);
+  }
+  return values.length > 1 ? values : known;
 }
 
 const PRIVATE = "private";

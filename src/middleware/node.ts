@@ -5,6 +5,9 @@ import { endWith, type NodeResponse } from "./reserved.js";
 
 interface NodeRequest {
   readonly headers: HeaderMap;
+  /** Of Express; that of Fastify is in `raw`. */
+  readonly rawHeaders?: readonly string[];
+  readonly raw?: { readonly rawHeaders?: readonly string[] };
   readonly ip?: string | undefined;
   apiKey?: VerifiedKey;
 }
@@ -28,8 +31,8 @@ export async function decide<Request extends NodeRequest>(
   answer: Answer | undefined,
   inner?: () => readonly KeyRequirement<Request>[],
 ): Promise<Refused | undefined> {
-  const { headers, ip: clientAddress } = request;
-  const incoming = { request, memory: request, header: headersOf(headers), clientAddress };
+  const { headers, ip: clientAddress, rawHeaders = request.raw?.rawHeaders } = request;
+  const incoming = { request, memory: request, header: headersOf(headers, rawHeaders), clientAddress };
   const decision = await guard.check(incoming, inner);
   if (decision.outcome === "skip") return undefined;
   if (decision.outcome === "pass" && decision.end !== undefined) {

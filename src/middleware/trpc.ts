@@ -26,7 +26,7 @@ export type * from "./public-types.js";
  */
 export interface TrpcContext {
   /** The request of the adapter. */
-  readonly req: { readonly headers: HeaderMap | Headers };
+  readonly req: { readonly headers: HeaderMap | Headers; readonly rawHeaders?: readonly string[] };
   /** The response of a Node adapter, for headers. */
   readonly res?: object | undefined;
   /** The response headers of the fetch adapter. */
@@ -110,7 +110,7 @@ export function apiKey<Context extends TrpcContext = TrpcContext>(
     const decision = await guard.check({
       request: opts,
       memory,
-      header: (name) => headerOf(context.req.headers, name),
+      header: (name) => headerOf(context.req, name),
     });
     if (decision.outcome === "skip") return opts.next({ ctx: {} as { apiKey: VerifiedKey } });
     const { resHeaders } = context;
@@ -139,6 +139,6 @@ function answerOf(res: object | undefined): NodeHeaders | undefined {
   return typeof answer?.setHeader === "function" && answer.headersSent !== true ? answer : undefined;
 }
 
-function headerOf(headers: HeaderMap | Headers, name: string) {
-  return headers instanceof Headers ? headers.get(name) : headersOf(headers)(name);
+function headerOf({ headers, rawHeaders }: TrpcContext["req"], name: string) {
+  return headers instanceof Headers ? headers.get(name) : headersOf(headers, rawHeaders)(name);
 }

@@ -1,5 +1,7 @@
 /** What is particular to one framework, and the parts of the shared core that no framework shows. */
 import "reflect-metadata";
+import { once } from "node:events";
+import { get, type IncomingMessage, type OutgoingHttpHeaders, type ServerResponse } from "node:http";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { Controller, Get, Module, Req, UseGuards } from "@nestjs/common";
 import { ExternalContextCreator, NestFactory } from "@nestjs/core";
@@ -93,6 +95,37 @@ describe("express", () => {
     } finally {
       await close();
     }
+  });
+});
+
+describe("several Authorization headers", () => {
+  it("are no key on Node either, whichever is first: another program may read the other", async () => {
+    const app = express();
+    app.use(expressGuard(verifier), (_req, res) => void res.end("passed"));
+    const plugin = fastify();
+    await plugin.register(fastifyGuard(verifier));
+    plugin.get("/route", () => "passed");
+    await plugin.ready();
+    const t = initTRPC.context<{ req: { headers: object } }>().create();
+    const router = t.router({ route: t.procedure.use(trpcGuard(verifier)).query(() => "passed") });
+    const rpc = createHTTPHandler({ router, createContext: ({ req }) => ({ req }) });
+    for (const handle of [app, (req: IncomingMessage, res: ServerResponse) => plugin.routing(req, res), rpc]) {
+      const { url, close } = await listen(handle);
+      const statusOf = async (...authorization: string[]) => {
+        const given: OutgoingHttpHeaders = Object.fromEntries([["authorization", authorization]]);
+        const asked = get(`${url}/route`, { headers: given, agent: false });
+        const [response] = (await once(asked, "response")) as [IncomingMessage];
+        response.resume();
+        return response.statusCode;
+      };
+      const mine = `Bearer ${key}`;
+      expect(await statusOf(mine)).toBe(200);
+      expect([await statusOf(mine, "Bearer other"), await statusOf("Bearer other", mine)]).toEqual([401, 401]);
+      expect(await statusOf(mine, mine)).toBe(401);
+      await close();
+    }
+    await plugin.close();
+    expect(await left()).toBe(97);
   });
 });
 
