@@ -36,8 +36,14 @@ export function createSend(deliver: ((alert: Alert) => unknown) | AlertWebhook, 
   const deadline = createDeadline(timeout);
   // Read once: what is changed in the object afterwards changes nothing.
   const post = typeof deliver === "function" ? undefined : postTo({ ...deliver }, timeout);
-  const send = post ?? (async (alert: Alert) => (deliver as (alert: Alert) => unknown)(alert));
+  const send = post ?? (async (alert: Alert) => requireOk(await (deliver as (alert: Alert) => unknown)(alert)));
   return (alert) => deadline(send(alert), () => new Error(`an alert was not delivered within ${timeout} ms`));
+}
+
+/** A function that returns what `fetch` gave it: that resolves for a receiver that refused, and the alert would be lost. */
+function requireOk(result: unknown): void {
+  if (result instanceof Response && !result.ok)
+    throw new Error(`options.deliver returned a response with status ${result.status}`);
 }
 
 function postTo({ url, secret }: AlertWebhook, timeout: number): Send {

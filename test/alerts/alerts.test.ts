@@ -441,6 +441,24 @@ describe.each(STORES)("createAlerts on %s", (_name, open) => {
     await store.close();
   });
 
+  it("a function that returns a response which is not ok has delivered nothing", async () => {
+    let status = 500;
+    const errors: unknown[] = [];
+    const { store, keyring, apiId, alerts, clock } = await world(open, {
+      creditsBelow: 10,
+      deliver: async () => new Response(null, { status }),
+      onError: (error) => errors.push(error),
+    });
+    await keyring.createKey({ apiId, credits: { remaining: 1 } });
+    expect(await alerts.run()).toEqual({ raised: 1, delivered: 0, failed: 1 });
+    expect(errors).toEqual([new Error("options.deliver returned a response with status 500")]);
+    status = 204;
+    clock.advance(MINUTE);
+    expect(await alerts.run()).toEqual({ raised: 0, delivered: 1, failed: 0 });
+    await alerts.close();
+    await store.close();
+  });
+
   it("what a process took that vanished is delivered by another", async () => {
     const { store, keyring, apiId, clock, settings, told } = await world(open, { creditsBelow: 10 });
     await keyring.createKey({ apiId, credits: { remaining: 1 } });
