@@ -70,8 +70,8 @@ export interface AlertsOptions extends StoreGuardOptions, AlertBounds {
   readonly rules?: readonly AlertRule[] | undefined;
   /**
    * Called with each alert, or where it is posted. What throws, rejects, returns a fetch Response that is not `ok`, or
-   * takes longer than `timeout` is tried again after 5 s, and then after ever longer pauses up to 14 h, some 31 h in all. Rarely an alert comes twice, with
-   * one id.
+   * takes longer than `timeout` is tried again after 5 s, and then after ever longer pauses up to 14 h, some 31 h in
+   * all. Rarely an alert comes twice, with one id.
    */
   readonly deliver: ((alert: Alert) => unknown) | AlertWebhook;
   /** Milliseconds for one delivery, 100…60_000, default 10_000. */
