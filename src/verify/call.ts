@@ -54,11 +54,11 @@ export const CONTEXT: Readonly<Record<keyof VerifyContext, true>> = {
 export interface Reserved {
   /** Its id in the store, chosen before anything is taken. */
   readonly id: string;
-  /** Whose it is: what is kept of it is counted there. */
+  /** The reserving key: credits kept when the reservation is settled are counted as spent by this key. */
   readonly of: Pick<CachedKey, "workspaceId" | "apiId" | "keyId" | "identity" | "ownerAccount">;
   /** The account that pays; `undefined`: nothing is to be taken. */
   readonly ref: KeyRef | undefined;
-  /** Where it is of several accounts: those, in the order in which they are taken from. */
+  /** If several accounts pay: those of each wallet, in the order in which they are drawn. */
   readonly wallets?: readonly (readonly KeyRef[])[];
 }
 
@@ -131,7 +131,7 @@ export interface VerifyDeps {
   readonly calls: CallsInFlight;
   readonly clock: () => number;
   readonly compileQuery: QueryCompiler;
-  /** Of prepared calls: the request, validated once. The body of such a call is its key. */
+  /** The request of `verifier.prepare`, validated once; the body of each call is then the key alone. */
   readonly plan: RequestPlan | undefined;
   readonly sources: KeySources;
   /** Reads stored metadata through the program's schema; undefined: it is returned as stored. */
@@ -165,8 +165,8 @@ export class Verification implements Lookup, LimitedCall {
   readonly began: number;
   /** The key's metadata as the result shows it. */
   meta: unknown = undefined;
-  /** The result of the key's `touch`, kept only so that the engine does not optimise the read away. */
-  touched = 0;
+  /** The result of the key's `prefetch`, kept only so that the engine does not optimise the read away. */
+  prefetched = 0;
   /** Whether the query was evaluated: then the response lists the key's permissions and roles. */
   queried = false;
   /** Results of the limits in this run of the checks; undefined: not checked yet, or none applies. */
@@ -174,11 +174,11 @@ export class Verification implements Lookup, LimitedCall {
   limitsNote: LimitsNote | undefined = undefined;
   /** Result of spending or reading credits; {@link GONE}: the key is no longer in the store; undefined: none yet. */
   spend: Spend | undefined = undefined;
-  /** Set once the checks run again. */
+  /** The runs before this one; undefined: the checks run for the first time. */
   earlier: Earlier | undefined = undefined;
-  /** Set once a call with an idempotency key has begun. */
+  /** The call under its idempotency key, in flight; undefined: it has none. */
   once: IdempotentCall | undefined = undefined;
-  /** Set once a call has begun to reserve. */
+  /** What the call reserves; undefined: it reserves nothing, or has not begun to. */
   reservation: Reserved | undefined = undefined;
 
   constructor(deps: VerifyDeps, context: CallContext) {

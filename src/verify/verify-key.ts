@@ -1,6 +1,7 @@
 /**
  * A verification in its order: may the caller verify at all, is the request valid, is its query ({@link beginCall}), is
- * there a key that the caller may see ({@link answer}), and then the {@link CHECKS}. Contract 3, 4.1.
+ * there a key that the caller may see ({@link answer}), does its metadata fit the program's schema ({@link checkKey}),
+ * and then the {@link CHECKS}. Contract 3, 4.1.
  *
  * The first check that fails gives the code, and later ones do not run. Only the end of the list gives VALID, so no
  * check can be skipped. A check passes only if it returns exactly `false`.
@@ -47,7 +48,7 @@ interface Check<Call> {
 /** The part of a call that a check which takes nothing may see: neither limiter nor spender. */
 type FreeCall = Omit<Verification, "deps" | "limits" | "limitsNote" | "earlier" | "spend" | "once" | "reservation">;
 export type FreeChecks = readonly Check<FreeCall>[];
-/** Exactly two: a check after them could refuse a call that has been paid for. */
+/** Exactly two, credits last: a check after credits could refuse a call that has been paid for. */
 export type TakingChecks = readonly [Check<Verification>, Check<Verification>];
 
 /** The checks that take nothing, in order. */
@@ -72,7 +73,7 @@ type ResponseData = VerificationResult<unknown>;
 
 /**
  * Verifies one request.
- * @param body the request; with a plan, its key
+ * @param body the request; in a prepared call, whose request is `deps.plan`, the key alone
  * @throws (rejects) KeystileError VERIFIER_CLOSED; 400 for an invalid request or query, or a limit that does not exist;
  *   403 for a caller without any permission to verify (contract 4.1-4); IDEMPOTENCY_… for a call with an idempotency
  *   key
@@ -140,7 +141,7 @@ async function answerOnce(call: Verification, idempotencyKey: unknown): Promise<
 /** Metadata that does not fit the program's schema ends the call before anything is taken. */
 function checkKey(call: Verification, key: CachedKey | undefined): MaybePromise<ResponseData> {
   if (key === undefined) return notFound(call);
-  call.touched = key.touch() | 0;
+  call.prefetched = key.prefetch() | 0;
   const { meta } = key.rare;
   call.meta = meta;
   if (meta === undefined || call.deps.readMeta === undefined) return runChecks(call, key, 0);
@@ -163,7 +164,7 @@ function runChecks(call: Verification, key: CachedKey, from: number): MaybePromi
     if (failed === false) continue;
     return failed === true ? refuse(call, key, code) : whenChecked(call, key, i, failed);
   }
-  return end(call, key, "VALID");
+  return concludeOrRestart(call, key, "VALID");
 }
 
 /** A check that resolves with anything but `false` has failed. */
@@ -174,29 +175,29 @@ async function whenChecked(call: Verification, key: CachedKey, i: number, failin
 /** A refusal takes no credits, and reports the balance as it stands. */
 function refuse(call: Verification, key: CachedKey, code: VerificationCode): MaybePromise<ResponseData> {
   const { spend } = call;
-  if (code === "USAGE_EXCEEDED" && spend !== undefined && key.wallets?.some(mayGrow) === true)
-    return whenBalancesRead(call, key, code, spend);
-  if (call.spend !== undefined || !key.policy.hasCredits) return end(call, key, code);
+  if (code === "USAGE_EXCEEDED" && spend !== undefined && key.wallets?.some(hasRefill) === true)
+    return readEachBalance(call, key, code, spend);
+  if (spend !== undefined || !key.policy.hasCredits) return concludeOrRestart(call, key, code);
   const reading = spendCredits(call, key, 0);
-  return typeof reading === "boolean" ? end(call, key, code) : whenBalanceRead(call, key, code, reading);
+  return typeof reading === "boolean" ? concludeOrRestart(call, key, code) : whenBalanceRead(call, key, code, reading);
 }
 
-const mayGrow = ({ accounts }: OwnedWallet): boolean => accounts.some(({ refill }) => refill !== undefined);
+const hasRefill = ({ accounts }: OwnedWallet): boolean => accounts.some(({ refill }) => refill !== undefined);
 
-/** Of several accounts, what each has decides how long to wait. */
-async function whenBalancesRead(call: Verification, key: CachedKey, code: VerificationCode, spend: Spend) {
+/** How long to wait for a refill depends on the balance of each account; the spend that failed tells only the least. */
+async function readEachBalance(call: Verification, key: CachedKey, code: VerificationCode, spend: Spend) {
   const { balances } = (await call.deps.spender.spend(key, 0, call.now)) ?? {};
   if (balances !== undefined) call.spend = { ...spend, balances };
-  return end(call, key, code);
+  return concludeOrRestart(call, key, code);
 }
 
 async function whenBalanceRead(call: Verification, key: CachedKey, code: VerificationCode, reading: Promise<boolean>) {
   await reading;
-  return end(call, key, code);
+  return concludeOrRestart(call, key, code);
 }
 
 /** Ends every call whose key was found; restarts it if the key has changed meanwhile. */
-function end(call: Verification, key: CachedKey, code: VerificationCode): MaybePromise<ResponseData> {
+function concludeOrRestart(call: Verification, key: CachedKey, code: VerificationCode): MaybePromise<ResponseData> {
   if (isOutdated(call, key)) return restart(call);
   return call.spend === GONE ? notFound(call) : conclude(call, key, code);
 }
@@ -243,40 +244,40 @@ function exceedsCredits(call: Verification, key: CachedKey): MaybePromise<boolea
   return key.policy.hasCredits && spendCredits(call, key, call.cost);
 }
 
-/** A repeat takes nothing again. Any other call is recorded together with its spend, if the key has credits. */
+/** A repeat takes nothing again. Any other call is recorded, in one step with its spend if the key has credits. */
 function exceedsOnce(call: Verification, key: CachedKey, once: IdempotentCall): MaybePromise<boolean> {
   const { deps, cost, now } = call;
   const target = key.policy.hasCredits ? key : undefined;
   const { reservation } = once.record;
-  if (reservation !== undefined) call.reservation = reserved(call, key, reservation.id);
+  if (reservation !== undefined) call.reservation = reservationOf(call, key, reservation.id);
   if (!once.isRepeat) return whenSpent(call, deps.idempotency.spend(once, target, cost, now));
   return target === undefined ? false : spendCredits(call, target, 0);
 }
 
 function reserveCredits(call: Verification, key: CachedKey, timeout: number): MaybePromise<boolean> {
   const { deps, cost, now } = call;
-  call.reservation = reserved(call, key, call.reservation?.id ?? newId("res"));
+  call.reservation = reservationOf(call, key, call.reservation?.id ?? newId("res"));
   const reservation = { id: call.reservation.id, until: now + timeout };
   return key.policy.hasCredits && whenSpent(call, deps.spender.reserve(key, { cost, now, reservation }));
 }
 
 /** A cost of 0 reserves nothing, and so does a key without credits. */
-function reserved({ cost, now }: Verification, key: CachedKey, id: string): Reserved {
+function reservationOf({ cost, now }: Verification, key: CachedKey, id: string): Reserved {
   const { policy, ref, wallets } = key;
-  const one = { id, of: key, ref: cost > 0 && policy.hasCredits ? ref : undefined };
-  return wallets === undefined ? one : { ...one, wallets: refsOf(toWallets(wallets, now)) };
+  const reservation = { id, of: key, ref: cost > 0 && policy.hasCredits ? ref : undefined };
+  return wallets === undefined ? reservation : { ...reservation, wallets: refsOf(toWallets(wallets, now)) };
 }
 
 function spendCredits(call: Verification, key: CachedKey, cost: number): MaybePromise<boolean> {
   const spending = call.deps.spender.spend(key, cost, call.now);
-  return spending instanceof Promise ? whenSpent(call, spending) : noteSpend(call, spending);
+  return spending instanceof Promise ? whenSpent(call, spending) : keepSpend(call, spending);
 }
 
 async function whenSpent(call: Verification, spending: MaybePromise<Spend | undefined>): Promise<boolean> {
-  return noteSpend(call, await spending);
+  return keepSpend(call, await spending);
 }
 
-function noteSpend(call: Verification, spend: Spend = GONE): boolean {
+function keepSpend(call: Verification, spend: Spend = GONE): boolean {
   call.spend = spend;
   if (spend.refused !== undefined) throw refusedReservation(spend.refused);
   return !spend.ok;

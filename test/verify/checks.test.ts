@@ -172,7 +172,7 @@ describe("VALID", () => {
         !/[!=]==? "VALID"|Exclude<|^"NOT_FOUND" \||^code: "VALID";$|^"VALID",$/.test(line),
     );
     expect(concluded).toEqual([
-      { file: expect.stringMatching(/verify-key\.ts$/), line: 'return end(call, key, "VALID");' },
+      { file: expect.stringMatching(/verify-key\.ts$/), line: 'return concludeOrRestart(call, key, "VALID");' },
     ]);
   });
 

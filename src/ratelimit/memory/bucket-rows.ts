@@ -218,7 +218,7 @@ export class BucketRows {
   }
 
   /** Reads a number of a row, so that {@link BucketRows.takeOne} finds the row in the processor's cache. */
-  touch(row: number): number {
+  prefetch(row: number): number {
     return this.#chunkOf(row).ints[2 * numbersAt(row) + VERSION] as number;
   }
 
@@ -263,7 +263,7 @@ export const PLACE: unique symbol = Symbol("place");
 /** The place of a bucket, written by the limiter. */
 export interface Place {
   /** The rows that hold the bucket; undefined: not found yet. */
-  rows: { touch(row: number): number } | undefined;
+  rows: { prefetch(row: number): number } | undefined;
   row: number;
   /** Number of buckets that had left the row: if more have left since, the row holds another bucket. */
   rowVersion: number;
