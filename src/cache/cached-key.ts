@@ -59,9 +59,9 @@ export class CachedKey implements SpendTarget, LimitedKey {
   readonly policy: KeyPolicy;
   readonly rare: RareFields;
   lease: SpendTarget["lease"] = undefined;
-  rows: LimitedKey["rows"] = undefined;
-  row = 0;
-  rowVersion = 0;
+  bucketRows: LimitedKey["bucketRows"] = undefined;
+  bucketRow = 0;
+  bucketRowVersion = 0;
   /** Minute of Unix time in which its use was last noted. */
   usedMinute = 0;
   /** Hint: place of the row where it was last counted. */
@@ -146,8 +146,8 @@ export class CachedKey implements SpendTarget, LimitedKey {
    * @returns a number without meaning; the caller must store it, or the engine leaves the reads out
    */
   prefetch(): number {
-    const { lease, rows } = this;
-    return (lease === undefined ? 0 : lease.available) + (rows === undefined ? 0 : rows.prefetch(this.row));
+    const { lease, bucketRows } = this;
+    return (lease?.available ?? 0) + (bucketRows?.prefetch(this.bucketRow) ?? 0);
   }
 
   usedIn(minute: number): void {

@@ -108,16 +108,16 @@ export class BucketRows {
   }
 
   /** Whether the bucket of this name is still at a place in these rows. */
-  isAt({ row, rowVersion }: Place, name: string): boolean {
+  isAt({ bucketRow: row, bucketRowVersion }: Place, name: string): boolean {
     const { ints, names } = this.#chunkOf(row);
-    return ints[2 * numbersAt(row) + VERSION] === rowVersion && names[row & CHUNK_MASK] === name;
+    return ints[2 * numbersAt(row) + VERSION] === bucketRowVersion && names[row & CHUNK_MASK] === name;
   }
 
   /** Sets a place to the row of its bucket. */
   locate(place: Place, row: number): void {
-    place.rows = this;
-    place.row = row;
-    place.rowVersion = this.#chunkOf(row).ints[2 * numbersAt(row) + VERSION] as number;
+    place.bucketRows = this;
+    place.bucketRow = row;
+    place.bucketRowVersion = this.#chunkOf(row).ints[2 * numbersAt(row) + VERSION] as number;
   }
 
   /** Puts a bucket in a free row. */
@@ -193,11 +193,11 @@ export class BucketRows {
    * @returns an object that the next take overwrites: one for each would be a twentieth of what a verification
    *   allocates. undefined: the place is in other rows, or the bucket is gone or of another kind; nothing was taken
    */
-  takeOne({ rows, row, rowVersion }: Place, { limit, duration }: LimitSize, now: number): LimitVerdict | undefined {
-    if (rows !== this) return undefined;
-    const { numbers, ints } = this.#chunkOf(row);
-    const at = numbersAt(row);
-    if (ints[2 * at + VERSION] !== rowVersion) return undefined;
+  takeOne(place: Place, { limit, duration }: LimitSize, now: number): LimitVerdict | undefined {
+    if (place.bucketRows !== this) return undefined;
+    const { numbers, ints } = this.#chunkOf(place.bucketRow);
+    const at = numbersAt(place.bucketRow);
+    if (ints[2 * at + VERSION] !== place.bucketRowVersion) return undefined;
     if (numbers[at + LIMIT] !== limit || numbers[at + DURATION] !== duration) return undefined;
     const unitsPerToken = numbers[at + UNITS_PER_TOKEN] as number;
     if (unitsPerToken === 0) return undefined;
@@ -263,10 +263,10 @@ export const PLACE: unique symbol = Symbol("place");
 /** The place of a bucket, written by the limiter. */
 export interface Place {
   /** The rows that hold the bucket; undefined: not found yet. */
-  rows: { prefetch(row: number): number } | undefined;
-  row: number;
+  bucketRows: { prefetch(row: number): number } | undefined;
+  bucketRow: number;
   /** Number of buckets that had left the row: if more have left since, the row holds another bucket. */
-  rowVersion: number;
+  bucketRowVersion: number;
 }
 
 /** A check whose place is kept. */
@@ -276,5 +276,5 @@ export interface KeptCheck extends LimitCheck {
 
 /** The place of a bucket that was not looked up yet. */
 export function newPlace(): Place {
-  return { rows: undefined, row: 0, rowVersion: 0 };
+  return { bucketRows: undefined, bucketRow: 0, bucketRowVersion: 0 };
 }
