@@ -57,7 +57,7 @@ export async function readRows(
   let added = 0;
   for await (const found of readInTurns(store, { ...plan.query, workspaceId, maxRows: bounds.maxRows }, bounds.until))
     for (const row of found) {
-      addTo(groups, row, plan);
+      addToGroups(groups, row, plan);
       if (groups.size > (bounds.maxGroups ?? Infinity))
         throw tooLarge(`the answer has more than ${bounds.maxGroups} rows; ask for less time or fewer dimensions`);
       if (++added % ROWS_A_TURN === 0) await nextTurn();
@@ -136,17 +136,17 @@ const tooLarge = (message: string): KeystileError => new KeystileError("ANALYTIC
 
 type Group = AnalyticsRow & { count: number; spent: number };
 
-/** Adds the rows that sums of the store make. */
-function addTo(groups: Map<string, Group>, row: OutcomeRow, plan: Plan): void {
+/** Adds the counts of one row of the store to the groups of the answer. */
+function addToGroups(groups: Map<string, Group>, row: OutcomeRow, plan: Plan): void {
   if (plan.tags !== undefined && !plan.tags.some((tag) => row.tags?.includes(tag))) return;
   for (const tag of plan.by.includes("tag") ? (row.tags ?? []) : [undefined])
     for (const [i, outcome] of OUTCOMES.entries()) {
       const count = row.counts[i] ?? 0;
-      // Nothing but a VALID takes credits: of a reservation maybe in a later period than that of the call.
-      const spent = i === 0 ? row.spent : 0;
+      // Only VALID calls spend. A reservation spends when it is settled, maybe in a period without a call.
+      const spent = outcome === "VALID" ? row.spent : 0;
       if ((count === 0 && spent === 0) || plan.outcomes?.includes(outcome) === false) continue;
       const dimensions = dimensionsOf(row, plan, tag, outcome);
-      // Without its end, so that what lacks a dimension comes before what has it.
+      // Without the closing brace, so that a group that lacks a dimension sorts before the groups that have it.
       const id = JSON.stringify(dimensions).slice(0, -1);
       let group = groups.get(id);
       if (group === undefined) groups.set(id, (group = { ...dimensions, count: 0, spent: 0 }));

@@ -21,7 +21,7 @@ export function spark(values: readonly number[]): Html {
  * Two rows of bars, each on its own scale with its highest value beside it: refusals are few, and are what one looks
  * for. Not for screen readers, which have a table of the same beside it.
  * @param refused of the same days as `passed`
- * @param words what is said of each day where the pointer is over it, by default nothing, and how numbers are written
+ * @param options `texts` says something of each day while the pointer is over it; `write` formats the highest values
  */
 export function chart(
   passed: readonly number[],

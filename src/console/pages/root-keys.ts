@@ -36,7 +36,7 @@ function row(view: View, rootKey: RootKeyData): Part[] {
   ];
 }
 
-async function show(view: View, rootKeyId: string): Promise<Content> {
+async function showDelete(view: View, rootKeyId: string): Promise<Content> {
   return {
     title: "Delete root key",
     about: code(rootKeyId),
@@ -54,5 +54,5 @@ async function remove(view: View, rootKeyId: string): Promise<Done> {
 /** The pages of root keys. */
 export const rootKeyPages: readonly Page[] = [
   { path: "/root-keys", needs: "rootKeys.listRootKeys", show: list },
-  { path: "/root-keys/:id", needs: "rootKeys.deleteRootKey", show, act: remove },
+  { path: "/root-keys/:id", needs: "rootKeys.deleteRootKey", show: showDelete, act: remove },
 ];

@@ -19,20 +19,19 @@ export interface Ranked {
  */
 export function createMatcher(context: Context, request: SearchKeysRequestBody, known: KnownRows, now: number) {
   const { state, expiresBefore, expiresFrom, creditsBelow } = request;
-  const ownBefore = expiresBefore ?? Infinity;
-  const looksAtEnd = expiresBefore !== undefined || expiresFrom !== undefined;
+  const before = expiresBefore ?? Infinity;
+  const looksAtExpiry = expiresBefore !== undefined || expiresFrom !== undefined;
   const hints = hintsOf(request, now);
-  /** As far as its row and its owner say: whether credits are left is looked at next. */
-  const mayHave = (row: KeyRow, known: KnownRows): boolean => {
-    if (looksAtEnd) {
+  /** Whether a key matches by expiry and state, its credits left aside: balances are read next, of these keys only. */
+  const mayMatch = (row: KeyRow, known: KnownRows): boolean => {
+    if (looksAtExpiry) {
       const owner = known.identities.get(row.identityId ?? "");
-      const end = Math.min(row.expires ?? Infinity, owner?.expires ?? Infinity);
-      if (end === Infinity || end >= ownBefore || end < (expiresFrom ?? -Infinity)) return false;
+      const expires = Math.min(row.expires ?? Infinity, owner?.expires ?? Infinity);
+      if (expires === Infinity || expires >= before || expires < (expiresFrom ?? -Infinity)) return false;
     }
-    const found = stateOf(row, known, null, now);
-    return (
-      state === undefined || isListedAs(state, found, row.rerolledTo) || (found === "active" && state === "exhausted")
-    );
+    const withCredits = stateOf(row, known, null, now);
+    const mayBeExhausted = withCredits === "active" && state === "exhausted";
+    return state === undefined || mayBeExhausted || isListedAs(state, withCredits, row.rerolledTo);
   };
   const looksAtCredits = creditsBelow !== undefined || state === "active" || state === "exhausted";
   return {
@@ -43,13 +42,13 @@ export function createMatcher(context: Context, request: SearchKeysRequestBody, 
       const search = createSearch("keys", text);
       // Not kept: a search may meet every owner there is.
       const identities = new Map<string, IdentityRow>();
-      if (state !== undefined || looksAtEnd || search !== undefined) await readOwners(context, rows, identities);
+      if (state !== undefined || looksAtExpiry || search !== undefined) await readOwners(context, rows, identities);
       const related = { ...known, identities };
       const holds = (row: KeyRow): boolean =>
         search === undefined ||
         search.matches(row) ||
         search.isIn(identities.get(row.identityId ?? "")?.externalId ?? "");
-      const found = rows.filter((row) => mayHave(row, related) && holds(row));
+      const found = rows.filter((row) => mayMatch(row, related) && holds(row));
       if (!looksAtCredits || found.length === 0) return found;
       const balances = await balancesOf(context, found, now, identities);
       return found.filter((row, i) => {
@@ -63,7 +62,7 @@ export function createMatcher(context: Context, request: SearchKeysRequestBody, 
       order === "expires" && hints.expiresFrom !== undefined ? { id: "", expires: hints.expiresFrom } : undefined,
     /** Whether no key after this one can match. */
     endsAt: (order: "made" | "expires", { expires = 0 }: KeyPosition): boolean =>
-      order === "expires" && expires >= (state === "rotated" ? Math.min(ownBefore, now) : ownBefore),
+      order === "expires" && expires >= (state === "rotated" ? Math.min(before, now) : before),
     /**
      * @param after only keys that come after this one
      * @param isOneWalk keys are added newest first, so that of those that rank alike the first ones stay

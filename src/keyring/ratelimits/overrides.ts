@@ -45,9 +45,9 @@ export const setOverride = operation(
       const row: OverrideRow = known
         ? { ...known, limit, duration }
         : { ...ownedRow(context, context.newId("ovr", context.clock())), namespaceId, identifier, limit, duration };
-      const listed = await listWildcards(context, row, addWildcard);
+      const listing = await writesOfWildcards(context, row, addWildcard);
       // Taken: another call set it first, and the next attempt replaces its row.
-      const outcome = await write(context, [...listed, { table: "overrides", row }]);
+      const outcome = await write(context, [...listing, { table: "overrides", row }]);
       return outcome === "written" ? { overrideId: row.id } : undefined;
     });
   },
@@ -60,8 +60,8 @@ function lockOf(namespaceId: string, identifier: string): string {
 
 type Wildcards = readonly WildcardRef[];
 
-/** The write of the namespace that goes with the change of an override; none where it lists no other wildcards. */
-async function listWildcards(
+/** The write of the namespace that changes its list of wildcards with an override; none if the list stays the same. */
+async function writesOfWildcards(
   context: Context,
   { id, namespaceId, identifier }: OverrideRow,
   change: (wildcards: Wildcards, one: WildcardRef) => Wildcards,
@@ -121,8 +121,8 @@ export const deleteOverride = operation("deleteOverride", given, async (context,
     const row = await readOverride(context, namespaceId, identifier);
     if (row === undefined) throw notFound("The override");
     const removal: Write = { table: "overrides", remove: row.id, version: row.version };
-    const listed = await listWildcards(context, row, removeWildcard);
-    return (await writeRows(context, [...listed, removal])) ? {} : undefined;
+    const listing = await writesOfWildcards(context, row, removeWildcard);
+    return (await writeRows(context, [...listing, removal])) ? {} : undefined;
   });
 });
 
