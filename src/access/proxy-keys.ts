@@ -145,8 +145,8 @@ function readSecret(secret: unknown, path: string): Uint8Array<ArrayBuffer> {
 }
 
 /**
- * jose would import a secret again for each token, which costs more than the signature. Not at once: workers do no work
- * where verifiers are made.
+ * jose would import a secret again for each token, which costs more than the signature. Imported with the first token:
+ * Workers allow no asynchronous work in the global scope, where programs make their verifiers.
  */
 function importOnce(secret: Uint8Array<ArrayBuffer>): ImportedKey {
   let imported: Promise<CryptoKeyLike> | undefined;

@@ -59,8 +59,8 @@ export interface Watching extends Reading {
 
 /** Keys, or alerts, that are looked at together. */
 export const PAGE = 100;
-/** How far back beyond its bound a value must be for the alert to end: a balance, a time left, and a share. */
-const BACK = { credits: 1.2, time: 1.1, share: 0.8 } as const;
+/** How far beyond its bound, as a factor, a value must be for the alert to end: a balance, a time left, a share. */
+const HYSTERESIS = { credits: 1.2, time: 1.1, share: 0.8 } as const;
 /** Verifications of an API below which no share of them is told of. */
 const MIN_CALLS = 100;
 /** Callers choose tags, of which each set is a count: no number of them may silence an alert. */
@@ -145,10 +145,10 @@ export function watchCredits(context: Watching, below: number | CreditsShare): W
       };
       await read("keys", await existingKeys(context, idsIn(raised, "keyId")));
       await read("identities", await readRows(context, "identities", idsIn(raised, "identityId")));
-      const own = typeof below === "number" ? below : 0;
+      const fixedBound = typeof below === "number" ? below : 0;
       return (raised as readonly Raised<CreditsAlert>[]).map(
-        ({ keyId, identityId = keyId, bound = own }) =>
-          (left.get(identityId ?? "") ?? Infinity) >= bound * BACK.credits,
+        ({ keyId = "", identityId: subject = keyId, bound = fixedBound }) =>
+          (left.get(subject) ?? Infinity) >= bound * HYSTERESIS.credits,
       );
     },
   };
@@ -239,7 +239,7 @@ export function watchOwnerExpiry(context: Watching, within: number): Watch {
 
 /** Whether an alert that was raised for this expiry goes on. */
 function isSoon(expires = Infinity, now: number, bound: number): boolean {
-  return expires >= now && expires < now + bound * BACK.time;
+  return expires >= now && expires < now + bound * HYSTERESIS.time;
 }
 
 /** Shares of refusals. Verifications of keys that were not found are of no API. */
@@ -273,7 +273,7 @@ export function watchRefusals({ store, workspaceId, clock }: Watching, bound: nu
       const counts = await read(now);
       const none = { total: 0, refused: 0 };
       return (raised as readonly Raised<RefusalsAlert>[]).map(
-        ({ apiId, bound: passed = bound }) => !exceeds(counts.get(apiId) ?? none, passed * BACK.share),
+        ({ apiId, bound: passed = bound }) => !exceeds(counts.get(apiId) ?? none, passed * HYSTERESIS.share),
       );
     },
   };

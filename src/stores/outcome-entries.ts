@@ -168,8 +168,8 @@ const DIMENSIONS = {
 /**
  * The statement of a query.
  *
- * Why a calendar where few subjects are asked for: rows are ordered by time and then by subject, so that each of a
- * subject is found in one step, without an index of its own.
+ * Why a calendar if the query asks for few subjects: the primary key of the counts is time and then subject, so that
+ * each pair of a bucket and a subject is one look-up, and the table needs no index by subject.
  */
 export function selectOutcomes(
   query: OutcomeQuery,
@@ -189,12 +189,12 @@ export function selectOutcomes(
   const lists = { "s.api_id": apiIds, "s.key_id": keyIds, "s.external_id": externalIds };
   for (const [column, given] of Object.entries(lists))
     if (given !== undefined) filters.push(`${column} IN ${dialect.list(bind(JSON.stringify(given)))}`);
-  // What the index of owners says of its rows.
+  // The condition of the partial index of owners, without which the database does not use it.
   if (externalIds?.includes("") === false) filters.push("s.external_id <> ''");
   const isSelective = isTotal || keyIds !== undefined || externalIds !== undefined;
   const ofPart = (number: string): string[] =>
     part === undefined ? [] : [`${number} % ${dialect.number(bind(part.of))} = ${dialect.number(bind(part.at))}`];
-  // Where the rows are walked, before their subjects are looked up.
+  // Subjects are read first if they are few, and counts first otherwise: the part restricts what is read first.
   if (isSelective) filters.push(...ofPart("s.number"));
   const subjects = `(SELECT * FROM ${dialect.table("subjects")} s WHERE ${filters.join(" AND ")})`;
   const source = isSelective

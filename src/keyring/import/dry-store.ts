@@ -1,8 +1,8 @@
 /**
  * A store that reads another and writes nothing, for dry runs of imports.
  *
- * Why a store and not a branch in the import: the import itself runs, up to the write, so that a dry run cannot find
- * anything else than the run would.
+ * Why a store and not a branch in the import: the import itself runs, up to the write, so that a dry run finds exactly
+ * the problems that the import would find.
  */
 import type { KeyRow, MigrationRow, Store, Table } from "../../contracts/store.js";
 import { lacking } from "../../lib/guards/powers.js";
@@ -11,8 +11,9 @@ import type { Context } from "../context.js";
 import { MAX_BATCH } from "../rows.js";
 
 /**
- * Says of every key whether it would go in, and of every write that it was made. Keeps the hash and the id of each key
- * that would go in, some 200 bytes, to find those that repeat one; and the migrations, which imports read back.
+ * `insertKeys` returns for each key whether it would be inserted, and `write` always "written". Remembers the hash and
+ * the id of each key that would be inserted, some 200 bytes, to find repeats; and the migrations, which imports read
+ * back.
  * @throws KeystileError STORE_POWER_MISSING: the store cannot search keys by their hashes
  */
 export function dryStore(store: Store): Store {
@@ -20,14 +21,14 @@ export function dryStore(store: Store): Store {
   const { findKeyIds } = store;
   const migrations = new Map<string, MigrationRow>();
   const taken = new Set<string>();
-  // Of an imported key the digest, if it has one, is the hash.
-  const take = ({ id, foreignDigest = "" }: KeyRow): boolean => {
+  // The hash stands for the digest too, which an imported key has only if both are the same.
+  const isFirst = ({ id, foreignDigest = "" }: KeyRow): boolean => {
     if (taken.has(foreignDigest) || taken.has(id)) return false;
     taken.add(foreignDigest);
     taken.add(id);
     return true;
   };
-  const reading: Pick<Store, "readMany"> = {
+  const reading = {
     async readMany(table: Table, ids: readonly string[]) {
       const rows = await store.readMany(table, ids);
       return table === "migrations" ? rows.map((row, i) => row ?? migrations.get(ids[i] as string)) : rows;
@@ -44,7 +45,7 @@ export function dryStore(store: Store): Store {
         const given = keys.slice(start, start + MAX_BATCH).map(({ row }) => row.id);
         for (const row of await store.readMany("keys", given)) if (row !== undefined) ids.add(row.id);
       }
-      return keys.map(({ row }, i) => found[i] === undefined && !ids.has(row.id) && take(row));
+      return keys.map(({ row }, i) => found[i] === undefined && !ids.has(row.id) && isFirst(row));
     },
     write(writes) {
       for (const one of writes) if (one.table === "migrations" && "row" in one) migrations.set(one.row.id, one.row);

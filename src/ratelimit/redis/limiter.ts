@@ -286,22 +286,22 @@ export function createLargeCalls(deadline: number) {
   };
 
   return {
-    /** Whether none is in flight. */
+    /** Whether no large call is in flight. */
     isIdle: (): boolean => inFlight === 0,
     /**
-     * Makes a call when it is its turn, in the order in which they came.
-     * @param limits of the call
-     * @returns its result; rejects once its deadline has passed. With less time left than other calls have it is not
-     *   made
+     * Makes a call as soon as the limits in flight leave room for it, first come first.
+     * @param limits how many the call has
+     * @returns its result; rejects at its own deadline. A call whose turn comes with less time left than `deadline` is
+     *   not made
      */
     inTurn<T>(limits: number, make: () => Promise<T>): Promise<T> {
       let start = (): void => undefined;
       const result = new Promise<T>((resolve) => (start = () => resolve(make())));
-      const own: Waiting = { limits, expiresAt: clock.now() + longest, start };
-      waiting.add(own);
+      const queued: Waiting = { limits, expiresAt: clock.now() + longest, start };
+      waiting.add(queued);
       startNext();
       return expire(result, timeoutError).finally(() => {
-        if (waiting.delete(own)) return;
+        if (waiting.delete(queued)) return;
         inFlight -= limits;
         startNext();
       });

@@ -10,15 +10,15 @@ import { rowFunctions } from "./rows-sql.js";
 
 const SUMS = [...TOTALS_KEPT, "balance"] as const;
 
-/** What is added to a balance whose grant expired on an earlier day: what is left has expired. */
-const OVER: Readonly<Record<string, string>> = {
+/** Added to totals of a grant that expired on an earlier day: its remaining credits count as expired. */
+const EXPIRED: Readonly<Record<string, string>> = {
   forfeited: " + CASE WHEN g.is_over THEN a.remaining ELSE 0 END",
   expired: " + CASE WHEN g.is_over THEN a.remaining ELSE 0 END",
 };
-const now = (name: string): string =>
+const currentOf = (name: string): string =>
   name === "balance"
     ? "coalesce(a.reserved + CASE WHEN g.is_over THEN 0 ELSE a.remaining END, l.balance)"
-    : `coalesce(a.${name}${OVER[name] ?? ""}, l.${name})`;
+    : `coalesce(a.${name}${EXPIRED[name] ?? ""}, l.${name})`;
 
 /**
  * Accounts whose totals are kept together: the account, the account of its keys' identity, the open grants of both, and
@@ -48,15 +48,15 @@ RETURNS TABLE (n bigint, main bigint, day bigint, is_over boolean) LANGUAGE sql 
 $fn$;
 `;
 
-/** A row is changed, with those after it, or made: in one statement, which sees the rows as they were. */
-const keep = (s: string): string => `
+/** Adds to the row of a day and to all later rows, or inserts a row: one statement, so both see the rows as they were. */
+const keepTotals = (s: string): string => `
 CREATE OR REPLACE FUNCTION ${s}.keep_totals_v1(numbers bigint[], today bigint) RETURNS void LANGUAGE plpgsql AS $fn$
 DECLARE all_of bigint[] := ARRAY(SELECT b.n FROM ${s}.beside_v1(numbers, today) b ORDER BY 1);
 BEGIN
   PERFORM pg_advisory_xact_lock(hashtextextended('${s} ' || x.n, 7235928)) FROM unnest(all_of) x(n);
   WITH known AS MATERIALIZED (
     SELECT g.n, g.day, l.seq, l.day AS last_day, o.ws, o.name, l.seq IS NOT NULL AND l.external_id IS NOT DISTINCT FROM o.name AS is_same,
-      ${SUMS.map((name) => `${now(name)} AS ${name}, ${now(name)} - l.${name} AS by_${name}`).join(",\n      ")}
+      ${SUMS.map((name) => `${currentOf(name)} AS ${name}, ${currentOf(name)} - l.${name} AS by_${name}`).join(",\n      ")}
     FROM ${s}.beside_v1(numbers, today) g
     LEFT JOIN LATERAL (SELECT * FROM ${s}.credit_days d WHERE d.account = g.n ORDER BY d.seq DESC LIMIT 1) l ON true
     LEFT JOIN LATERAL (
@@ -91,7 +91,7 @@ const concerned = (s: string): string => {
 export const GRANT_DAYS = {
   up: (s: string): string =>
     besides(s) +
-    keep(s) +
+    keepTotals(s) +
     concerned(s).replace("w.kind = 'identities' AND i.account", "w.kind IN ('identities', 'grants') AND i.account"),
   down: (s: string): string =>
     `${changedFunction(s, "keep_totals_v1")}${concerned(s)}DROP FUNCTION ${s}.beside_v1(bigint[], bigint);`,
@@ -104,7 +104,7 @@ export const GRANT_DAYS = {
 const isCap = (s: string): string => `(i.account IS NOT NULL AND ${fieldOf("k", "creditsFrom")} IS NULL
         AND EXISTS (SELECT 1 FROM ${s}.accounts o WHERE o.number = i.account AND NOT o.unlimited))::integer`;
 
-const OF_KEEP = (s: string): readonly Change[] => {
+const CAP_IN_KEEP_TOTALS = (s: string): readonly Change[] => {
   const owner = ownerOf(s, "g.main", "i.kind = 'identities' AND i.account = g.main");
   return [
     ["o.ws, o.name, l.seq", "o.ws, o.name, coalesce(o.cap, 0) AS cap, l.seq"],
@@ -132,7 +132,7 @@ const before = (s: string): string => GRANT_DAYS.up(s).replaceAll("CREATE OR REP
 export const CAPPED_DAYS = {
   up: (s: string): string => `
 ALTER TABLE ${s}.credit_days ADD COLUMN is_cap bigint NOT NULL DEFAULT 0;
-${changed(before(s), s, "keep_totals_v1", OF_KEEP(s))}`,
+${changed(before(s), s, "keep_totals_v1", CAP_IN_KEEP_TOTALS(s))}`,
   down: (s: string): string => `
 ${changed(before(s), s, "keep_totals_v1", [])}
 ALTER TABLE ${s}.credit_days DROP COLUMN is_cap;`,

@@ -48,8 +48,8 @@ export function createSpending(
   recorded: SqliteOnceTable,
   { group, reading, assertOpen }: SpendingOptions,
 ): CreditMethods & Pick<Store, "readSecret"> {
-  /** The result for a ref of another store. */
-  const foreign = <T>(result: T): T => {
+  /** The result for a ref of another store: no key here has it. */
+  const resultOfForeignRef = <T>(result: T): T => {
     assertOpen();
     return result;
   };
@@ -66,10 +66,7 @@ export function createSpending(
   return {
     spendCredits(ref, cost, period, now) {
       assertSpend(cost, period, now);
-      if (!isNumber(ref)) {
-        foreign(undefined);
-        return;
-      }
+      if (!isNumber(ref)) return resultOfForeignRef<undefined>(undefined);
       return cost > 0 ? group.spend(ref, cost, period, now) : peek(ref, period, now);
     },
     spendOnce(ref, period, request) {
@@ -82,7 +79,7 @@ export function createSpending(
       assertRecord(record);
       const { reservation } = record;
       if (reservation !== undefined) assertReservation(reservation);
-      if (ref !== undefined && !isNumber(ref)) return foreign({ outcome: "done" });
+      if (ref !== undefined && !isNumber(ref)) return resultOfForeignRef({ outcome: "done" });
       return group.add((session) => {
         const spendFrom = (taken: number) =>
           ref === undefined
@@ -95,10 +92,7 @@ export function createSpending(
     readSecret: reading(recorded.readSecret),
     drawCredits(ref, request) {
       assertDraw(request);
-      if (!isNumber(ref)) {
-        foreign(undefined);
-        return;
-      }
+      if (!isNumber(ref)) return resultOfForeignRef<undefined>(undefined);
       const { holder, now } = request;
       return group.add((session) =>
         session.change(ref, holder, now, (account, leases) => draw(account, leases, request)),
@@ -106,10 +100,7 @@ export function createSpending(
     },
     returnCredits(ref, lease) {
       assertReturn(lease);
-      if (!isNumber(ref)) {
-        foreign(undefined);
-        return;
-      }
+      if (!isNumber(ref)) return resultOfForeignRef<undefined>(undefined);
       return group.add((session) =>
         session.change(ref, lease.holder, NOBODY_EXPIRED, (account, leases) => endLease(account, leases, lease)),
       );
@@ -117,15 +108,12 @@ export function createSpending(
     reserveCredits(ref, period, { cost, now, reservation }) {
       assertSpend(cost, period, now);
       assertReservation(reservation);
-      if (!isNumber(ref)) {
-        foreign(undefined);
-        return;
-      }
+      if (!isNumber(ref)) return resultOfForeignRef<undefined>(undefined);
       return group.add((session) => session.spend(ref, { cost, period, now }, reservation));
     },
     settleCredits(ref, request) {
       assertSettle(request);
-      if (!isNumber(ref)) return foreign(endedAs(undefined));
+      if (!isNumber(ref)) return resultOfForeignRef(endedAs(undefined));
       return group.add((session) => {
         const { id, now } = request;
         const settled = session.change(ref, id, now, (account, leases) => settle(account, leases, request));
