@@ -39,7 +39,7 @@ export interface SpendingOptions {
   readonly group: GroupCommit;
   /** Wraps a read: it waits for locks. */
   readonly reading: <A extends unknown[], T>(read: (...given: A) => T) => (...given: A) => MaybePromise<Awaited<T>>;
-  /** Throws once the store is closed, as the others do by themselves. */
+  /** Throws once the store is closed. Reads and commits do so by themselves. */
   readonly assertOpen: () => void;
 }
 
@@ -48,10 +48,11 @@ export function createSpending(
   recorded: SqliteOnceTable,
   { group, reading, assertOpen }: SpendingOptions,
 ): CreditMethods & Pick<Store, "readSecret"> {
-  /** The result for a ref of another store: no key here has it. */
-  const resultOfForeignRef = <T>(result: T): T => {
+  /** Refs of this store are numbers; any other ref belongs to no key here. @throws if the store is closed */
+  const isOwn = (ref: KeyRef): ref is number => {
+    if (typeof ref === "number") return true;
     assertOpen();
-    return result;
+    return false;
   };
   const stored = walletAccountsOf(accounts, accounts.read);
   const peek = reading((ref: number, period: number, now: number) => {
@@ -66,7 +67,7 @@ export function createSpending(
   return {
     spendCredits(ref, cost, period, now) {
       assertSpend(cost, period, now);
-      if (!isNumber(ref)) return resultOfForeignRef<undefined>(undefined);
+      if (!isOwn(ref)) return;
       return cost > 0 ? group.spend(ref, cost, period, now) : peek(ref, period, now);
     },
     spendOnce(ref, period, request) {
@@ -79,7 +80,7 @@ export function createSpending(
       assertRecord(record);
       const { reservation } = record;
       if (reservation !== undefined) assertReservation(reservation);
-      if (ref !== undefined && !isNumber(ref)) return resultOfForeignRef({ outcome: "done" });
+      if (ref !== undefined && !isOwn(ref)) return { outcome: "done" };
       return group.add((session) => {
         const spendFrom = (taken: number) =>
           ref === undefined
@@ -92,7 +93,7 @@ export function createSpending(
     readSecret: reading(recorded.readSecret),
     drawCredits(ref, request) {
       assertDraw(request);
-      if (!isNumber(ref)) return resultOfForeignRef<undefined>(undefined);
+      if (!isOwn(ref)) return;
       const { holder, now } = request;
       return group.add((session) =>
         session.change(ref, holder, now, (account, leases) => draw(account, leases, request)),
@@ -100,7 +101,7 @@ export function createSpending(
     },
     returnCredits(ref, lease) {
       assertReturn(lease);
-      if (!isNumber(ref)) return resultOfForeignRef<undefined>(undefined);
+      if (!isOwn(ref)) return;
       return group.add((session) =>
         session.change(ref, lease.holder, NOBODY_EXPIRED, (account, leases) => endLease(account, leases, lease)),
       );
@@ -108,12 +109,12 @@ export function createSpending(
     reserveCredits(ref, period, { cost, now, reservation }) {
       assertSpend(cost, period, now);
       assertReservation(reservation);
-      if (!isNumber(ref)) return resultOfForeignRef<undefined>(undefined);
+      if (!isOwn(ref)) return;
       return group.add((session) => session.spend(ref, { cost, period, now }, reservation));
     },
     settleCredits(ref, request) {
       assertSettle(request);
-      if (!isNumber(ref)) return resultOfForeignRef(endedAs(undefined));
+      if (!isOwn(ref)) return endedAs(undefined);
       return group.add((session) => {
         const { id, now } = request;
         const settled = session.change(ref, id, now, (account, leases) => settle(account, leases, request));
@@ -157,11 +158,6 @@ export function createSpending(
       });
     }),
   };
-}
-
-/** Refs of this store are numbers; any other ref belongs to no key here. */
-function isNumber(ref: KeyRef): ref is number {
-  return typeof ref === "number";
 }
 
 type Leasing = Pick<CreditMethods, "drawCredits" | "returnCredits">;
