@@ -98,6 +98,30 @@ it("one probe at a time: one that never settles is replaced after a second, and 
   expect(probes).toBe(2);
 });
 
+it("what never settles is asked again after 1, 2, 4 seconds, and then once a minute", async () => {
+  const at: number[] = [];
+  breakerWith(() => {
+    at.push(Date.now());
+    return never();
+  });
+  await openIt();
+  await pass(200_000);
+  const gaps = at.slice(1).map((time, i) => time - (at[i] as number));
+  expect(gaps).toEqual([1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000]);
+});
+
+it.each([
+  ["succeeds", () => wait(1_500)],
+  ["fails", () => wait(1_500).then(fails)],
+])("a probe that %s after another took its place changes nothing", async (_, first) => {
+  breakerWith((count) => (count === 1 ? first() : never()));
+  await openIt();
+  await pass(1_600);
+  expect([isOpen(), probes]).toEqual([true, 2]);
+  await pass(800);
+  expect([isOpen(), probes]).toEqual([true, 2]);
+});
+
 it("close ends the probes, and a probe that succeeds afterwards changes nothing", async () => {
   breakerWith(() => wait(10));
   await openIt();
