@@ -103,11 +103,11 @@ async function toView(
   incoming: Incoming,
 ): Promise<View> {
   const { basePath, isReadOnly, servicesOf, seesLimits, analyticsOf, health } = context;
-  // What a form has begun is done to its end.
+  // The operations of a form run to their end, even if the browser has gone.
   const isGone = incoming.method === "POST" ? undefined : () => incoming.isGone?.() === true;
   const ask = askAs(caller, servicesOf, { isReadOnly, isGone });
   const preview = askAs(caller, async (id) => dryServices(await servicesOf(id)), { isReadOnly, isGone });
-  const { kind, id = kind, name: signed = id } = await ask("callers.whoami", {});
+  const { kind, id = kind, name = id } = await ask("callers.whoami", {});
   // A caller without a session has a proof of its own, which nobody can compute without the secret of this console.
   const who = session ?? JSON.stringify([context.secret, caller.workspaceId, caller.kind, caller.id]);
   return {
@@ -117,7 +117,7 @@ async function toView(
     query: new URLSearchParams(incoming.query),
     form: new URLSearchParams(),
     failure: undefined,
-    signed: { name: signed, id, hasSession: session !== undefined },
+    signedIn: { name, id, hasSession: session !== undefined },
     isReadOnly,
     token: await digestKey(`console form ${who}`),
     ask,

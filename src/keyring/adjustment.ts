@@ -36,7 +36,7 @@ const BOUNDS: OnceBounds = { maxRecords: 100_000_000, maxPerWorkspace: 100_000_0
 
 /** An operation that honours an idempotency key. */
 export interface Adjustment<C extends Context, B, T> extends Operation<C, B, T, Schema<B>> {
-  readonly takesKey: true;
+  readonly takesIdempotencyKey: true;
 }
 
 /**
@@ -61,7 +61,7 @@ export function adjustment<C extends Context, B, T extends object>(
     }
     return { ...(await read({ ...context, once }, request)), repeated: true };
   };
-  return { ...operation(name, schema, actOnce), takesKey: true };
+  return { ...operation(name, schema, actOnce), takesIdempotencyKey: true };
 }
 
 /** What the write records. The workspace's id is a word, so that no verification has the same text. */

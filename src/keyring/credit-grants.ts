@@ -19,7 +19,7 @@ import { termsOf } from "./keys/credit-change.js";
 import { grantsOf, isOver, isUsedUp, readGrants } from "./granted.js";
 import { operation } from "./operation.js";
 import { changeBalanceOf } from "./keys/update-key.js";
-import { endOf, markOf } from "./over-grants.js";
+import { endOf, markOf } from "./used-up-grants.js";
 import { MAX_BATCH, ownedRow, requireKey, requireNamed, setField } from "./rows.js";
 import { endedGrant, grantsAsked, newGrant } from "./schemas/grants.js";
 import type { EndGrantRequestBody, GrantCreditsRequestBody, GrantOwner } from "./schemas/requests.js";

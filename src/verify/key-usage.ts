@@ -12,7 +12,7 @@
  */
 import type { CachedKey } from "../cache/cached-key.js";
 import type { KeyUse, Store, Write } from "../contracts/store.js";
-import { endOverGrants, type GrantsOwner } from "../keyring/over-grants.js";
+import { endUsedUpGrants, type GrantsOwner } from "../keyring/used-up-grants.js";
 import { isUnknownStart, startOf, UNKNOWN_START } from "../lib/hash.js";
 import { startTimer, nextTurn } from "../lib/timers.js";
 
@@ -119,7 +119,7 @@ async function endGrants(
   try {
     for (const { owner, now } of notes) {
       await nextTurn();
-      await endOverGrants(store, owner, now);
+      await endUsedUpGrants(store, owner, now);
     }
   } catch {
     // As for uses.

@@ -1,7 +1,7 @@
 /** Grants of credits: what they add, when they end, and that keys of their owner spend them in order. */
 import { describe, expect, it } from "vitest";
 import { createAnalytics, createKeyring, createVerifier, memoryStore, type Store } from "../../src/index.js";
-import { endOverGrants } from "../../src/keyring/over-grants.js";
+import { endUsedUpGrants } from "../../src/keyring/used-up-grants.js";
 import { digestKey } from "../../src/lib/hash.js";
 import { sqliteStore } from "../../src/stores/sqlite/index.js";
 import { pglite } from "../stores/postgres/support.js";
@@ -186,7 +186,7 @@ describe.each(BEDS)("grants that are over: %s", (_, openStore) => {
 
   it("an owner that is gone has none to end; a store without accounts beside the balance has none to remove", async () => {
     const { store, verifier, apiId } = await watched();
-    await endOverGrants(store, { table: "identities", id: "id_gone" }, NOON);
+    await endUsedUpGrants(store, { table: "identities", id: "id_gone" }, NOON);
     const without = createKeyring({ ...store, powers: { ...store.powers, wallets: false } });
     const { keyId } = await without.createKey({ apiId, credits: { remaining: 1 } });
     await without.deleteKey({ keyId, permanent: true });
@@ -220,11 +220,11 @@ describe.each(BEDS)("grants that are over: %s", (_, openStore) => {
     const { keyring, key, spend, verifier, time, store, owner, accounts } = await watched();
     await keyring.grantCredits(PACK);
     const held = await verifier.reserve({ key, credits: { cost: 5 } }, { timeout: HOUR });
-    await endOverGrants(store, owner, time.now);
+    await endUsedUpGrants(store, owner, time.now);
     expect(await accounts()).toBe(2);
     if (held.valid) await held.commit(2);
     expect(await spend(13)).toEqual(["VALID", 0]);
-    await endOverGrants(store, owner, time.now);
+    await endUsedUpGrants(store, owner, time.now);
     expect(await accounts()).toBe(undefined);
     await verifier.close();
   });
@@ -250,7 +250,7 @@ describe.each(BEDS)("grants that are over: %s", (_, openStore) => {
         await give();
         return result;
       };
-      await endOverGrants({ ...store, [name]: call }, owner, time.now);
+      await endUsedUpGrants({ ...store, [name]: call }, owner, time.now);
       expect([name, isBefore, await isFlagged()]).toEqual([name, isBefore, true]);
       expect(await spend(5)).toEqual(["VALID", 10]);
       await verifier.close();
@@ -273,7 +273,7 @@ describe.each(BEDS)("grants that are over: %s", (_, openStore) => {
     for (const id of [keyId, successor.keyId]) await keyring.deleteKey({ keyId: id, permanent: true });
     await keyring.grantCredits({ identity: "ann", amount: 1, expiresIn: 1_000 });
     const [ann] = await store.readNames("identities", "ws_default", ["ann"]);
-    await endOverGrants(store, { table: "identities", id: ann!.id }, time.now + 1_000 + HOUR);
+    await endUsedUpGrants(store, { table: "identities", id: ann!.id }, time.now + 1_000 + HOUR);
     await keyring.deleteIdentity({ identity: "ann", keys: "disable" });
     expect(await store.list("grants", { workspaceId: "ws_default", limit: 10 })).toEqual([]);
     await verifier.close();

@@ -24,7 +24,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "credits",
     "cache/key-cache",
     "cache/cached-key",
-    "keyring/over-grants",
+    "keyring/used-up-grants",
   ],
   analytics: ["contracts", "lib"],
   keyring: ["contracts", "lib", "access", "ratelimit", "credits", "analytics/query", "analytics/rows"],

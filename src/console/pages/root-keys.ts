@@ -26,7 +26,7 @@ async function list(view: View): Promise<Content> {
 function row(view: View, rootKey: RootKeyData): Part[] {
   const { rootKeyId, start, name: called, permissions, expires, createdAt } = rootKey;
   return [
-    html`${called !== undefined && html`${name(called)}<br>`}${code(`${start}…`)}${rootKeyId === view.signed.id && html`<br> ${badge("plain", "You")}`}`,
+    html`${called !== undefined && html`${name(called)}<br>`}${code(`${start}…`)}${rootKeyId === view.signedIn.id && html`<br> ${badge("plain", "You")}`}`,
     showState({ state: keyState(rootKey, view.now) }),
     html`<details><summary>${count(new Set(permissions).size, "permission")}</summary>${some([...new Set(permissions)], 100)}</details>`,
     time(expires, view.now),

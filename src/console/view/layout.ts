@@ -106,8 +106,8 @@ function menuOf(view: View, entries: readonly Entry[]): Part {
 }
 
 function account(view: View): Html {
-  const { signed, isReadOnly } = view;
+  const { signedIn, isReadOnly } = view;
   const out = { to: "/sign-out", submit: "Sign out", tone: "quiet", isInline: true } as const;
-  return html`<div class="ks-account"><p>${muted("Signed in as")} ${name(signed.name)}${isReadOnly && muted(", read only")}</p>
-    ${signed.hasSession && form(view, out)}</div>`;
+  return html`<div class="ks-account"><p>${muted("Signed in as")} ${name(signedIn.name)}${isReadOnly && muted(", read only")}</p>
+    ${signedIn.hasSession && form(view, out)}</div>`;
 }

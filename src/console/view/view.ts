@@ -5,7 +5,7 @@ import type { Html, Part } from "../../view/html.js";
 import type { Download, PageView } from "../../view/pages.js";
 
 /** Who is signed in. */
-export interface Signed {
+export interface SignedIn {
   /** Name of the root key, or kind and id of the caller of the program. */
   readonly name: string;
   /** Its id: of a root key that of the key. */
@@ -16,7 +16,7 @@ export interface Signed {
 
 /** One request of a signed-in caller. */
 export interface View extends PageView {
-  readonly signed: Signed;
+  readonly signedIn: SignedIn;
   readonly isReadOnly: boolean;
   /** Calls an operation as the caller. */
   readonly ask: Ask;

@@ -106,7 +106,7 @@ interface Declared<C, B, T> {
   readonly name: string;
   readonly schema?: Schema<unknown>;
   readonly act: Act<C, B, T>;
-  readonly takesKey?: true;
+  readonly takesIdempotencyKey?: true;
 }
 
 /** What is said of an operation, and who may use it. */
@@ -168,17 +168,17 @@ const KEYED = documentKey("changes nothing again, for 30 days");
  */
 export function group<C extends Context>(groupName: string, contextIn: (services: Services) => C) {
   return <B, T>(operation: Declared<C, B, T>, definition: Definition<B, T>): Operation => {
-    const { name, act, takesKey } = operation;
+    const { name, act, takesIdempotencyKey } = operation;
     const { access, show, reading = bySchema(operation.schema as Schema<B>) } = definition;
     const { request, read } = reading;
     return {
       ...describe(`${groupName}.${name}`, request, definition),
-      ...(takesKey && { headers: KEYED, statuses: [...(definition.statuses ?? [404]), 422] }),
+      ...(takesIdempotencyKey && { headers: KEYED, statuses: [...(definition.statuses ?? [404]), 422] }),
       validate: (body, externalIds = "specified") => void read(body, externalIds),
       async perform(services, { caller, body, header, isWhole, isGone }) {
         requireAnyGrant(access, caller);
         const request = read(body, services.externalIds);
-        const sent = takesKey && header("idempotency-key");
+        const sent = takesIdempotencyKey && header("idempotency-key");
         const idempotencyKey = sent === undefined ? undefined : readIdempotencyKey(sent);
         await access.allow(services, caller, request);
         const call = { context: { ...contextIn(services), isGone }, operation: name, caller, idempotencyKey };

@@ -1,11 +1,11 @@
 /**
  * Ends grants that are used up, so that calls take from the balance alone again. Store clause 32.
  *
- * Why not those that have expired: it is done by verifiers, and what one with a clock that is ahead had ended would not
- * come back. Of those something may be left by the clock of all others.
+ * Why expired grants stay open: verifiers end grants, for good, and a verifier whose clock is ahead would end a grant
+ * that has credits left by all other clocks.
  *
- * Why it is written with the owner, as a grant is: of a grant that is given meanwhile and this, one is refused by the
- * version of the owner. So no open grant is ever hidden.
+ * Why the owner's row is written too, as it is with a new grant: if a grant is given at the same moment, the version of
+ * the owner's row refuses one of the two writes. So no owner with an open grant is marked as having none.
  */
 import type { GrantRow, IdentityRow, KeyRow, Store, Write } from "../contracts/store.js";
 import { periodOf } from "../credits/refill-calendar.js";
@@ -20,26 +20,26 @@ export interface GrantsOwner {
   readonly id: string;
 }
 
-/** Does nothing if the owner has changed meanwhile: another call ends them. @param now Unix time, milliseconds */
-export async function endOverGrants(store: Store, { table, id }: GrantsOwner, now: number): Promise<void> {
-  // The owner before its grants: one that is given in between has changed the owner's version.
+/** Does nothing if the owner has changed meanwhile: a later call ends the grants. @param now Unix time, milliseconds */
+export async function endUsedUpGrants(store: Store, { table, id }: GrantsOwner, now: number): Promise<void> {
+  // The owner is read before its grants: a grant given in between changes the owner's version, and refuses the write.
   const [row] = await store.readMany(table, [id]);
   if (row === undefined) return;
   const others = table === "keys" ? await othersOfAccount({ store, turns: createTurns() }, row as KeyRow) : [];
   const ownerId = (table === "keys" && (row as KeyRow).accountId) || id;
   const all = await grantsOf({ store, workspaceId: row.workspaceId }, ownerId);
   const open = all.filter(({ endedAt }) => endedAt === undefined);
-  // As if they never expired.
+  // Without their expiry: a grant that expired with credits left is not used up.
   const lasting = open.map(({ expires: _, ...grant }): GrantRow => grant);
   const balances = await readGrants({ store }, lasting, now);
-  const over = open.filter(
-    // What counts as forfeited comes back with the next report of a node that was only late.
+  const usedUp = open.filter(
+    // Forfeited credits come back with the next report of a node that was only late.
     (_, i) => isUsedUp(lasting[i] as GrantRow, balances[i], now) && balances[i]?.totals?.forfeited === 0,
   );
-  if (over.length === 0) return;
-  const owners = markOf(table, [row, ...others], over.length < open.length);
-  const ends = over.map((grant): Write => {
-    // Changes no credits, but says when: totals of accounts are kept by the day.
+  if (usedUp.length === 0) return;
+  const owners = markOf(table, [row, ...others], usedUp.length < open.length);
+  const ends = usedUp.map((grant): Write => {
+    // Adds no credits, but tells the day: totals of accounts are kept by the day.
     const credits = { period: periodOf(grant.refill, now), now, add: 0 };
     return { ...endOf(grant, now), credits };
   });
