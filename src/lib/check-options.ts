@@ -1,6 +1,7 @@
 /** Validates configuration: mistakes are TypeErrors and RangeErrors that name the option. */
 import { drop } from "./callbacks.js";
 import { PLAIN_NAME } from "./problems.js";
+import { MIN_TIME_MS } from "./seconds.js";
 
 /** Validates one option; `path` is its name in the error message. */
 export type Check = (value: unknown, path: string) => void;
@@ -155,10 +156,15 @@ export function isPlain(value: object): boolean {
 /** The last instant that a Date can represent, Unix time in milliseconds. */
 export const MAX_DATE_MS = 8_640_000_000_000_000;
 
+/** A clock in seconds may differ from the system's by a day. */
+const SECONDS_WITHIN_MS = 86_400_000;
+
 /**
  * Wraps a clock: whole milliseconds, validated. A clock that returns NaN must not make expired keys valid or count
- * refills since 1970, and one in nanoseconds must not store times that no Date can represent.
- * @throws TypeError, when called, if the clock's value is not an instant that a Date can represent
+ * refills since 1970, and one in nanoseconds must not store times that no Date can represent. By a clock in seconds it
+ * is January 1970, and no key expires: it is recognised by the system's time, since a clock of a test may begin at 0.
+ * @throws TypeError, when called, if the clock's value is not an instant that a Date can represent, or is the system's
+ *   time in seconds
  */
 export function guardClock(clock: () => number): () => number {
   return () => {
@@ -167,6 +173,8 @@ export function guardClock(clock: () => number): () => number {
       drop(now);
       throw new TypeError("options.clock must return Unix milliseconds");
     }
+    if (now > 0 && now < MIN_TIME_MS && Math.abs(now * 1_000 - Date.now()) < SECONDS_WITHIN_MS)
+      throw new TypeError("options.clock must return Unix milliseconds, not seconds");
     return Math.floor(now);
   };
 }

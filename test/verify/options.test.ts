@@ -148,6 +148,17 @@ describe("options.clock", () => {
     expect(events.map(({ time }) => time)).toEqual([NOON, NOON + 2]);
   });
 
+  it("is not in seconds, by which no key would have expired; the clock of a test may begin in 1970", async () => {
+    const { store, create } = await world();
+    const { key } = await create();
+    const seconds = createVerifier(store, { clock: () => Date.now() / 1_000 });
+    await expect(seconds.verify({ key })).rejects.toThrow(
+      new TypeError("options.clock must return Unix milliseconds, not seconds"),
+    );
+    for (const now of [0, 1, 1_000_000_000, 2_592_000_000])
+      expect(await createVerifier(store, { clock: () => now }).verify({ key })).toMatchObject({ code: "VALID" });
+  });
+
   it("tells the store the time only if it is the system's, by which a store may poll", async () => {
     const store = memoryStore();
     const polled: (number | "anew" | undefined)[] = [];
