@@ -22,8 +22,11 @@ const WITHOUT_BODY: readonly number[] = [204, 205, 304];
  * A copy has them where the response must not be changed: it came from `fetch`, has no body, or has the headers of
  * another request already. Of an upgrade there is no copy.
  * @param memory the object that stands for the request
+ * @throws TypeError if it is no response, of which a copy would be an empty 200
  */
 export function withHeaders(response: Response, headers: HeaderFields, memory: object): Response {
+  if (typeof (response as Partial<Response> | null | undefined)?.status !== "number")
+    throw new TypeError("the guarded handler must return a Response, or a promise of one");
   if (response.status < 200) return response;
   if (WITHOUT_BODY.includes(response.status)) return onto(new Response(null, response), headers);
   try {

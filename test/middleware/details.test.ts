@@ -204,6 +204,13 @@ describe("a response that a program keeps, or that it has from fetch", () => {
     }
   });
 
+  it("web: a handler that returns no response rejects, and is no empty 200", async () => {
+    for (const made of [undefined, null, { ok: true }, "text"])
+      await expect(
+        webGuard(verifier, {}, () => made as never)(new Request("http://localhost/", { headers })),
+      ).rejects.toThrow(new TypeError("the guarded handler must return a Response, or a promise of one"));
+  });
+
   it.each(["hono", "web"] as const)("%s: two guards of one request share a response", async (name) => {
     const made = new Response("made");
     const app = new Hono();
