@@ -1,7 +1,8 @@
 /** verifyHeaders: the key of a request's headers, verified as any other. */
+import type { IncomingHttpHeaders } from "node:http";
 import { createHash } from "node:crypto";
 import { describe, expect, it } from "vitest";
-import { verifyHeaders } from "../../src/index.js";
+import { type HeadersLike, verifyHeaders } from "../../src/index.js";
 import { failure, world } from "../spec/support.js";
 
 const NOT_FOUND = { valid: false, code: "NOT_FOUND" };
@@ -104,5 +105,15 @@ describe("verifyHeaders", () => {
     );
     await verifier.close();
     expect((await failure(verifyHeaders(verifier, headers))).code).toBe("VERIFIER_CLOSED");
+  });
+
+  it("does not compile with options in the place of the headers, and does with those of Node and of fetch", () => {
+    const node: IncomingHttpHeaders = {};
+    const fits: HeadersLike[] = [node, new Headers(), { authorization: "Bearer x" }];
+    // @ts-expect-error: the headers are missing
+    const options: HeadersLike = { apiId: "api_documents" };
+    // @ts-expect-error: the headers are missing
+    const query: HeadersLike = { permissions: "documents.read" };
+    expect([...fits, options, query]).toHaveLength(5);
   });
 });
