@@ -26,8 +26,8 @@ export interface OwnerCeiling {
    * keys draw on the credits of the owner's identity, and are unlimited while it has none.
    */
   readonly credits?: { readonly remaining: number; readonly refill?: Refill };
-  /** True: no key is made while the owner's identity has no credits for it to draw on. */
-  readonly identity?: true;
+  /** True: no key is made while the owner's identity has no credits for it to draw on. Default false. */
+  readonly identity?: boolean;
   /**
    * Limits of every new key, at most 50. A request may ask for fewer tokens or longer windows, and names no others,
    * since a key's own limit takes the place of its identity's. Its `autoApply` holds, whatever the request says.
@@ -61,7 +61,7 @@ const CEILING = {
     if ((value as KeyCreditsData).remaining === null) throw new TypeError(`${path}.remaining must be an integer`);
   }),
   identity: narrowing((value, path) => {
-    if (value !== true) throw new TypeError(`${path} must be true, or left out`);
+    if (typeof value !== "boolean") throw new TypeError(`${path} must be true or false`);
   }),
   ratelimits: narrowing(partOfKey("ratelimits")),
   expiresIn: narrowing(integer(1_000, MAX_TIME)),

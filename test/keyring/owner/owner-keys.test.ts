@@ -133,6 +133,15 @@ describe.each(Object.entries(STORES))("forOwner on %s", (_, open) => {
       ]);
   });
 
+  it("takes a ceiling that was written as a variable, and needs no credits where `identity` is false", async () => {
+    const ceiling = { keys: 2, identity: false };
+    const { mine } = await stage(open(), ceiling);
+    expect(await mine.create()).toMatchObject({ keyId: expect.any(String) });
+    await expect(stage(open(), { identity: "true" as never })).rejects.toThrow(
+      new TypeError("options.ceiling.identity must be true or false"),
+    );
+  });
+
   it("draws on the credits of its identity alone, where the ceiling says so", async () => {
     const { mine, keyring, verifier } = await stage(open(), { identity: true });
     expect(await fault(mine.create())).toBe("CONFLICT 409");
@@ -438,7 +447,7 @@ describe("forOwner: what exceeds the ceiling", () => {
     expect(bind({ ceiling: { ratelimits: [limit("ab")] } })).toThrow(/^options\.ceiling\.ratelimits\[0\]\.name must/);
     expect(bind({ ceiling: { credits: 100 } })).toThrow(/^options\.ceiling\.credits must/);
     expect(bind({ ceiling: { credits: { remaining: null } } })).toThrow(/^options\.ceiling\.credits\.remaining must/);
-    expect(bind({ ceiling: { identity: false } })).toThrow(/^options\.ceiling\.identity must be true/);
+    expect(bind({ ceiling: { identity: 1 } })).toThrow(/^options\.ceiling\.identity must be true/);
     expect(bind({ cieling: {} })).toThrow(/^options\.cieling is not an option/);
     expect(bind({}, "")).toThrow(/^body\.externalId/);
     expect(bind({ prefix: "a b" })).toThrow(/^body\.prefix/);
