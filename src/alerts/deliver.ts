@@ -40,7 +40,7 @@ export function createSend(deliver: ((alert: Alert) => unknown) | AlertWebhook, 
   return (alert) => deadline(send(alert), () => new Error(`an alert was not delivered within ${timeout} ms`));
 }
 
-/** A function that returns what `fetch` gave it: that resolves for a receiver that refused, and the alert would be lost. */
+/** Of a function that returns what `fetch` gave it: a receiver that refused resolves, and the alert would be lost. */
 function requireOk(result: unknown): void {
   if (result instanceof Response && !result.ok)
     throw new Error(`options.deliver returned a response with status ${result.status}`);

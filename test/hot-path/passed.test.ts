@@ -42,7 +42,7 @@ describe("what a call passes", () => {
     expect(of("hot, one limit")).toContain("src/ratelimit/memory/limiter.ts");
     expect(of("hot, one limit, a credit from a lease")).toContain("src/credits/lease.ts");
     const inRows = passed.get("hot, one limit, a credit from a lease")?.get("src/ratelimit/memory/bucket-rows.ts");
-    expect(inRows).toContainEqual(expect.stringMatching(/^touch:/));
+    expect(inRows).toContainEqual(expect.stringMatching(/^prefetch:/));
     expect(of("hot, the same, first of its turn")).toContain("src/stores/sqlite/changes/change-log.ts");
     expect(of("exact: one limit, a credit from the file")).toContain("src/stores/sqlite/credits/group-commit.ts");
     expect(of("cold: the first of its key, one limit")).toContain("src/stores/sqlite/keys/find-keys.ts");

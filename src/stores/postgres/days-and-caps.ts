@@ -48,7 +48,7 @@ RETURNS TABLE (n bigint, main bigint, day bigint, is_over boolean) LANGUAGE sql 
 $fn$;
 `;
 
-/** Adds to the row of a day and to all later rows, or inserts a row: one statement, so both see the rows as they were. */
+/** Adds to the row of a day and all later ones, or inserts a row: one statement, so both see the rows as they were. */
 const keepTotals = (s: string): string => `
 CREATE OR REPLACE FUNCTION ${s}.keep_totals_v1(numbers bigint[], today bigint) RETURNS void LANGUAGE plpgsql AS $fn$
 DECLARE all_of bigint[] := ARRAY(SELECT b.n FROM ${s}.beside_v1(numbers, today) b ORDER BY 1);
