@@ -149,14 +149,10 @@ export const KEY_FIELDS = {
 
 type Table = typeof KEY_FIELDS;
 /** One entry of the table. */
-export interface KeyField {
+export interface KeyField extends Omit<RowField<unknown>, "row"> {
   readonly row?: Shape;
   readonly absent?: true;
   readonly usual?: unknown;
-  readonly given?: "clearable" | "set";
-  readonly shown?: "always" | "unusual";
-  readonly shared?: true;
-  readonly audit?: "never" | "credits";
   readonly record?: RecordPart;
   readonly from?: "row" | "made";
 }

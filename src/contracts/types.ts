@@ -90,27 +90,17 @@ export interface Identity {
   readonly ratelimits?: readonly RatelimitResponse[];
 }
 
-/** The result of one rate-limit check. Contract 2.2. */
-export interface VerifyKeyRatelimitData {
+/** The result of one rate-limit check. An ad hoc limit has `autoApply` false. Contract 2.2. */
+export interface VerifyKeyRatelimitData extends RatelimitResponse {
   /**
    * Whether this check did not fit, after earlier checks of the same bucket in this call. If any check is exceeded,
    * none takes tokens.
    */
   readonly exceeded: boolean;
-  /** `rl_…`, 8–255 characters. */
-  readonly id: string;
-  /** 1–128 code points. */
-  readonly name: string;
-  /** Tokens per window, clamped to 1…1_000_000. */
-  readonly limit: number;
-  /** Window, milliseconds, clamped to 1_000…2_592_000_000. */
-  readonly duration: number;
   /** Milliseconds until the bucket is full, clamped to 1_000…2_592_000_000. */
   readonly reset: number;
   /** Whole tokens left after the call, 0…1_000_000. */
   readonly remaining: number;
-  /** Whether the limit is checked even if the request does not name it; false for an ad hoc one. */
-  readonly autoApply: boolean;
 }
 
 /**

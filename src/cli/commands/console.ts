@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import type { Command } from "commander";
 import { createConsoleListener } from "../../console/index.js";
 import type { Store } from "../../contracts/store.js";
-import { withStore } from "../database/database.js";
+import { type StoreFlags, withStore } from "../database/database.js";
 import { schemaOption, withoutCredentials } from "../database/postgres.js";
 import { givenAs, readEnvironment } from "../io/environment.js";
 import { EXIT, failure, toFailure, usage } from "../io/failures.js";
@@ -26,11 +26,8 @@ Examples:
 
 const HOST = "127.0.0.1";
 
-interface ConsoleFlags {
+interface ConsoleFlags extends StoreFlags {
   readonly db: string;
-  /** The address of a PostgreSQL, which may hold a password; absent: `db`. */
-  readonly store?: string;
-  readonly schema: string;
   readonly port: number;
   readonly readOnly?: boolean;
 }

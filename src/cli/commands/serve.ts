@@ -11,7 +11,7 @@ import { sqliteLimiter, sqliteStore, type SqliteStore } from "../../stores/sqlit
 import { DEFAULT_AUDIT_ROWS, MAX_AUDIT_ROWS } from "../../stores/sqlite/options.js";
 import { DEFAULT_HOST, DEFAULT_PORT } from "../client/settings.js";
 import { type FirstStart, makeFirst, unmakeFirst } from "../database/bootstrap.js";
-import { assertNoFolder } from "../database/database.js";
+import { assertNoFolder, type StoreFlags } from "../database/database.js";
 import { openPool, schemaOption, withoutCredentials } from "../database/postgres.js";
 import {
   assertFree,
@@ -60,11 +60,8 @@ Examples:
   $ PGPASSWORD=… keystile serve --store postgres://keystile@db.internal/app --limiter redis://redis.internal
   $ KEYSTILE_LIMITER=redis://:PASSWORD@redis.internal keystile serve --nodes 3     # one of three`;
 
-interface ServeFlags {
+interface ServeFlags extends StoreFlags {
   readonly db: string;
-  /** The address of a PostgreSQL, which may hold a password; absent: `db`. */
-  readonly store?: string;
-  readonly schema: string;
   readonly port: number;
   readonly host: string;
   readonly durability: "power" | "process" | "replicated";

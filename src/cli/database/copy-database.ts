@@ -70,7 +70,8 @@ export async function copyDatabase(
         { rows, digest, isSame: digest === found && counts[kind] === rows },
       ]),
     );
-    const isWhole = [...copied.values()].every(({ isSame }) => isSame) && sum(Object.values(counts)) === source.rows;
+    const rows = Object.values(counts).reduce((all, count) => all + count, 0);
+    const isWhole = [...copied.values()].every(({ isSame }) => isSame) && rows === source.rows;
     if (isWhole) await load.finish();
     return isWhole ? copied : new Map([...copied, ...extra(copied, counts)]);
   } finally {
@@ -130,8 +131,4 @@ function sorted(_name: string, value: unknown): unknown {
   if (!isObject(value)) return value;
   // A list of entries: an object could not have an own `__proto__` by assignment.
   return Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1));
-}
-
-function sum(numbers: readonly number[]): number {
-  return numbers.reduce((all, one) => all + one, 0);
 }

@@ -1,16 +1,7 @@
 /** Rows of the table `apikey` of better-auth's plugin `@better-auth/api-key`, 1.7, as keys of an import. */
+import { isObject } from "../../lib/copy-json.js";
 import { tryJson } from "../io/input.js";
-import {
-  booleanOf,
-  bound,
-  type ForeignRow,
-  integerOf,
-  isFalse,
-  isObject,
-  type Lose,
-  MAX_START,
-  timeOf,
-} from "./values.js";
+import { booleanOf, bound, type ForeignRow, integerOf, isFalse, type Lose, MAX_START, timeOf } from "./values.js";
 
 /** Columns that have no place here, and why. */
 const LEFT: Readonly<Record<string, string>> = {

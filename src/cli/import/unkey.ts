@@ -2,9 +2,10 @@
  * Keys of Unkey as its v2 API returns them: pages of `apis.listKeys`, or keys one by one. A refill there sets the
  * balance, which is a refill without rollover here.
  */
+import { isObject } from "../../lib/copy-json.js";
 import { digestKey } from "../../lib/hash.js";
 import type { KeySource } from "./key-source.js";
-import { type ForeignRow, isObject, type Lose, MAX_START, type SourceRow } from "./values.js";
+import { type ForeignRow, type Lose, MAX_START, type SourceRow } from "./values.js";
 
 /** Fields that have no place here, and why. */
 const LEFT: Readonly<Record<string, string>> = {

@@ -21,9 +21,6 @@ export type Lose = (column: string, why: string) => void;
 /** Characters of `start` in an import. */
 export const MAX_START = 32;
 
-export const isObject = (value: unknown): value is ForeignRow =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
-
 /** An integer; `undefined`: it is none. */
 export function integerOf(value: unknown): number | undefined {
   const number = typeof value === "string" && /^-?\d+$/.test(value) ? Number(value) : value;

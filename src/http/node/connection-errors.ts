@@ -12,17 +12,13 @@ export interface Connection {
 /** What was wrong with a connection. */
 export type ConnectionError = "syntax" | "headers" | "time" | "method";
 
-const REASONS: Readonly<Record<ConnectionError, () => KeystileError>> = Object.freeze({
+/** The error of a connection, by what was wrong with it. */
+export const CONNECTION_FAULTS: Readonly<Record<ConnectionError, () => KeystileError>> = Object.freeze({
   syntax: () => badRequest([{ location: "body", message: "did not come as well-formed HTTP" }]),
   headers: () => new KeystileError("HEADERS_TOO_LARGE", "the headers are larger than this server accepts"),
   time: () => new KeystileError("REQUEST_TIMEOUT", "the request did not arrive in time"),
   method: () => new KeystileError("METHOD_NOT_ALLOWED", "this server opens no tunnels"),
 });
-
-/** The error of a connection. */
-export function toFault(kind: ConnectionError): KeystileError {
-  return REASONS[kind]();
-}
 
 /** Writes the answer, and ends the connection. */
 export function sendConnectionError(

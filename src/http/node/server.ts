@@ -13,7 +13,7 @@ import { createClientAddress, trustedProxies } from "../client-address.js";
 import type { AdmissionBounds } from "../admission/admission.js";
 import { checkServiceOptions, type ServiceOptions } from "../options.js";
 import { createService, type ServiceParts } from "../service.js";
-import { type ConnectionError, sendConnectionError, toFault } from "./connection-errors.js";
+import { CONNECTION_FAULTS, type ConnectionError, sendConnectionError } from "./connection-errors.js";
 import { toFailedRequest } from "../failed-request.js";
 import { CONNECTION_BOUNDS, type ConnectionBounds, Connections } from "./connections.js";
 import { createRequestHandler } from "./request-handler.js";
@@ -151,7 +151,7 @@ export function createBoundedServer(
     isClosing: () => closing !== undefined,
   });
   const breakOff = (socket: Duplex, kind: ConnectionError, method = ""): void => {
-    const fault = toFault(kind);
+    const fault = CONNECTION_FAULTS[kind]();
     const answer = async (): Promise<void> => {
       // A client that disconnected gets no response and is not counted.
       if (!socket.writable) return void socket.destroy();

@@ -73,5 +73,3 @@ export function createRefusals() {
     },
   };
 }
-
-export type Refusals = ReturnType<typeof createRefusals>;

@@ -185,8 +185,6 @@ export function createKeys(session: Session, references: References, schema: str
   };
 }
 
-export type Keys = ReturnType<typeof createKeys>;
-
 function apiOf({ api }: KeyText, loaded: Loaded) {
   const found = loaded.api(api);
   // A write holds the API of its key, so only a row that something else removed gets here.

@@ -222,8 +222,6 @@ export function createSearch(
   };
 }
 
-export type Search = ReturnType<typeof createSearch>;
-
 /** What each row says of the slice. */
 interface Walked {
   readonly looked: string;

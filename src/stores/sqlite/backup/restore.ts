@@ -16,7 +16,7 @@ import {
   temporaryName,
   toFileError,
 } from "./files.js";
-import { assertTables } from "./make-backup.js";
+import { assertTables, type SqliteBackup } from "./make-backup.js";
 import { type PreparedCopy, prepareCopy } from "./prepare-copy.js";
 
 export interface RestoreOptions {
@@ -28,15 +28,11 @@ export interface RestoreOptions {
   readonly onProgress: (what: "copying" | "proving", done: number) => void;
 }
 
-/** What was restored. */
-export interface Restored {
-  readonly bytes: number;
-  readonly accounts: number;
-  /**
-   * Leases that the backup still had, and the credits in them, now forfeited. 0 for what `npx keystile backup` made.
-   */
-  readonly leases: number;
-  readonly forfeited: number;
+/**
+ * What was restored. `leases` counts those that the backup still had, and `forfeited` the credits in them: both are 0
+ * for what `npx keystile backup` made.
+ */
+export interface Restored extends Omit<SqliteBackup, "broken"> {
   /** Paths of the files that were there before, under their new names. */
   readonly movedAside: readonly string[];
 }

@@ -1,5 +1,6 @@
 /** Token buckets in tables, on any connection. Needs no Node module. */
 import { KeystileError } from "../../../contracts/errors.js";
+import type { StoreCounters } from "../../../contracts/health.js";
 import type { LimitCheck, Limiter, LimiterCounters, LimitVerdict } from "../../../contracts/limiter.js";
 import type { MaybePromise } from "../../../contracts/types.js";
 import { integer } from "../../../lib/check-options.js";
@@ -25,16 +26,8 @@ const MAX_NAME_LENGTH = 2_048;
 const ID_DIGITS = 13;
 
 /** Counts since the limiter was opened, of this process alone. */
-export interface SqliteLimiterCounters extends LimiterCounters {
-  /** Times that a call found the file locked and had to wait; a group of calls counts once. */
-  readonly lockWaits: number;
-  /** Milliseconds for which the file was found locked. */
-  readonly lockWaitMs: number;
-  /** Calls that failed with STORE_BUSY. */
-  readonly busyErrors: number;
-  /** Transactions that failed on the disk. */
-  readonly failedWrites: number;
-}
+export interface SqliteLimiterCounters
+  extends LimiterCounters, Pick<StoreCounters, "lockWaits" | "lockWaitMs" | "busyErrors" | "failedWrites"> {}
 
 /** A {@link Limiter} whose buckets are in a file. */
 export interface SqliteLimiter extends Limiter {
