@@ -12,13 +12,11 @@ export type HeadersLike =
       /** The value of a header by its name; null: there is none. */
       get(name: string): string | null;
     }
-  | (Readonly<Record<string, string | readonly string[] | undefined>> & NotOptions);
-
-/** Options in the place of the headers: no key would be found in them, and all would be unknown. */
-interface NotOptions {
-  readonly apiId?: never;
-  readonly permissions?: never;
-}
+  | (Readonly<Record<string, string | readonly string[] | undefined>> & {
+      /** Options in the place of the headers: no key would be found in them, and all would be unknown. */
+      readonly apiId?: never;
+      readonly permissions?: never;
+    });
 
 /** The request without its key, its context, and the names of the headers. */
 export interface VerifyHeadersOptions extends Omit<V2KeysVerifyKeyRequestBody, "key">, VerifyContext {

@@ -110,7 +110,8 @@ describe("the hot path, compiled", () => {
     const log = join(FOLDER, `v8${more.join("")}.log`);
     const flags = [...NO_COLLECTION, "--log-deopt", `--logfile=${log}`, "--no-logfile-per-isolate"];
     const { stdout } = await RUN(process.execPath, [...flags, BUNDLE, log, ...more]);
-    return JSON.parse(stdout) as { bytes: number; undone: string[] };
+    // The engine may write of code that it gave up while it settled.
+    return JSON.parse(stdout.trimEnd().split("\n").at(-1) as string) as { bytes: number; undone: string[] };
   };
   beforeAll(async () => {
     await build({
