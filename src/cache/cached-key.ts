@@ -153,11 +153,6 @@ export class CachedKey implements SpendTarget, LimitedKey {
   usedIn(minute: number): void {
     this.usedMinute = minute;
   }
-
-  /** Whether the allow-lists permit this address. */
-  allows(address: string | undefined): boolean {
-    return this.rare.allows === undefined || this.rare.allows(address);
-  }
 }
 
 /**

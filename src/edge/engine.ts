@@ -173,7 +173,7 @@ function createOperations(verifier: Verifier, keyring: Keyring): Readonly<Record
     return async (request, given, asks) => {
       const told: { permissions?: string[] | undefined } = {};
       const tell: TellingContext = {
-        [TELL_PERMISSIONS]: (_, listed) => void (told.permissions = listed.copyPermissions()),
+        [TELL_PERMISSIONS]: (_, listed) => void (told.permissions = listed.permissions?.slice()),
       };
       const context = asks === true ? { ...(given as VerifyContext | undefined), ...tell } : given;
       const value = await method(request as never, context as never);

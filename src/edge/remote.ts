@@ -206,7 +206,7 @@ function resultOf({ value, retryAfter, permissions }: Answer, context: (VerifyCo
   if (!result.valid) keepRetryAfter(result, retryAfter);
   if (permissions !== undefined) {
     const check = createPermissionCheck(compileQuery, createGrants(permissions));
-    context?.[TELL_PERMISSIONS]?.(check, { copyPermissions: () => [...permissions] });
+    context?.[TELL_PERMISSIONS]?.(check, { permissions });
   }
   return result;
 }

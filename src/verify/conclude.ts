@@ -87,10 +87,10 @@ const Result = function (this: Result, call: Verification, key: CachedKey, code:
   if (expires !== undefined) this.expires = expires;
   if (credits !== undefined) this.credits = credits;
   if (queried || code === "FORBIDDEN") {
-    const permissions = policy.grants.copyPermissions();
-    if (permissions !== undefined) this.permissions = permissions;
+    const { permissions } = policy.grants;
+    if (permissions !== undefined) this.permissions = permissions.slice();
   }
-  if (queried) this.roles = policy.grants.copyRoles();
+  if (queried) this.roles = policy.grants.roles.slice();
   if (rare.identity !== undefined) this.identity = rare.identity;
   if (limits !== undefined) this.ratelimits = limits;
 } as unknown as new (call: Verification, key: CachedKey, code: VerificationCode) => VerificationResult<unknown>;

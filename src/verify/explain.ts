@@ -54,7 +54,7 @@ const FINDINGS: FindingsOf<typeof CHECKS> = [
   ({ context }, key) => ({
     parentDisabled: key.policy.parentDisabled,
     ownerDisabled: key.policy.ownerDisabled === true,
-    addressAllowed: key.allows(context.clientAddress),
+    addressAllowed: key.rare.allows?.(context.clientAddress) !== false,
   }),
   ({ permissions }, { policy: { grants } }) => {
     const names = permissions === undefined ? [] : namesInQuery(parseQuery(permissions));

@@ -41,7 +41,8 @@ export function findKey(lookup: Lookup): MaybePromise<CachedKey | undefined> {
   const { deps, key, migrationId, context, now } = lookup;
   const { cache, isSystemTime, workspaceId } = deps.sources;
   const found = cache.find(key, isSystemTime ? now : undefined);
-  if (isLikeRootKey(key)) return unlessRootKey(lookup, found);
+  // Comparing the first code unit saves most keys the call of `startsWith`.
+  if (key.charCodeAt(0) === ROOT_KEY.charCodeAt(0) && key.startsWith(ROOT_KEY)) return unlessRootKey(lookup, found);
   const { caller, apiId } = context;
   if (migrationId === undefined && workspaceId === undefined && caller === undefined && apiId === undefined)
     return found;
@@ -59,7 +60,7 @@ export async function findKeyAgain(lookup: Lookup): Promise<CachedKey | undefine
   await store.pollChanges("anew");
   const digest = await digestKey(key);
   const record = await store.findKey(digest);
-  if (isLikeRootKey(key) && (await store.findRootKey(digest)) !== undefined) return undefined;
+  if ((await store.findRootKey(digest)) !== undefined) return undefined;
   return orMigrated(lookup, record && cache.prepare(record));
 }
 
@@ -98,12 +99,6 @@ export async function findDeletedKey(
 
 /** The prefix of root keys; an ordinary key may begin with it too. */
 const ROOT_KEY = `${ROOT_KEY_PREFIX}_`;
-const FIRST_UNIT = ROOT_KEY.charCodeAt(0);
-
-/** Comparing the first code unit saves most keys the call of `startsWith`. */
-function isLikeRootKey(key: string): boolean {
-  return key.charCodeAt(0) === FIRST_UNIT && key.startsWith(ROOT_KEY);
-}
 
 /** A root key never verifies as a key, even if its hash was imported. */
 async function unlessRootKey(

@@ -59,7 +59,7 @@ export interface TellingContext {
 /** The permissions themselves, for a check elsewhere. */
 interface ListedPermissions {
   /** `undefined`: they are too long to list. */
-  copyPermissions(): string[] | undefined;
+  readonly permissions: readonly string[] | undefined;
 }
 
 /** @param grants of the key; wildcards are as in a verification */

@@ -36,7 +36,7 @@ import {
 } from "./reserve.js";
 import { VERIFIER_OPTIONS, type VerifierOptions } from "./verifier-options.js";
 import { spendById, type SpendOptions, type SpendOwner, type SpendRequest, type SpendResult } from "./spend-by-id.js";
-import { verifyKey } from "./verify-key.js";
+import { verifyWith } from "./verify-key.js";
 
 /** Counts since the verifier was created. */
 export interface VerifierCounters {
@@ -249,11 +249,8 @@ export function createVerifier(given: Store, options: VerifierOptions<unknown> =
     return settlement;
   };
   const verifier: Verifier<unknown> = {
-    verify: (request, context) => verifyKey(deps, request, context),
-    prepare(request) {
-      const prepared = { ...deps, plan: planRequest(deps, request) };
-      return (key, context) => verifyKey(prepared, key, context);
-    },
+    verify: verifyWith(deps),
+    prepare: (request) => verifyWith({ ...deps, plan: planRequest(deps, request) }),
     async reserve(request, context) {
       calls.assertOpen();
       return calls.track(reserveKey(deps, request, context, settle));

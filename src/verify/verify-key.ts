@@ -72,29 +72,30 @@ export const CHECKS = [...FREE, ...TAKING] as const;
 type ResponseData = VerificationResult<unknown>;
 
 /**
- * Verifies one request.
- * @param body the request; in a prepared call, whose request is `deps.plan`, the key alone
- * @throws (rejects) KeystileError VERIFIER_CLOSED; 400 for an invalid request or query, or a limit that does not exist;
- *   403 for a caller without any permission to verify (contract 4.1-4); IDEMPOTENCY_… for a call with an idempotency
- *   key
+ * Makes the function that verifies one request. Its first argument is the request; if `deps.plan` is the request, the
+ * key alone. It rejects with a KeystileError VERIFIER_CLOSED; 400 for an invalid request or query, or a limit that does
+ * not exist; 403 for a caller without any permission to verify (contract 4.1-4); IDEMPOTENCY_… for a call with an
+ * idempotency key.
  * @see contract 4.1-1, 4.1-2 · waits only for what is not in memory
  */
-export function verifyKey(deps: VerifyDeps, body: unknown, context: VerifyContext | undefined): Promise<ResponseData> {
+export function verifyWith(deps: VerifyDeps) {
   const { calls } = deps;
-  try {
-    calls.assertOpen();
-    const result = answer(beginCall(deps, body, context === undefined ? NO_CONTEXT : readContext(context)));
-    return result instanceof Promise ? calls.track(result) : Promise.resolve(result);
-  } catch (error) {
-    // oxlint-disable-next-line typescript/prefer-promise-reject-errors -- what was thrown, as it is
-    return Promise.reject(error);
-  }
+  return function verifyKey(body: unknown, context?: VerifyContext): Promise<ResponseData> {
+    try {
+      calls.assertOpen();
+      const result = answer(beginCall(deps, body, context === undefined ? NO_CONTEXT : readContext(context)));
+      return result instanceof Promise ? calls.track(result) : Promise.resolve(result);
+    } catch (error) {
+      // oxlint-disable-next-line typescript/prefer-promise-reject-errors -- what was thrown, as it is
+      return Promise.reject(error);
+    }
+  };
 }
 
 /**
  * Begins a call, before anything is looked up: a caller without any permission to verify is refused whatever it sent,
  * then an invalid request, then an invalid permission query, whatever the key.
- * @throws KeystileError as {@link verifyKey}
+ * @throws KeystileError as {@link verifyWith}
  */
 export function beginCall(deps: VerifyDeps, body: unknown, context: CallContext): Verification {
   if (context.caller?.mayAny("verify_key", "api") === false)
@@ -228,7 +229,8 @@ function hasExpired({ now }: FreeCall, { expires, rare: { ownerExpires } }: Cach
 
 function isForbidden({ context }: FreeCall, key: CachedKey): boolean {
   const { parentDisabled, ownerDisabled } = key.policy;
-  return parentDisabled || ownerDisabled === true || !key.allows(context.clientAddress);
+  const { allows } = key.rare;
+  return parentDisabled || ownerDisabled === true || (allows !== undefined && !allows(context.clientAddress));
 }
 
 function lacksPermissions(call: FreeCall, key: CachedKey): boolean {

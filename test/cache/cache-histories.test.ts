@@ -96,7 +96,7 @@ type RecordCache<T extends object> = ReturnType<typeof createRecordCache<T>>;
 function ofKeys(store: Store, options: CacheOptions): RecordCache<Found> {
   const cache = createKeyCache(store, options);
   const toFound = (key: Awaited<ReturnType<typeof cache.find>>) =>
-    key && { keyId: key.keyId, name: key.name, names: key.policy.grants.copyPermissions() ?? [] };
+    key && { keyId: key.keyId, name: key.name, names: key.policy.grants.permissions ?? [] };
   return {
     ...cache,
     find(text, now) {
