@@ -140,7 +140,7 @@ export function watchCredits(context: Watching, below: number | CreditsShare): W
     async haveEnded(raised, now) {
       const left = new Map<string, number>();
       const read = async <T extends "keys" | "identities">(table: T, rows: ReadonlyMap<string, Rows[T]>) => {
-        const accounts = await readAccounts(context, table, [...rows.values()], now);
+        const accounts = await readAccounts({ ...context, now }, table, [...rows.values()]);
         [...rows.keys()].forEach((id, i) => left.set(id, leftOf(below, accounts[i] as ReadAccount)));
       };
       await read("keys", await existingKeys(context, idsIn(raised, "keyId")));
@@ -166,8 +166,9 @@ async function drawnAccounts(context: Watching, rows: readonly KeyRow[], at: num
     if (row.hasCredits && !keys.has(accountId)) keys.set(accountId, row);
     if (drawsOnIdentity(row, identity)) owners.set(identityId, identity);
   }
-  const ofKeys = await readAccounts(context, "keys", [...keys.values()], at);
-  const ofOwners = await readAccounts(context, "identities", [...owners.values()], at);
+  const reading = { ...context, now: at };
+  const ofKeys = await readAccounts(reading, "keys", [...keys.values()]);
+  const ofOwners = await readAccounts(reading, "identities", [...owners.values()]);
   return [
     ...[...keys].map(([subject, { id: keyId, identityId = "" }], i) => {
       const whose = { keyId, ...ownerOf(identities.get(identityId)) };

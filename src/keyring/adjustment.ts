@@ -9,7 +9,7 @@ import type { OnceBounds, WriteOnce } from "../contracts/store.js";
 import { checkOptions, narrowing } from "../lib/check-options.js";
 import { isObject } from "../lib/copy-json.js";
 import { createSigner, mismatch, scopeOf } from "../lib/once.js";
-import type { Context } from "./context.js";
+import type { Context, OfCall, Shared } from "./context.js";
 import { type Act, type Operation, operation, runRequest } from "./operation.js";
 import { parse, type Schema } from "./schemas/parse.js";
 
@@ -66,12 +66,11 @@ export function adjustment<C extends Context, B, T extends object>(
 
 /** What the write records. The workspace's id is a word, so that no verification has the same text. */
 async function onceOf(context: Context, request: unknown): Promise<WriteOnce> {
-  const { workspaceId, idempotencyKey, caller, store, operation } = context;
+  const { workspaceId, idempotencyKey, caller, store, operation, now } = context;
   const scope = scopeOf(store, idempotencyKey, caller, "options.idempotencyKey");
   const digest = await createSigner(store)();
   const id = await digest(`${workspaceId} adjust ${scope}`);
   const body = await digest(`${id} ${operation} ${JSON.stringify(request, sorted)}`);
-  const now = context.clock();
   return { record: { workspaceId, id, body, until: now + KEPT }, bounds: BOUNDS, now };
 }
 
@@ -80,9 +79,9 @@ const sorted = (_: string, value: unknown): unknown =>
   isObject(value) ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1))) : value;
 
 /** The method of an {@link adjustment}: it parses, and acts as the program. */
-export function adjustmentMethod<C extends Context, B, T>(
-  shared: C,
-  { name, schema, act }: Adjustment<C, B, T>,
+export function adjustmentMethod<S extends Shared, B, T>(
+  shared: S,
+  { name, schema, act }: Adjustment<S & OfCall, B, T>,
 ): (body: B, options?: AdjustmentOptions) => Promise<T> {
   return async (body, options = {}) => {
     const { idempotencyKey } = checkOptions(options, OPTIONS);

@@ -104,7 +104,7 @@ export const deleteApi = operation(
 );
 
 async function insertApi(context: Context, name: string, apiId?: string): Promise<V2ApisCreateApiResponseData> {
-  const createdAt = context.clock();
+  const createdAt = context.now;
   const base = ownedRow(context, apiId ?? context.newId("api", createdAt));
   const row: ApiRow = { ...base, name, enabled: true, ipAllowlist: [], deleted: false, createdAt };
   await insertNamed(context, { table: "apis", row }, "An API with this id");

@@ -14,11 +14,10 @@ import type { AccountData, BalanceData } from "./schemas/responses.js";
 
 /** @throws KeystileError NOT_FOUND */
 export const getBalance = operation("getBalance", owned, async (context, { identity, keyId }) => {
-  const now = context.clock();
   if (identity !== undefined)
-    return balanceOf(await accountsOf(context, undefined, await requireNamed(context, "identities", identity), now));
+    return balanceOf(await accountsOf(context, undefined, await requireNamed(context, "identities", identity)));
   const key = await requireKey(context, keyId);
-  return balanceOf(await accountsOf(context, key, await identityOf(context, key), now));
+  return balanceOf(await accountsOf(context, key, await identityOf(context, key)));
 });
 
 /** The identity of a key, if that has one. */
@@ -34,22 +33,22 @@ export async function accountsOf(
   context: Context,
   key: KeyRow | undefined,
   identity: IdentityRow | undefined,
-  now: number,
 ): Promise<AccountData[]> {
-  const ofKey = key?.hasCredits === true ? await walletOf(context, "key", key, now) : [];
+  const ofKey = key?.hasCredits === true ? await walletOf(context, "key", key) : [];
   const pays = key === undefined ? identity?.hasCredits === true : drawsOnIdentity(key, identity);
-  return pays ? [...ofKey, ...(await walletOf(context, "identity", identity as IdentityRow, now))] : ofKey;
+  return pays ? [...ofKey, ...(await walletOf(context, "identity", identity as IdentityRow))] : ofKey;
 }
 
-async function walletOf(context: Context, owner: AccountData["owner"], row: KeyRow | IdentityRow, now: number) {
+async function walletOf(context: Context, owner: AccountData["owner"], row: KeyRow | IdentityRow) {
+  const { now } = context;
   const [main] =
     owner === "key"
-      ? await readMainAccounts(context, "keys", [row as KeyRow], now)
-      : await readMainAccounts(context, "identities", [row as IdentityRow], now);
+      ? await readMainAccounts(context, "keys", [row as KeyRow])
+      : await readMainAccounts(context, "identities", [row as IdentityRow]);
   const ownerId = ownProperty(row as Partial<KeyRow>, "accountId") ?? row.id;
   const all = ownProperty(row, "hasGrants") === true ? await grantsOf(context, ownerId) : [];
   const grants = all.filter((grant) => !isOver(grant, now));
-  const left = await readGrants(context, grants, now);
+  const left = await readGrants(context, grants);
   // Of a balance that is invalid nothing can be spent.
   const balance = main?.balance === "invalid" ? undefined : main?.balance;
   const plan: Ordered = {

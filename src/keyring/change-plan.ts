@@ -22,8 +22,8 @@ export const changePlan = adjustment("changePlan", newPlan, change, creditsOf);
 
 async function change(context: Context, request: ChangePlanRequestBody): Promise<KeyCredits> {
   const { refill } = request;
-  const now = context.clock();
-  const changed = await changeOwner(context, request, now, async (row, set) => {
+  const { now } = context;
+  const changed = await changeOwner(context, request, async (row, set) => {
     if (row.hasCredits !== true) throw unlimited(request, "set a balance first: a plan refills one");
     const add = addedBy(request, row);
     const credits = await set({ refill });

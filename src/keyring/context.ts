@@ -13,8 +13,8 @@ import { type Algorithms, createAlgorithms, type MigrationAlgorithms } from "../
 import { createKept, type Kept } from "./kept.js";
 import { nextTurn, setTimeout } from "../lib/timers.js";
 
-/** Built once by `createKeyring`, and copied with another name or actor for a call. */
-export interface Context {
+/** What all calls of a keyring share; built once. */
+export interface Shared {
   /** For reading; `write.ts` is the way for changes. */
   readonly store: Omit<Store, "write" | "insertKeys">;
   /** The whole of it, for `write.ts` alone: what is written to it directly is not in the audit trail. */
@@ -29,19 +29,25 @@ export interface Context {
   readonly algorithms: Algorithms;
   /** Of the metadata of keys; undefined: any. */
   readonly meta?: StandardSchema | undefined;
+  /** Where entries go, and whose they are unless a call says otherwise. */
   readonly audit: Audit;
+  readonly mutex: KeyedMutex;
+  readonly turns: Turns;
+  readonly kept: Kept;
+}
+
+/** What one call works with besides. */
+export interface OfCall {
   /** The operation's name, for the audit trail. */
   readonly operation: string;
   /** Who calls, where the program serves others; `undefined`: the program itself. */
   readonly caller: Caller | undefined;
-  readonly mutex: KeyedMutex;
-  readonly turns: Turns;
-  readonly kept: Kept;
-  /** Of this call. */
+  /** When it began, Unix time in milliseconds. Of an import: when its batch did. */
+  readonly now: number;
   readonly progress: Progress;
   /** Whether nobody waits for the answer of this call any more, so that long work ends; absent: it is not known. */
   readonly isGone?: (() => boolean) | undefined;
-  /** Of this call, as it was given; absent: none. */
+  /** As it was given; absent: none. */
   readonly idempotencyKey?: unknown;
   /** Why the balance is changed, for the audit trail; absent: nobody said. */
   readonly reason?: string;
@@ -49,16 +55,19 @@ export interface Context {
   readonly once?: WriteOnce;
 }
 
+/** What an operation works with. */
+export interface Context extends Shared, OfCall {}
+
 /** Options that all operations have; each is documented where a program gives it. */
 interface ContextOptions extends StoreGuardOptions {
   readonly workspaceId?: string;
   readonly clock?: () => number;
-  readonly newId?: Context["newId"];
+  readonly newId?: Shared["newId"];
   readonly migrationAlgorithms?: MigrationAlgorithms;
 }
 
 /** @param options that were checked */
-export function createContext(given: Store, options: ContextOptions, audit: Audit): Context {
+export function createContext(given: Store, options: ContextOptions, audit: Audit): Shared {
   const store = guardStore(given, options.storeTimeout);
   const clock = guardClock(options.clock ?? Date.now);
   return {
@@ -70,12 +79,9 @@ export function createContext(given: Store, options: ContextOptions, audit: Audi
     newId: guardNewId(options.newId),
     algorithms: createAlgorithms(options.migrationAlgorithms),
     audit,
-    operation: "",
-    caller: undefined,
     mutex: createKeyedMutex(),
     turns: createTurns(),
     kept: createKept(clock),
-    progress: { hasWritten: false },
   };
 }
 
@@ -87,7 +93,12 @@ export interface Progress {
 }
 
 /** What reading rows takes. */
-export type Reading = Pick<Context, "store" | "turns">;
+export type Reading = Pick<Shared, "store" | "turns">;
+/** What reading balances takes: the refills that are due by then count. */
+export interface ReadingAt extends Reading {
+  /** Unix time, milliseconds. */
+  readonly now: number;
+}
 
 /** Who acts, and where the entries go. */
 export interface Audit {
@@ -101,7 +112,7 @@ export interface Audit {
  * would not be found as an id.
  * @throws RangeError, when called, for an id of another form
  */
-export function guardNewId(make: Context["newId"] | undefined): Context["newId"] {
+export function guardNewId(make: Shared["newId"] | undefined): Shared["newId"] {
   if (make === undefined) return newId;
   return (prefix, now) => {
     const id: unknown = make(prefix, now);

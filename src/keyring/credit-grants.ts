@@ -70,8 +70,8 @@ async function findOwner(context: Context, { identity, keyId }: GrantOwner): Pro
 export const grantCredits = adjustment("grantCredits", newGrant, give, readGiven);
 
 async function give(context: Context, request: GrantCreditsRequestBody): Promise<GrantCreditsData> {
-  requirePower(context.store, "wallets", "grantCredits");
-  const now = context.clock();
+  const { store, now } = context;
+  requirePower(store, "wallets", "grantCredits");
   return updateWithRetry(context, request.identity ?? request.keyId, async () => {
     const owner = await findOwner(context, request);
     if (!owner.hasCredits) throw unlimited(request, "set a balance first, of 0 if only grants are to be spent");
@@ -79,16 +79,16 @@ async function give(context: Context, request: GrantCreditsRequestBody): Promise
     if (known !== undefined) {
       // The idempotency key is of this request from now on, though nothing is added.
       if (context.once !== undefined) await writeRows(context, []);
-      const [balance] = await readGrants(context, [known], now);
+      const [balance] = await readGrants(context, [known]);
       return { ...summaryOf(known, balance), created: false };
     }
     // Of a new one alone: an event may be delivered again after the grant that it gave has expired.
     const expires = expiryOf(request, now);
     if (expires !== undefined && expires <= now)
       throw badRequest([{ location: "body.expires", message: "is not later than now", fix: "give a later time" }]);
-    const row = newRow(context, owner, request, now);
+    const row = newRow(context, owner, request);
     if (expires !== undefined) row.expires = expires;
-    const writes = [...owner.marked(true), ...(await makeSpace(context, owner.id, now))];
+    const writes = [...owner.marked(true), ...(await makeSpace(context, owner.id))];
     const { refill } = row;
     const period = periodOf(refill, now);
     const credits = { period, now, remaining: row.amount, refill: { ...termsOf(refill), period } };
@@ -104,7 +104,7 @@ async function readGiven(context: Context, request: GrantCreditsRequestBody): Pr
     request.grantId === undefined ? grantId.startsWith(ownGrantId(context)) : grantId === request.grantId;
   const row = (await grantsOf(context, ownerId)).findLast(isGiven);
   if (row === undefined) throw new KeystileError("NOT_FOUND", "the grant is gone with the owner that it was given to");
-  const [balance] = await readGrants(context, [row], context.clock());
+  const [balance] = await readGrants(context, [row]);
   return { ...summaryOf(row, balance), created: false };
 }
 
@@ -120,8 +120,8 @@ function newRow(
   context: Context,
   owner: Owner,
   { grantId, amount, priority = DEFAULT_PRIORITY, refill, reason }: Pick<GrantRow, "amount"> & Partial<GrantRow>,
-  now: number,
 ): Mutable<GrantRow> {
+  const { now } = context;
   const { id, ...owned } = ownedRow(context, context.newId("grant", now));
   const row: Mutable<GrantRow> = {
     ...{ id, ...owned, [owner.field]: owner.id, grantId: grantId ?? ownGrantId(context) + id, amount, priority },
@@ -143,14 +143,15 @@ async function findGrant({ store, workspaceId }: Context, owner: string, grantId
  * Ends what has expired or is used up, and removes what ended long ago.
  * @throws KeystileError CONFLICT: too many stay open
  */
-async function makeSpace(context: Context, owner: string, now: number): Promise<Write[]> {
+async function makeSpace(context: Context, owner: string): Promise<Write[]> {
+  const { now } = context;
   const grants = await grantsOf(context, owner);
   const writes: Write[] = grants
     .filter(({ endedAt = Infinity }) => endedAt + KEPT <= now)
     .slice(0, REMOVED_PER_GRANT)
     .map(({ id, version }) => ({ table: "grants", remove: id, version }));
   const open = grants.filter(({ endedAt }) => endedAt === undefined);
-  const balances = await readGrants(context, open, now);
+  const balances = await readGrants(context, open);
   const ending = open.filter((grant, i) => isUsedUp(grant, balances[i], now));
   if (open.length - ending.length >= MAX_OPEN_GRANTS)
     throw new KeystileError("CONFLICT", `the owner has ${MAX_OPEN_GRANTS} open grants, and may have no more`);
@@ -164,12 +165,12 @@ async function makeSpace(context: Context, owner: string, now: number): Promise<
  */
 export const endGrant = adjustment("endGrant", endedGrant, end, async (context, request) => {
   const row = await requireGrant(context, await ownerIdOf(context, request), request.grantId);
-  return endedOf(row, context.clock());
+  return endedOf(row, context.now);
 });
 
 async function end(context: Context, request: EndGrantRequestBody): Promise<EndGrantData> {
-  requirePower(context.store, "wallets", "endGrant");
-  const now = context.clock();
+  const { store, now } = context;
+  requirePower(store, "wallets", "endGrant");
   return updateWithRetry(context, request.identity ?? request.keyId, async () => {
     const owner = await findOwner(context, request);
     const found = await requireGrant(context, owner.id, request.grantId);
@@ -178,7 +179,7 @@ async function end(context: Context, request: EndGrantRequestBody): Promise<EndG
       return endedOf(found, now);
     }
     const { row } = endOf(found, now);
-    const credits = await changeBalanceOf(context, row, { grantId: row.id }, { remaining: 0, refill: null }, now);
+    const credits = await changeBalanceOf(context, row, { grantId: row.id }, { remaining: 0, refill: null });
     const open = (await grantsOf(context, owner.id)).filter((one) => one.endedAt === undefined && one.id !== row.id);
     const ends: Write = { table: "grants", row, ...(credits && { credits }) };
     const balances = await writeRows(context, [...owner.marked(open.length > 0), ends]);
@@ -210,10 +211,9 @@ function summaryOf({ id, grantId, amount, expires }: GrantRow, balance: Left | u
 export const listGrants = operation("listGrants", grantsAsked, async (context, request): Promise<ListGrantsData> => {
   requirePower(context.store, "wallets", "listGrants");
   const { ended = false } = request;
-  const now = context.clock();
   const ownerId = await ownerIdOf(context, request);
-  const rows = (await grantsOf(context, ownerId)).filter((row) => ended || !isOver(row, now)).slice(-MAX_BATCH);
-  const balances = await readGrants(context, rows, now);
+  const rows = (await grantsOf(context, ownerId)).filter((row) => ended || !isOver(row, context.now)).slice(-MAX_BATCH);
+  const balances = await readGrants(context, rows);
   return { grants: rows.map((row, i) => toGrantData(row, balances[i])) };
 });
 

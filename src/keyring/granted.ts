@@ -2,7 +2,7 @@
 import type { BalanceQuery, CountedBalance, GrantRow, OwnedRow, Write } from "../contracts/store.js";
 import { periodOf } from "../credits/refill-calendar.js";
 import { DEFAULT_PRIORITY } from "../credits/wallet.js";
-import type { Context, Reading } from "./context.js";
+import type { Context, ReadingAt } from "./context.js";
 import { readBalances } from "./keys/read-balances.js";
 import { MAX_BATCH } from "./rows.js";
 
@@ -28,7 +28,7 @@ export function isUsedUp(grant: GrantRow, balance: CountedBalance | undefined, n
 }
 
 /** What can be spent of grants, and what is reserved, in order; a balance that is invalid counts as empty. */
-export async function readGrants({ store }: Pick<Reading, "store">, grants: readonly GrantRow[], now: number) {
+export async function readGrants({ store, now }: Omit<ReadingAt, "turns">, grants: readonly GrantRow[]) {
   if (grants.length === 0) return [];
   const queries = grants.map(({ id, expires, refill }): BalanceQuery => {
     const query = { grantId: id, period: periodOf(refill, now) };
@@ -57,17 +57,16 @@ export interface OpenGrant {
 
 /** The open grants of owners, by the owner's id; owners without any are absent. */
 export async function readOpenGrants<O extends OwnedRow>(
-  context: Reading,
+  context: ReadingAt,
   owners: readonly O[],
   idOf: (owner: O) => string,
-  now: number,
 ): Promise<ReadonlyMap<string, readonly OpenGrant[]>> {
   const open = new Map<string, readonly OpenGrant[]>();
   const byId = new Map(owners.map((owner) => [idOf(owner), owner]));
   for (const [id, { workspaceId }] of byId) {
     const all = await grantsOf({ ...context, workspaceId }, id);
-    const grants = all.filter((row) => !isOver(row, now));
-    const balances = await readGrants(context, grants, now);
+    const grants = all.filter((row) => !isOver(row, context.now));
+    const balances = await readGrants(context, grants);
     if (grants.length > 0)
       open.set(
         id,

@@ -47,18 +47,18 @@ export const createIdentity = operation(
   "createIdentity",
   newIdentity(anyExternalId),
   async (context, { externalId, meta, ratelimits = [], credits, enabled, ...given }) => {
-    const now = context.clock();
+    const { now } = context;
     const expires = expiryOf(given, now);
     if ((await readReservedIds(context, [externalId])).size > 0) throw taken(WHAT);
     const row: Mutable<IdentityRow> = {
       ...ownedRow(context, context.newId(IDENTITIES.prefix, now)),
       externalId,
-      ratelimits: toLimitRows(context, ratelimits, now),
+      ratelimits: toLimitRows(context, ratelimits),
     };
     setField(row, "meta", meta);
     setState(row, enabled, expires);
     const isGiven = credits !== undefined && credits.remaining !== null;
-    const change = isGiven ? await changeIdentityCredits(context, row, credits, now) : undefined;
+    const change = isGiven ? await changeIdentityCredits(context, row, credits) : undefined;
     await insertNamed(context, identityWrite(row, change), WHAT);
     return { identityId: row.id };
   },
@@ -69,7 +69,7 @@ export const getIdentity = operation("getIdentity", given, async (context, { ide
   const row = await requireNamed(context, "identities", identity);
   const response = toIdentityData(row);
   if (row.hasCredits !== true) return response;
-  const [credits] = await readCredits(context, "identities", [row], context.clock());
+  const [credits] = await readCredits(context, "identities", [row]);
   return { ...response, credits: credits as KeyCredits };
 });
 
@@ -94,7 +94,7 @@ export const listIdentities = operation(
 async function detailsOf(context: Context, rows: readonly IdentityRow[]): Promise<ListedIdentity[]> {
   const { store, workspaceId, caller } = context;
   const mayCount = caller?.mayAny("read_key", "api") !== false;
-  const credits = await readCredits(context, "identities", rows, context.clock());
+  const credits = await readCredits(context, "identities", rows);
   const apis = new Map<string, ApiRow>();
   const shown: ListedIdentity[] = [];
   for (const [i, row] of rows.entries()) {
@@ -135,18 +135,16 @@ export const updateIdentity = operation(
     credits: optional(nullable(changedCredits)),
     ...explained,
   }),
-  (context, { identity, meta, enabled, expires, ratelimits, credits }) => {
-    const now = context.clock();
-    return updateWithRetry(context, identity, async () => {
+  (context, { identity, meta, enabled, expires, ratelimits, credits }) =>
+    updateWithRetry(context, identity, async () => {
       const row: Mutable<IdentityRow> = { ...(await requireNamed(context, "identities", identity)) };
       setField(row, "meta", meta);
       setState(row, enabled, expires);
-      if (ratelimits !== undefined) row.ratelimits = toLimitRows(context, ratelimits, now, row.ratelimits);
+      if (ratelimits !== undefined) row.ratelimits = toLimitRows(context, ratelimits, row.ratelimits);
       const patch = credits === null ? { remaining: null } : credits;
-      const change = patch && (await changeIdentityCredits(context, row, patch, now));
+      const change = patch && (await changeIdentityCredits(context, row, patch));
       return (await writeRows(context, [identityWrite(row, change)])) ? toIdentityData(row) : undefined;
-    });
-  },
+    }),
 );
 
 /** Absent fields are kept; an enabled identity lacks the field, as those do that were made before there was one. */

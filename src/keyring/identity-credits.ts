@@ -20,10 +20,9 @@ export async function changeIdentityCredits(
   context: Context,
   row: Mutable<IdentityRow>,
   patch: CreditPatch,
-  now: number,
 ): Promise<CreditChange | undefined> {
   const complete = Object.assign(row, { hasCredits: row.hasCredits ?? false, generation: row.generation ?? 0 });
-  return changeBalanceOf(context, complete, { identityId: row.id }, patch, now);
+  return changeBalanceOf(context, complete, { identityId: row.id }, patch);
 }
 
 /** @throws KeystileError CONFLICT that counts the keys that draw on its credits */
@@ -43,7 +42,7 @@ export async function disableKeys(context: Context, { id: identityId }: Identity
     for (const { id, enabled } of rows) {
       if (!enabled) continue;
       try {
-        await writeKey(context, id, context.clock(), (key) => {
+        await writeKey(context, id, (key) => {
           if (key.identityId === identityId) key.enabled = false;
           return undefined;
         });

@@ -29,7 +29,7 @@ import { listAudit } from "./list-audit.js";
 import * as permissions from "./rbac/permissions.js";
 import * as roles from "./rbac/roles.js";
 import * as rootKeys from "./root-keys.js";
-import type { RootKeyContext } from "./root-keys.js";
+import type { KeyringShared } from "./root-keys.js";
 import type * as M from "./schemas/migration-requests.js";
 import type * as R from "./schemas/requests.js";
 import type * as A from "./schemas/responses.js";
@@ -387,12 +387,12 @@ export function keyringContext(
   given: Store,
   options: Omit<KeyringOptions, "onAudit" | "audit" | "actor">,
   audit: Audit,
-): RootKeyContext {
+): KeyringShared {
   const { meta, scheme = DEFAULT_SCHEME } = options;
   return { ...createContext(given, options, audit), meta, scheme };
 }
 
-function keyringOf(context: RootKeyContext): Keyring {
+function keyringOf(context: KeyringShared): Keyring {
   const operations = {
     ...{ createApi, getOrCreateApi, listApis, getApi, updateApi, deleteApi },
     ...{ createKey, getKey, getKeys, listKeys, searchKeys, countKeys, updateKey, changeKeys, deleteKey, rerollKey },
@@ -415,6 +415,6 @@ function keyringOf(context: RootKeyContext): Keyring {
 const CONTEXT = Symbol.for("keystile.keyring.context");
 
 /** What a keyring works with; `undefined` for what {@link createKeyring} did not create. */
-export function contextOfKeyring(keyring: Keyring): RootKeyContext | undefined {
-  return (keyring as { readonly [CONTEXT]?: RootKeyContext } | undefined)?.[CONTEXT];
+export function contextOfKeyring(keyring: Keyring): KeyringShared | undefined {
+  return (keyring as { readonly [CONTEXT]?: KeyringShared } | undefined)?.[CONTEXT];
 }

@@ -7,7 +7,7 @@ import { isKeystileError, KeystileError } from "../contracts/errors.js";
 import { ownProperty } from "../lib/check-options.js";
 import { isObject } from "../lib/copy-json.js";
 import { actorOf, type Audited, auditedBy } from "./audit.js";
-import type { Context } from "./context.js";
+import type { Context, OfCall, Progress, Shared } from "./context.js";
 import { parse, type Schema } from "./schemas/parse.js";
 import type { Explained } from "./schemas/requests.js";
 
@@ -40,26 +40,26 @@ export function operation<C extends Context, B, T>(
  * @param idempotencyKey of an `adjustment`, not validated so far
  * @throws what `act` throws; once something was written, errors of the store and the like as `outcomeUnknown`
  */
-export async function runCall<C extends Context, T>(
+export async function runCall<S extends Shared, T>(
   {
     context: shared,
     operation,
     caller,
     idempotencyKey,
   }: {
-    readonly context: C;
+    readonly context: S;
     readonly operation: string;
     readonly caller?: Caller | undefined;
     readonly idempotencyKey?: unknown;
   },
-  act: (context: C) => Promise<T>,
+  act: (context: S & OfCall) => Promise<T>,
 ): Promise<T> {
-  const context = { ...shared, operation, progress: { hasWritten: false }, idempotencyKey };
+  const audit = caller === undefined ? shared.audit : { ...shared.audit, actor: actorOf(caller) };
+  const progress: Progress = { hasWritten: false };
   try {
-    if (caller === undefined) return await act(context);
-    return await act({ ...context, caller, audit: { ...context.audit, actor: actorOf(caller) } });
+    return await act({ ...shared, audit, operation, caller, now: shared.clock(), progress, idempotencyKey });
   } catch (error) {
-    throw context.progress.hasWritten ? asUnknown(error) : error;
+    throw progress.hasWritten ? asUnknown(error) : error;
   }
 }
 
@@ -67,13 +67,13 @@ export async function runCall<C extends Context, T>(
  * Runs one call of an operation that has a request, whose `reason` goes into the audit trail with whatever it changes.
  * @param read the request; a reason in it was validated
  */
-export function runRequest<C extends Context, B, T>(
-  call: Parameters<typeof runCall<C, T>>[0],
-  read: () => B,
-  act: Act<C, B, T>,
+export function runRequest<S extends Shared, B, T>(
+  call: Parameters<typeof runCall<S, T>>[0],
+  read: (context: S & OfCall) => B,
+  act: Act<S & OfCall, B, T>,
 ): Promise<T> {
   return runCall(call, async (context) => {
-    const request = read();
+    const request = read(context);
     const reason = ownProperty(request as Explained, "reason");
     return act(reason === undefined ? context : { ...context, reason }, request);
   });
@@ -93,7 +93,7 @@ type Methods<O extends Operations<never>> = {
 };
 
 /** The methods of operations, by their names. */
-export function methodsOf<C extends Context, O extends Operations<C>>(shared: C, operations: O): Methods<O> {
+export function methodsOf<S extends Shared, O extends Operations<S & OfCall>>(shared: S, operations: O): Methods<O> {
   const methods = Object.entries(operations).map(([name, one]) => [name, methodOf(shared, one as never)]);
   return Object.fromEntries(methods) as Methods<O>;
 }
@@ -102,16 +102,16 @@ export function methodsOf<C extends Context, O extends Operations<C>>(shared: C,
  * The method of an operation: it parses, and acts as the program. A body that is left out is an empty one. An
  * idempotency key is refused, as over HTTP, rather than ignored: a repeat would act again.
  */
-function methodOf<C extends Context, B, T>(
-  shared: C,
-  { name, schema, act }: Operation<C, B, T>,
+function methodOf<S extends Shared, B, T>(
+  shared: S,
+  { name, schema, act }: Operation<S & OfCall, B, T>,
 ): (body?: B, options?: unknown) => Promise<T> {
-  const accepted = typeof schema === "function" ? schema(shared) : schema;
   return async (body = {} as B, options?: unknown) => {
     // Any other second argument may be that of `map`.
     if (isObject(options) && Object.hasOwn(options, "idempotencyKey"))
       throw new TypeError(`${name} takes no idempotencyKey: a repeat acts again`);
-    return runRequest({ context: shared, operation: name }, () => parse(accepted, body), act);
+    const read = (context: S & OfCall) => parse(typeof schema === "function" ? schema(context) : schema, body);
+    return runRequest({ context: shared, operation: name }, read, act);
   };
 }
 
@@ -119,7 +119,7 @@ function methodOf<C extends Context, B, T>(
  * The methods, with what they work with under a symbol, and the end of their audit trail. These are not enumerable:
  * printing or copying the methods does not reach the store, and their names are those of operations.
  */
-export function withContext<M extends object>(methods: M, symbol: symbol, context: Context): M & Audited {
+export function withContext<M extends object>(methods: M, symbol: symbol, context: Shared): M & Audited {
   const hidden = { ...auditedBy(context.audit.queue), [symbol]: context };
   for (const name of Reflect.ownKeys(hidden))
     Object.defineProperty(methods, name, { value: Reflect.get(hidden, name) as unknown });

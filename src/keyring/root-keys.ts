@@ -6,7 +6,7 @@ import { explainGrant } from "../access/grants.js";
 import type { RootKeyRow } from "../contracts/store.js";
 import { digestKey, newKey, ROOT_KEY_PREFIX } from "../lib/hash.js";
 import type { Mutable } from "../lib/mutable.js";
-import { type Context, updateWithRetry } from "./context.js";
+import { type Context, type OfCall, type Shared, updateWithRetry } from "./context.js";
 import { readPage } from "./list-page.js";
 import { type Operation, operation } from "./operation.js";
 import { notFound, ownedRow, requireNamed, setField } from "./rows.js";
@@ -21,14 +21,15 @@ const { body, nullable, optional } = atom;
 const BYTES = 24;
 const MAX_GRANTS = 1_000;
 
-/** What the root-key operations use besides. */
-export interface RootKeyContext extends Context {
+/** What the operations of a keyring share. */
+export interface KeyringShared extends Shared {
   /** Scheme word of resource-name permissions. */
   readonly scheme: string;
 }
+type RootKeyContext = KeyringShared & OfCall;
 
 /** Permissions that can grant something in this workspace: one for another would grant nothing. */
-function grants({ workspaceId, scheme }: RootKeyContext) {
+function grants({ workspaceId, scheme }: Pick<KeyringShared, "workspaceId" | "scheme">) {
   const explain = (permission: string) => explainGrant(permission, workspaceId, scheme);
   return atom.list(atom.checked(atom.text(1, 1_024), explain), 0, MAX_GRANTS);
 }
@@ -47,7 +48,7 @@ export const createRootKey: Operation<RootKeyContext, R.CreateRootKeyRequestBody
       enabled: atom.optionalOr(atom.boolean, true),
     }),
   async act(context, { permissions, enabled = true, name, expires }) {
-    const createdAt = context.clock();
+    const createdAt = context.now;
     const { key, start } = newKey(ROOT_KEY_PREFIX, BYTES);
     const digest = await digestKey(key);
     const base = ownedRow(context, context.newId("rk", createdAt));

@@ -11,7 +11,7 @@ import { adjustment } from "./adjustment.js";
 import { type Context, updateWithRetry } from "./context.js";
 import { changeIdentityCredits, identityWrite } from "./identity-credits.js";
 import type { CreditPatch } from "./keys/credit-change.js";
-import { type ChangedRow, creditsNow, toChangedCredits } from "./keys/key-response.js";
+import { type ChangedRow, readCredits, toChangedCredits } from "./keys/key-response.js";
 import { changeBalance, changeKey } from "./keys/update-key.js";
 import { requireKey, requireNamed } from "./rows.js";
 import { changedIdentityBalance, changedKeyBalance } from "./schemas/credits.js";
@@ -37,14 +37,13 @@ type Edit = (
 export async function changeOwner(
   context: Context,
   { identity, keyId }: GrantOwner,
-  now: number,
   edit: Edit,
 ): Promise<ChangedRow<Partial<CreditRow>>> {
   if (identity === undefined)
-    return changeKey(context, keyId, now, (row) => edit(row, (patch) => changeBalance(context, row, patch, now)));
+    return changeKey(context, keyId, (row) => edit(row, (patch) => changeBalance(context, row, patch)));
   return updateWithRetry(context, identity, async () => {
     const row: Mutable<IdentityRow> = { ...(await requireNamed(context, "identities", identity)) };
-    const credits = await edit(row, (patch) => changeIdentityCredits(context, row, patch, now));
+    const credits = await edit(row, (patch) => changeIdentityCredits(context, row, patch));
     const balances = await writeRows(context, [identityWrite(row, credits)]);
     return balances && { row, balance: balances[0] };
   });
@@ -52,9 +51,11 @@ export async function changeOwner(
 
 /** The credits of an owner, as things stand. @throws KeystileError NOT_FOUND */
 export async function creditsOf(context: Context, { identity, keyId }: GrantOwner): Promise<KeyCredits> {
-  return identity === undefined
-    ? creditsNow(context, "keys", await requireKey(context, keyId))
-    : creditsNow(context, "identities", await requireNamed(context, "identities", identity));
+  const [credits] =
+    identity === undefined
+      ? await readCredits(context, "keys", [await requireKey(context, keyId)])
+      : await readCredits(context, "identities", [await requireNamed(context, "identities", identity)]);
+  return credits as KeyCredits;
 }
 
 /** The error that an owner has no credits of its own. */
@@ -71,8 +72,8 @@ function balanceChange<B extends GrantOwner & BalanceChange>(
 ) {
   const act = async (context: Context, request: B) => {
     const { value = null, operation }: BalanceChange = request;
-    const now = context.clock();
-    const changed = await changeOwner(context, request, now, async (row, set) => {
+    const { now } = context;
+    const changed = await changeOwner(context, request, async (row, set) => {
       if (value === null || operation === "set") return set({ remaining: value });
       if (row.hasCredits !== true) throw badRequest([{ location: "body.operation", ...without }]);
       return { period: periodOf(refillOf(row), now), now, add: operation === "increment" ? value : -value };

@@ -31,7 +31,7 @@ export async function endUsedUpGrants(store: Store, { table, id }: GrantsOwner, 
   const open = all.filter(({ endedAt }) => endedAt === undefined);
   // Without their expiry: a grant that expired with credits left is not used up.
   const lasting = open.map(({ expires: _, ...grant }): GrantRow => grant);
-  const balances = await readGrants({ store }, lasting, now);
+  const balances = await readGrants({ store, now }, lasting);
   const usedUp = open.filter(
     // Forfeited credits come back with the next report of a node that was only late.
     (_, i) => isUsedUp(lasting[i] as GrantRow, balances[i], now) && balances[i]?.totals?.forfeited === 0,

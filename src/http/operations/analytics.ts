@@ -109,15 +109,15 @@ const onNamed: Access<RefusalsOf> = {
   },
 };
 
-async function getRefusals({ store, workspaceId, clock }: Context, request: RefusalsRequest): Promise<Refusals> {
+async function getRefusals({ store, workspaceId, now }: Context, request: RefusalsRequest): Promise<Refusals> {
   requirePower(store, "analytics", "analytics.getRefusals");
   const bounds = { maxRows: MAX_ROWS, until: performance.now() + TIMEOUT };
-  return readRefusals(store, workspaceId, request, { ...bounds, now: clock(), location: "body" });
+  return readRefusals(store, workspaceId, request, { ...bounds, now, location: "body" });
 }
 
 /** Who changed something, and why, is told to whoever may read the audit trail. */
 async function getStatement(
-  { store, workspaceId, clock, caller }: Context,
+  { store, workspaceId, now, caller }: Context,
   { month, ...named }: StatementRequest,
 ): Promise<Statement> {
   const of = named as StatementOf;
@@ -125,7 +125,7 @@ async function getStatement(
   boundsOf(month, "body.month");
   requirePower(store, "analytics", "analytics.getStatement");
   const bounds = { maxRows: MAX_ROWS, until: performance.now() + TIMEOUT };
-  const found = await readStatement(store, workspaceId, { of, month }, { ...bounds, now: clock() });
+  const found = await readStatement(store, workspaceId, { of, month }, { ...bounds, now });
   if (caller?.may("read_audit", { type: "workspace" }) !== false) return found;
   const lines = found.lines.map(({ operation: _operation, actor: _actor, reason, ...line }) =>
     line.kind === "adjustment" || reason === undefined ? line : { ...line, reason },

@@ -1,9 +1,9 @@
 /** What HTTP and the command line add to an operation of `keyring/`: its group, access, answer (contract 9-3). */
 import type { Caller } from "../../contracts/caller.js";
 import type { MaybePromise } from "../../contracts/types.js";
-import type { Context } from "../../keyring/context.js";
+import type { OfCall, Shared } from "../../keyring/context.js";
 import { type Act, runRequest } from "../../keyring/operation.js";
-import type { LimitContext } from "../../keyring/ratelimits/limit.js";
+import type { LimitShared } from "../../keyring/ratelimits/limit.js";
 import { type JsonSchema, toJsonSchema } from "../../keyring/schemas/json-schema.js";
 import { parse, type Schema } from "../../keyring/schemas/parse.js";
 import { anyExternalId, externalId } from "../../keyring/schemas/primitives.js";
@@ -17,8 +17,8 @@ import type { BodyShape } from "../long-json.js";
 /** What operations work with; `keyring` and `ratelimits` are contexts in the caller's workspace. */
 export interface Services extends AccessContext {
   readonly verifier: Verifier<unknown>;
-  readonly keyring: Context;
-  readonly ratelimits: LimitContext;
+  readonly keyring: Shared;
+  readonly ratelimits: LimitShared;
   /** Which external ids new identities may have: those of the specification, or any text that the library takes. */
   readonly externalIds: "specified" | "any";
 }
@@ -164,10 +164,10 @@ const KEYED = documentKey("changes nothing again, for 30 days");
 
 /**
  * Declares operations of a group.
- * @param contextIn what they work with, of the services of a workspace
+ * @param sharedIn what they work with, of the services of a workspace
  */
-export function group<C extends Context>(groupName: string, contextIn: (services: Services) => C) {
-  return <B, T>(operation: Declared<C, B, T>, definition: Definition<B, T>): Operation => {
+export function group<S extends Shared>(groupName: string, sharedIn: (services: Services) => S) {
+  return <B, T>(operation: Declared<S & OfCall, B, T>, definition: Definition<B, T>): Operation => {
     const { name, act, takesIdempotencyKey } = operation;
     const { access, show, reading = bySchema(operation.schema as Schema<B>) } = definition;
     const { request, read } = reading;
@@ -181,7 +181,7 @@ export function group<C extends Context>(groupName: string, contextIn: (services
         const sent = takesIdempotencyKey && header("idempotency-key");
         const idempotencyKey = sent === undefined ? undefined : readIdempotencyKey(sent);
         await access.allow(services, caller, request);
-        const call = { context: { ...contextIn(services), isGone }, operation: name, caller, idempotencyKey };
+        const call = { context: { ...sharedIn(services), isGone }, operation: name, caller, idempotencyKey };
         const result = await runRequest(call, () => request, act);
         return show === undefined || isWhole === true ? result : show(result);
       },

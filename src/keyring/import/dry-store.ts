@@ -7,7 +7,7 @@
 import type { KeyRow, MigrationRow, Store, Table } from "../../contracts/store.js";
 import { lacking } from "../../lib/guards/powers.js";
 import { trust } from "../../lib/guards/trusted.js";
-import type { Context } from "../context.js";
+import type { Shared } from "../context.js";
 import { MAX_BATCH } from "../rows.js";
 
 /**
@@ -55,7 +55,7 @@ export function dryStore(store: Store): Store {
 }
 
 /** The same operations, on a {@link dryStore} and without an audit trail. @throws KeystileError as that */
-export function dryContext<C extends Context>(context: C): C {
+export function dryContext<S extends Shared>(context: S): S {
   const store = dryStore(context.unaudited);
   return { ...context, store, unaudited: store, audit: { ...context.audit, queue: undefined } };
 }

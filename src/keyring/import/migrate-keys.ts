@@ -170,8 +170,7 @@ export const createMigration: Operation<Context, M.CreateMigrationRequestBody, C
       algorithm: checked(text(1, 255), (name) => explainAlgorithm(algorithms, name)),
     }),
   async act(context, { id, algorithm }) {
-    const now = context.clock();
-    const row = { ...ownedRow(context, id ?? context.newId("mig", now)), algorithm };
+    const row = { ...ownedRow(context, id ?? context.newId("mig", context.now)), algorithm };
     await insertNamed(context, { table: "migrations", row }, "A migration with this id");
     return { migrationId: row.id };
   },

@@ -48,6 +48,7 @@ export type KnownNames = ReturnType<typeof createKnown>;
 function createKnown(context: Context) {
   const [roles, permissions, identities]: [Ids, Ids, Ids] = [new Map(), new Map(), new Map()];
   const [roleLists, permissionLists] = [createLists(roles), createLists(permissions)];
+  const atNow = (): Context => ({ ...context, now: context.clock() });
   const keep = (ids: Ids, found: Ids): void => found.forEach((id, name) => (ids as Map<string, string>).set(name, id));
   return {
     ...{ roles, permissions, identities },
@@ -56,11 +57,10 @@ function createKnown(context: Context) {
     /** Finds these permissions, those that exist. */
     findPermissions: async (texts: Iterable<string>) => keep(permissions, await readIds(context, PERMISSIONS, texts)),
     /** Finds these permissions; those that do not exist are created. */
-    ensurePermissions: async (slugs: Iterable<string>, now: number) =>
-      keep(permissions, await ensurePermissions(context, [...slugs], now)),
+    ensurePermissions: async (slugs: Iterable<string>) =>
+      keep(permissions, await ensurePermissions(atNow(), [...slugs])),
     /** Finds these identities; those that do not exist are created. */
-    ensureIdentities: async (given: NewIdentities, now: number) =>
-      keep(identities, await ensureIdentities(context, given, now)),
+    ensureIdentities: async (given: NewIdentities) => keep(identities, await ensureIdentities(atNow(), given)),
     /** Ids of known roles: one frozen list, shared by all keys with the same names. */
     roleIds: roleLists.of,
     /** The same of permissions. */

@@ -145,7 +145,7 @@ async function withoutRootKeys({ store, workspaceId }: Context, built: Built): P
 export function buildAhead(to: Destination, keys: Keys, names: KnownNames | undefined): Batch {
   if (names === undefined || hasUnknown(keys, names)) return { keys };
   const candidates = keys.map((key) => toCandidate(to, key, names, NO_IDS));
-  return { keys, ahead: buildRows(to, candidates, names, to.context.clock()) };
+  return { keys, ahead: buildRows(to, candidates, names) };
 }
 
 function hasUnknown(keys: Keys, names: KnownNames): boolean {
@@ -155,22 +155,22 @@ function hasUnknown(keys: Keys, names: KnownNames): boolean {
 
 async function build(to: Destination, batch: Keys, names: KnownNames): Promise<Built> {
   const { context } = to;
-  // Once per batch, not once per import: ids are ordered by time, which keeps a store's index appending.
-  const now = context.clock();
   await names.findRoles(unknown(batch, "roles", names.roles));
   const asIds = [...unknown(batch, "permissions", names.permissions)].filter((text) => !mayBecomeSlug(text));
   if (asIds.length > 0) await names.findPermissions(asIds);
   const reserved = await readReservedIds(context, unknownIdentities(batch, names.identities).keys());
   const candidates = batch.map((key) => toCandidate(to, key, names, reserved));
   const keys = candidates.filter((candidate) => candidate.failure === undefined).map((candidate) => candidate.key);
-  await names.ensurePermissions(unknown(keys, "permissions", names.permissions), now);
-  await names.ensureIdentities(unknownIdentities(keys, names.identities), now);
-  return buildRows(to, candidates, names, now);
+  await names.ensurePermissions(unknown(keys, "permissions", names.permissions));
+  await names.ensureIdentities(unknownIdentities(keys, names.identities));
+  return buildRows(to, candidates, names);
 }
 
-function buildRows(to: Destination, candidates: readonly Candidate[], names: KnownNames, now: number): Built {
+function buildRows(to: Destination, candidates: readonly Candidate[], names: KnownNames): Built {
+  // Once per batch, not once per import: ids are ordered by time, which keeps a store's index appending.
+  const at = { ...to, context: { ...to.context, now: to.context.clock() } };
   const fit = candidates.filter((candidate) => candidate.failure === undefined);
-  return { names, candidates, fit, rows: fit.map((candidate) => toNewKey(to, candidate, names, now)) };
+  return { names, candidates, fit, rows: fit.map((candidate) => toNewKey(at, candidate, names)) };
 }
 
 /**
@@ -209,16 +209,14 @@ function unknownName(key: M.ImportedKeyData, roles: Ids, permissions: Ids): Stor
   return key.permissions?.some(isUnknown) === true ? "UNKNOWN_PERMISSION" : undefined;
 }
 
-function toNewKey(to: Destination, { key, hash }: Candidate, names: KnownNames, now: number): NewKey {
+function toNewKey(to: Destination, { key, hash }: Candidate, names: KnownNames): NewKey {
   const { context } = to;
   const { row, balance } = buildKey(
     context,
     {
-      id: key.keyId ?? context.newId("key", now),
-      workspaceId: context.workspaceId,
+      id: key.keyId ?? context.newId("key", context.now),
       apiId: to.apiId,
       start: `${key.start ?? headOf(key.prefix)}${UNKNOWN_START}`,
-      createdAt: now,
       permissions: names.permissionIds(key.permissions),
       roles: names.roleIds(key.roles),
       identityId: key.externalId === undefined ? undefined : names.identities.get(key.externalId),
@@ -230,7 +228,7 @@ function toNewKey(to: Destination, { key, hash }: Candidate, names: KnownNames, 
   if (key.createdAt !== undefined) {
     row.createdAt = key.createdAt;
     // Boundaries before the import are not due.
-    row.refillCursor = now;
+    row.refillCursor = context.now;
   }
   row.migrationId = to.migration.id;
   row.hash = key.hash;

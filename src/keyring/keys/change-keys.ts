@@ -40,8 +40,7 @@ export const changeKeys = operation("changeKeys", changedKeys, async (context, r
     const rows = await readChangeable(context, action, ids);
     const there = rows.filter((row) => row !== undefined);
     const fitting = keyIds === undefined ? await stillFound(context, filter, there) : there;
-    const now = context.clock();
-    const changed = fitting.flatMap((row) => edited(context, row, action, now) ?? []);
+    const changed = fitting.flatMap((row) => edited(context, row, action) ?? []);
     if (!dryRun && changed.length > 0) {
       const writes = changed.map((row) => ({ table: "keys", row }) as const);
       if ((await writeRows(context, writes)) === undefined) return undefined;
@@ -102,9 +101,9 @@ async function readChangeable(
 }
 
 /** The row as it will be; `undefined`: it is so already. */
-function edited(context: Context, before: KeyRow, action: Action, now: number): KeyRow | undefined {
-  const row: Mutable<KeyRow> = { ...before, updatedAt: now };
-  if (action === "delete") hide(context, row, now);
+function edited(context: Context, before: KeyRow, action: Action): KeyRow | undefined {
+  const row: Mutable<KeyRow> = { ...before, updatedAt: context.now };
+  if (action === "delete") hide(context, row);
   else if (before.enabled === (action === "enable")) return undefined;
   else row.enabled = action === "enable";
   return row;

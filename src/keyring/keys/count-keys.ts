@@ -20,11 +20,10 @@ export const countKeys = operation(
     context.turns.run(async () => {
       const apis = (await readableApis(context, apiId)).map(({ id }) => id);
       const { asOf, value } = await context.kept.read(JSON.stringify(["count", apis]), maxAge, async () => {
-        const now = context.clock();
         const counts = { total: 0, disabled: 0, expired: 0 };
         // What is kept others wait for too.
-        const counting = maxAge > 0 ? { ...context, isGone: undefined } : context;
-        for (const id of apis) await countApi(counting, id, now, counts);
+        const counting = { ...context, now: context.clock(), ...(maxAge > 0 && { isGone: undefined }) };
+        for (const id of apis) await countApi(counting, id, counts);
         return counts;
       });
       return { ...value, asOf };
@@ -34,10 +33,9 @@ export const countKeys = operation(
 async function countApi(
   context: Context,
   apiId: string,
-  now: number,
   counts: { -readonly [K in Exclude<keyof KeyCounts, "last">]: number },
 ): Promise<void> {
-  const { store, workspaceId } = context;
+  const { store, workspaceId, now } = context;
   if (store.powers.search !== true || store.countKeys === undefined) throw lacking("search", "countKeys");
   const slicing = createSlicing(context);
   for (let after: string | undefined; ;) {

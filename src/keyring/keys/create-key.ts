@@ -46,10 +46,7 @@ export const specifiedKey = (externalId: Schema<string>) =>
 export const createKey = operation(
   "createKey",
   body<CreateKeyRequestBody>()({ ...fields(atom.anyExternalId), expiresIn: optional(atom.period) }),
-  (context, request) => {
-    const now = context.clock();
-    return insertKey(context, request, expiryOf(request, now), now);
-  },
+  (context, request) => insertKey(context, request, expiryOf(request, context.now)),
 );
 
 /** The same over HTTP, where a time may be past: the key is EXPIRED from the start. */
@@ -57,16 +54,15 @@ export function createSpecifiedKey(
   context: Context,
   request: V2KeysCreateKeyRequestBody,
 ): Promise<V2KeysCreateKeyResponseData> {
-  return insertKey(context, request, request.expires, context.clock());
+  return insertKey(context, request, request.expires);
 }
 
 async function insertKey(
   context: Context,
   request: V2KeysCreateKeyRequestBody,
   expires: number | undefined,
-  now: number,
 ): Promise<V2KeysCreateKeyResponseData> {
-  const { key, row, balance } = await prepareKey(context, request, expires, now);
+  const { key, row, balance } = await prepareKey(context, request, expires);
   const [inserted] = await insertKeys(context, [balance === undefined ? { row } : { row, balance }]);
   if (inserted !== true) throw new KeystileError("STORE_FAILED", "the store did not take the new key");
   return { keyId: row.id, key };
@@ -87,7 +83,6 @@ export async function prepareKey(
   context: Context,
   request: V2KeysCreateKeyRequestBody,
   expires: number | undefined,
-  now: number,
 ): Promise<PreparedKey> {
   requireOneSource(request);
   await requireMeta(context, request.meta);
@@ -95,17 +90,15 @@ export async function prepareKey(
   await requireApi(context, request.apiId);
   const roleIds = await requireIds(context, ROLES, roles);
   const externalIds = externalId === undefined ? [] : [externalId];
-  const { permissionIds, identityIds } = await ensureNames(context, permissions, externalIds, now);
+  const { permissionIds, identityIds } = await ensureNames(context, permissions, externalIds);
   const grantedIds = idsOf(permissions, permissionIds);
   await requireShowable(context, grantedIds);
   await requireVerifiable(context, roleIds, grantedIds);
   const { key, start } = newKey(request.prefix, request.byteLength ?? DEFAULT_BYTES);
   const origin = {
-    id: context.newId("key", now),
-    workspaceId: context.workspaceId,
+    id: context.newId("key", context.now),
     apiId: request.apiId,
     start,
-    createdAt: now,
     permissions: grantedIds,
     roles: roleIds,
     identityId: externalId === undefined ? undefined : identityIds.get(externalId),

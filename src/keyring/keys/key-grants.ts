@@ -33,15 +33,14 @@ const onPermissions = (name: string, min: number, how: Merge, toIds: typeof ensu
     name,
     body<V2KeysPermissionsRequestBody>()({ keyId: id, permissions: slugs(min), ...explained }),
     async (context, { keyId, permissions }): Promise<readonly Permission[]> => {
-      const now = context.clock();
       await requireKey(context, keyId);
-      const ids = await toIds(context, permissions, now);
-      return toPermissionResponses(context, await merge(context, { keyId, field: "permissions", ids, now }, how));
+      const ids = await toIds(context, permissions);
+      return toPermissionResponses(context, await merge(context, { keyId, field: "permissions", ids }, how));
     },
   );
 
-const ensured = async (context: Context, permissions: readonly string[], now: number): Promise<readonly string[]> =>
-  idsOf(permissions, await ensurePermissions(context, permissions, now));
+const ensured = async (context: Context, permissions: readonly string[]): Promise<readonly string[]> =>
+  idsOf(permissions, await ensurePermissions(context, permissions));
 
 /** Grants permissions directly; those that do not exist are created. @throws KeystileError BAD_REQUEST · NOT_FOUND */
 export const addPermissions = onPermissions("addPermissions", 1, union, ensured);
@@ -66,10 +65,9 @@ const onRoles = (name: string, min: number, how: Merge) =>
     name,
     body<V2KeysRolesRequestBody>()({ keyId: id, roles: roleNames(min), ...explained }),
     async (context, { keyId, roles }): Promise<readonly Role[]> => {
-      const now = context.clock();
       await requireKey(context, keyId);
       const ids = await requireIds(context, ROLES, roles);
-      return toRoleResponsesOf(context, await merge(context, { keyId, field: "roles", ids, now }, how));
+      return toRoleResponsesOf(context, await merge(context, { keyId, field: "roles", ids }, how));
     },
   );
 
@@ -89,13 +87,12 @@ interface Change {
   readonly keyId: string;
   readonly field: "permissions" | "roles";
   readonly ids: readonly string[];
-  readonly now: number;
 }
 
 /** Writes the key and returns all that it has in that field. */
-async function merge(context: Context, { keyId, field, ids, now }: Change, how: Merge): Promise<readonly string[]> {
+async function merge(context: Context, { keyId, field, ids }: Change, how: Merge): Promise<readonly string[]> {
   let after: readonly string[] = [];
-  await writeKey(context, keyId, now, async (row) => {
+  await writeKey(context, keyId, async (row) => {
     after = how(row[field], ids);
     row[field] = after;
     if (how === difference) return undefined;

@@ -1,7 +1,7 @@
 /** Which keys a search is for, and how those rank that have no index. */
 import type { IdentityRow, KeyHints, KeyPosition, KeyRow } from "../../contracts/store.js";
 import { isListedAs } from "../../lib/key-state.js";
-import type { Context, Reading } from "../context.js";
+import type { Context, Reading, ReadingAt } from "../context.js";
 import { readRows } from "../rows.js";
 import { createSearch } from "../search.js";
 import type { SearchKeysRequestBody } from "../schemas/requests.js";
@@ -15,9 +15,9 @@ export interface Ranked {
 
 /**
  * @param known the APIs whose keys are searched, and their workspace
- * @param now when the search was asked for, Unix time in milliseconds
  */
-export function createMatcher(context: Context, request: SearchKeysRequestBody, known: KnownRows, now: number) {
+export function createMatcher(context: Context, request: SearchKeysRequestBody, known: KnownRows) {
+  const { now } = context;
   const { state, expiresBefore, expiresFrom, creditsBelow } = request;
   const before = expiresBefore ?? Infinity;
   const looksAtExpiry = expiresBefore !== undefined || expiresFrom !== undefined;
@@ -50,7 +50,7 @@ export function createMatcher(context: Context, request: SearchKeysRequestBody, 
         search.isIn(identities.get(row.identityId ?? "")?.externalId ?? "");
       const found = rows.filter((row) => mayMatch(row, related) && holds(row));
       if (!looksAtCredits || found.length === 0) return found;
-      const balances = await balancesOf(context, found, now, identities);
+      const balances = await balancesOf(context, found, identities);
       return found.filter((row, i) => {
         const remaining = balances[i] ?? null;
         if (creditsBelow !== undefined && !(remaining !== null && remaining < creditsBelow)) return false;
@@ -73,7 +73,7 @@ export function createMatcher(context: Context, request: SearchKeysRequestBody, 
       after: { readonly id: string; readonly value: number } | undefined,
       isOneWalk: boolean,
     ): Ranking {
-      const rank = RANKS[order](context, now);
+      const rank = RANKS[order](context);
       return createRanking(
         { ...rank, hintsOf: (below) => ({ ...hints, ...rank.hintsOf(below, hints) }) },
         size,
@@ -108,8 +108,8 @@ interface Rank {
 }
 
 const RANKS = {
-  credits: (context: Context, now: number): Rank => ({
-    valuesOf: (rows) => balancesOf(context, rows, now),
+  credits: (context: Context): Rank => ({
+    valuesOf: (rows) => balancesOf(context, rows),
     hintsOf: (below, { creditsBelow = Number.MAX_SAFE_INTEGER }) => ({ creditsBelow: Math.min(below, creditsBelow) }),
   }),
   /** Of deleted keys, which no index has by this. */
@@ -177,12 +177,11 @@ async function readOwners(context: Reading, rows: readonly KeyRow[], known: Map<
  * @param identities which the identities of the keys join
  */
 export async function balancesOf(
-  context: Reading,
+  context: ReadingAt,
   rows: readonly KeyRow[],
-  now: number,
   identities = new Map<string, IdentityRow>(),
 ): Promise<readonly (number | null)[]> {
   await readOwners(context, rows, identities);
-  const drawn = await drawnCredits(context, rows, identities, now);
+  const drawn = await drawnCredits(context, rows, identities);
   return drawn.map(({ available }) => available);
 }

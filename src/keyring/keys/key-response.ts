@@ -18,7 +18,7 @@ import { clampIdentity, toRatelimitResponse } from "../../ratelimit/take-limits.
 import { toIdentity } from "../../lib/identity.js";
 import { type DisabledParent, type KeyState, keyState } from "../../lib/key-state.js";
 import type { Mutable } from "../../lib/mutable.js";
-import type { Context, Reading } from "../context.js";
+import type { Context, ReadingAt } from "../context.js";
 import { grantedBy, type OpenGrant, readOpenGrants } from "../granted.js";
 import { MAX_BATCH, readRows, setField } from "../rows.js";
 import { ALWAYS_SHOWN, SHOWN_UNLESS_USUAL } from "../schemas/key-names.js";
@@ -61,7 +61,6 @@ export function refersTo({ permissions, roles, identityId }: KeyRow): number {
 export async function toKeyResponses(
   context: Context,
   given: readonly KeyRow[],
-  now: number,
   known = knownRows(),
 ): Promise<KeyResponseData[]> {
   // Own properties only: a field that a row lacks must not come from a polluted prototype.
@@ -75,11 +74,11 @@ export async function toKeyResponses(
   const identities = await read("identities", ({ identityId }) => (identityId === undefined ? [] : [identityId]));
   await read("apis", ({ apiId }) => [apiId]);
   await readWorkspace(context, known);
-  const drawn = await drawnCredits(context, keys, identities, now);
+  const drawn = await drawnCredits(context, keys, identities);
   const responses: KeyResponseData[] = [];
   let shown = 0;
   for (const [i, row] of keys.entries()) {
-    const data = showFields(row, stateOf(row, known, drawn[i]?.available, now));
+    const data = showFields(row, stateOf(row, known, drawn[i]?.available, context.now));
     if (data.state === "forbidden") setField(data, "disabledBy", disabledParent(row, known));
     const slugs = namesOf(row.permissions, permissions, ({ slug }) => slug);
     if (slugs.length > 0) data.permissions = slugs;
@@ -135,18 +134,17 @@ interface DrawnCredits {
 
 /** @param identities of the keys */
 export async function drawnCredits(
-  context: Reading,
+  context: ReadingAt,
   rows: readonly KeyRow[],
   identities: ReadonlyMap<string, IdentityRow>,
-  now: number,
 ): Promise<readonly DrawnCredits[]> {
-  const credits = await readCredits(context, "keys", rows, now);
+  const credits = await readCredits(context, "keys", rows);
   const owners = rows.map((row) => {
     const identity = row.identityId === undefined ? undefined : identities.get(row.identityId);
     return drawsOnIdentity(row, identity) ? identity : undefined;
   });
   const drawnOn = new Map(owners.flatMap((owner) => (owner === undefined ? [] : [[owner.id, owner]])));
-  const shared = await readCredits(context, "identities", [...drawnOn.values()], now);
+  const shared = await readCredits(context, "identities", [...drawnOn.values()]);
   const byOwner = new Map([...drawnOn.keys()].map((id, i) => [id, shared[i]]));
   return rows.map((row, i) => {
     const owner = byOwner.get(owners[i]?.id ?? "");
@@ -187,12 +185,11 @@ export function toIdentityData(row: IdentityRow): Omit<IdentityData, "credits"> 
 
 /** {@link readAccounts} as responses contain them. An invalid balance is what can be spent of it, 0, and says so. */
 export async function readCredits<T extends "keys" | "identities">(
-  context: Reading,
+  context: ReadingAt,
   table: T,
   rows: readonly Rows[T][],
-  now: number,
 ): Promise<KeyCredits[]> {
-  const accounts = await readAccounts(context, table, rows, now);
+  const accounts = await readAccounts(context, table, rows);
   return accounts.map(({ refill, balance, grants }) => {
     const granted = grantedBy(grants);
     const credits =
@@ -201,15 +198,6 @@ export async function readCredits<T extends "keys" | "identities">(
         : toCredits(balance?.remaining ?? null, refill, balance?.reserved);
     return granted === 0 || credits.remaining === null ? credits : { ...credits, granted };
   });
-}
-
-/** {@link readCredits} of one row, as of now. */
-export async function creditsNow<T extends "keys" | "identities">(
-  context: Context,
-  table: T,
-  row: Rows[T],
-): Promise<KeyCredits> {
-  return (await readCredits(context, table, [row], context.clock()))[0] as KeyCredits;
 }
 
 /** A balance, and the refill that its row had when it was read. */
@@ -227,12 +215,11 @@ export interface ReadAccount {
  * balance, both are read again: at most {@link MAX_READS} times, two calls each.
  */
 export async function readMainAccounts<T extends "keys" | "identities">(
-  context: Reading,
+  context: ReadingAt,
   table: T,
   rows: readonly Rows[T][],
-  now: number,
 ): Promise<ReadAccount[]> {
-  const { store } = context;
+  const { store, now } = context;
   const accounts = rows.map(({ refill }): ReadAccount => ({ refill, balance: undefined }));
   let pending = [...rows.entries()].filter(([, { hasCredits }]) => hasCredits === true);
   for (let attempts = 1; pending.length > 0; attempts++) {
@@ -267,16 +254,15 @@ export async function readMainAccounts<T extends "keys" | "identities">(
 
 /** {@link readMainAccounts}, and the open grants of those rows that have credits and grants. */
 export async function readAccounts<T extends "keys" | "identities">(
-  context: Reading,
+  context: ReadingAt,
   table: T,
   rows: readonly Rows[T][],
-  now: number,
 ): Promise<ReadAccount[]> {
-  const accounts = await readMainAccounts(context, table, rows, now);
+  const accounts = await readMainAccounts(context, table, rows);
   const ownerOf = (row: Rows[T]) => (table === "keys" && (row as KeyRow).accountId) || row.id;
   const owners = rows.filter(({ hasCredits, hasGrants }) => hasCredits === true && hasGrants === true);
   if (owners.length === 0) return accounts;
-  const grants = await readOpenGrants(context, owners, ownerOf, now);
+  const grants = await readOpenGrants(context, owners, ownerOf);
   return accounts.map((one, i) => ({ ...one, grants: grants.get(ownerOf(rows[i] as Rows[T])) }));
 }
 

@@ -15,10 +15,7 @@ import type { Mutable } from "../../lib/mutable.js";
 export type KeyFields = GivenKeyFields & Pick<V2KeysCreateKeyRequestBody, "credits" | "creditsFrom" | "ratelimits">;
 
 /** What identifies the new key, and the ids that it refers to. */
-export interface KeyOrigin extends Pick<
-  KeyRow,
-  "id" | "workspaceId" | "apiId" | "start" | "createdAt" | "permissions" | "roles"
-> {
+export interface KeyOrigin extends Pick<KeyRow, "id" | "apiId" | "start" | "permissions" | "roles"> {
   readonly identityId?: string | undefined;
 }
 
@@ -33,7 +30,7 @@ const OPTIONAL = [
  * Fields are set one by one: building by spread takes longer than all the rest (an import does this a million times).
  */
 export function buildKey(
-  context: Pick<Context, "newId">,
+  context: Pick<Context, "newId" | "workspaceId" | "now">,
   origin: KeyOrigin,
   fields: KeyFields,
 ): { readonly row: Mutable<KeyRow>; readonly balance?: NewKey["balance"] } {
@@ -42,18 +39,18 @@ export function buildKey(
   const row: Mutable<KeyRow> = {
     id: origin.id,
     version: 0,
-    workspaceId: origin.workspaceId,
+    workspaceId: context.workspaceId,
     apiId: origin.apiId,
     start: origin.start,
     enabled: fields.enabled ?? KEY_FIELDS.enabled.usual,
     permissions: origin.permissions,
     roles: origin.roles,
-    ratelimits: ratelimits === undefined ? NONE : toLimitRows(context, ratelimits, origin.createdAt),
+    ratelimits: ratelimits === undefined ? NONE : toLimitRows(context, ratelimits),
     ipAllowlist: fields.ipAllowlist ?? NONE,
     hasCredits: remaining !== null,
     generation: 0,
     deleted: false,
-    createdAt: origin.createdAt,
+    createdAt: context.now,
   };
   for (const name of OPTIONAL) setField(row, name, fields[name]);
   if (origin.identityId !== undefined) row.identityId = origin.identityId;
@@ -65,7 +62,7 @@ export function buildKey(
   const balance: Mutable<NewBalance> = {
     remaining,
     amount: refill?.amount ?? 0,
-    period: periodOf(refill, origin.createdAt),
+    period: periodOf(refill, context.now),
   };
   if (refill?.rollover !== undefined) balance.rollover = refill.rollover;
   return { row, balance };
@@ -92,13 +89,12 @@ export function requireOneSource(
 
 /** Limits with ids; a limit that existed under the same name keeps its id. */
 export function toLimitRows(
-  context: Pick<Context, "newId">,
+  { newId, now }: Pick<Context, "newId" | "now">,
   given: readonly RatelimitRequest[],
-  now: number,
   before: readonly RatelimitResponse[] = NONE,
 ): RatelimitResponse[] {
   return given.map(({ name, limit, duration, autoApply = false }) => {
-    const id = before.find((one) => one.name === name)?.id ?? context.newId("rl", now);
+    const id = before.find((one) => one.name === name)?.id ?? newId("rl", now);
     return { id, name, limit, duration, autoApply };
   });
 }

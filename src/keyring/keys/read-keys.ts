@@ -46,12 +46,8 @@ export const getKeys = operation(
 );
 
 /** How keys are shown in a page. */
-export function keyListing(
-  context: Context,
-  known = knownRows(),
-  now = context.clock(),
-): Listing<"keys", KeyResponseData> {
-  return { table: "keys", refersTo, toResponses: (rows) => toKeyResponses(context, rows, now, known) };
+export function keyListing(context: Context, known = knownRows()): Listing<"keys", KeyResponseData> {
+  return { table: "keys", refersTo, toResponses: (rows) => toKeyResponses(context, rows, known) };
 }
 
 /**
@@ -108,12 +104,11 @@ export async function findIdByText(
 }
 
 async function readResponse(context: Context, keyId: string, includeDeleted = false): Promise<KeyResponseData> {
-  const now = context.clock();
   const { key, api } = await requireKeyOfAnyApi(context, keyId);
   if (!includeDeleted && (key.deleted || api.deleted)) throw notFound("The key");
-  const response = (await toKeyResponses(context, [key], now, knownRows(api)))[0] as KeyResponseData;
+  const response = (await toKeyResponses(context, [key], knownRows(api)))[0] as KeyResponseData;
   const { creditsFrom, credits, ownerCredits } = response;
   const hasSeveral = creditsFrom === "both" || [credits, ownerCredits].some((one) => one?.granted !== undefined);
   if (!hasSeveral) return response;
-  return { ...response, accounts: await accountsOf(context, key, await identityOf(context, key), now) };
+  return { ...response, accounts: await accountsOf(context, key, await identityOf(context, key)) };
 }

@@ -51,14 +51,14 @@ export async function replaceKey(
   { keyId, expiration, prefix }: V2KeysRerollKeyRequestBody,
   check: (old: KeyRow) => MaybePromise<unknown>,
 ): Promise<V2KeysCreateKeyResponseData> {
-  const now = context.clock();
+  const { now } = context;
   return updateWithRetry(context, keyId, async () => {
     const old = await requireKey(context, keyId);
     await check(old);
-    await requireRotatable(context, old, now);
+    await requireRotatable(context, old);
     const { key, start } = newKey(prefix ?? PREFIXED.exec(old.start)?.[1], DEFAULT_BYTES);
     const digest = await digestKey(key);
-    const row = copyOf(context, old, { id: context.newId("key", now), digest, start, createdAt: now });
+    const row = copyOf(context, old, { id: context.newId("key", now), digest, start });
     const ended = { expires: lastValidTime(old, expiration, now), updatedAt: now, rerolledTo: row.id };
     const writes: Write[] = [
       { table: "keys", row },
@@ -74,7 +74,7 @@ export async function replaceKey(
  * @throws KeystileError CONFLICT: the key was rerolled before, and the newest of its chain is named, if it is there; or
  *   it has expired
  */
-export async function requireRotatable(context: Context, row: KeyRow, now: number): Promise<void> {
+export async function requireRotatable(context: Context, row: KeyRow): Promise<void> {
   const { rerolledTo, expires = Infinity } = row;
   if (rerolledTo !== undefined) {
     const newest = await lastOfAccount(context, row);
@@ -84,22 +84,23 @@ export async function requireRotatable(context: Context, row: KeyRow, now: numbe
       : "the newest key of its chain was deleted: create a new key";
     throw new KeystileError("CONFLICT", `the key was rotated before; ${next}`);
   }
-  if (expires < now)
+  if (expires < context.now)
     throw new KeystileError("CONFLICT", "the key has expired; give it a later `expires` first, or create a new key");
 }
 
 function copyOf(
   context: Context,
   old: KeyRow,
-  fresh: Pick<KeyRow, "id" | "start" | "createdAt"> & { readonly digest: string },
+  fresh: Pick<KeyRow, "id" | "start"> & { readonly digest: string },
 ): Mutable<KeyRow> {
   const row: Mutable<KeyRow> = {
     ...old,
     ...fresh,
     version: 0,
+    createdAt: context.now,
     accountId: old.accountId ?? old.id,
     rerolledFrom: old.id,
-    ratelimits: toLimitRows(context, old.ratelimits, fresh.createdAt),
+    ratelimits: toLimitRows(context, old.ratelimits),
   };
   if (refillCursorOf(old) > row.createdAt) row.refillCursor = refillCursorOf(old);
   else delete row.refillCursor;

@@ -43,8 +43,6 @@ interface Phase {
 
 interface Walk {
   readonly context: Context;
-  /** Unix time, milliseconds: when it was asked for. */
-  readonly now: number;
   readonly known: KnownRows;
   readonly matcher: Matcher;
   readonly apiIds: readonly string[];
@@ -85,7 +83,7 @@ export const searchKeys = operation(
       const found = await (order === "made" || (order === "expires" && !walk.isForDeleted)
         ? walkInOrder(walk, order, cursor)
         : rankAll(walk, order, cursor, request));
-      const data = await fillPage(context, keyListing(context, walk.known, walk.now), found.rows);
+      const data = await fillPage(context, keyListing(context, walk.known), found.rows);
       const { searched, asOf } = found;
       const progress = { searched, ...(asOf !== undefined && { asOf }) };
       const last = found.rows[data.length - 1];
@@ -115,11 +113,10 @@ async function planWalk(context: Context, request: SearchKeysRequestBody): Promi
   const apiIds = [...known.apis.keys()];
   const phases = await phasesOf(context, request);
   if (apiIds.length === 0 || phases === undefined) return undefined;
-  const now = context.clock();
   await readWorkspace(context, known);
-  const matcher = createMatcher(context, request, known, now);
+  const matcher = createMatcher(context, request, known);
   const { state, limit = DEFAULT_LIMIT } = request;
-  return { context, now, known, matcher, apiIds, isForDeleted: state === "deleted", phases, limit };
+  return { context, known, matcher, apiIds, isForDeleted: state === "deleted", phases, limit };
 }
 
 /** The rows that a walk finds, in their order. */

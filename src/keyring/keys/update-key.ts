@@ -60,7 +60,6 @@ export const updateKey = operation(
   "updateKey",
   body<V2KeysUpdateKeyRequestBody>()(changes(atom.anyExternalId)),
   async (context, request) => {
-    const now = context.clock();
     await requireMeta(context, request.meta);
     const { keyId, roles, permissions, externalId } = request;
     const has = await requireKey(context, keyId);
@@ -69,21 +68,20 @@ export const updateKey = operation(
     const roleIds = roles && (await requireIds(context, ROLES, roles));
     requireNoLaterEnd(has, request.expires);
     const externalIds = typeof externalId === "string" ? [externalId] : [];
-    const { permissionIds: ids, identityIds } = await ensureNames(context, permissions ?? [], externalIds, now);
+    const { permissionIds: ids, identityIds } = await ensureNames(context, permissions ?? [], externalIds);
     const permissionIds = permissions && idsOf(permissions, ids);
     if (permissionIds !== undefined) await requireShowable(context, permissionIds);
     if (roleIds !== undefined || permissionIds !== undefined)
       await requireVerifiable(context, roleIds ?? has.roles, permissionIds ?? has.permissions);
-    return writeKey(context, keyId, now, (row) => {
+    return writeKey(context, keyId, (row) => {
       requireNoLaterEnd(row, request.expires);
       for (const name of SETTABLE) setField(row, name, request[name]);
       for (const name of CLEARABLE) setField(row, name, request[name] === null ? whenCleared(name) : request[name]);
       setField(row, "identityId", typeof externalId === "string" ? identityIds.get(externalId) : externalId);
       setField(row, "roles", roleIds);
       setField(row, "permissions", permissionIds);
-      if (request.ratelimits !== undefined)
-        row.ratelimits = toLimitRows(context, request.ratelimits, now, row.ratelimits);
-      return changeSource(context, row, request, now);
+      if (request.ratelimits !== undefined) row.ratelimits = toLimitRows(context, request.ratelimits, row.ratelimits);
+      return changeSource(context, row, request);
     });
   },
 );
@@ -100,13 +98,12 @@ async function changeSource(
   context: Context,
   row: Mutable<KeyRow>,
   request: Pick<V2KeysUpdateKeyRequestBody, "credits" | "creditsFrom">,
-  now: number,
 ): Promise<CreditChange | undefined> {
   const { credits, creditsFrom } = request;
   requireOneSource(request, row.hasCredits);
-  if (creditsFrom === "identity") return giveUpBalance(context, row, now);
+  if (creditsFrom === "identity") return giveUpBalance(context, row);
   const patch = creditsFrom === "none" ? null : credits;
-  const change = patch === undefined ? undefined : await changeBalance(context, row, patch ?? { remaining: null }, now);
+  const change = patch === undefined ? undefined : await changeBalance(context, row, patch ?? { remaining: null });
   if (creditsFrom === "key" || creditsFrom === "both")
     setField(row, "creditsFrom", creditsFrom === "key" ? creditsFrom : null);
   return change;
@@ -116,8 +113,8 @@ async function changeSource(
  * Why its balance does not become unlimited: until other processes hear of the change, they spend from it, and would
  * let any number of calls pass.
  */
-async function giveUpBalance(context: Context, row: Mutable<KeyRow>, now: number): Promise<CreditChange | undefined> {
-  const change = row.hasCredits ? await changeBalance(context, row, { remaining: null }, now) : undefined;
+async function giveUpBalance(context: Context, row: Mutable<KeyRow>): Promise<CreditChange | undefined> {
+  const change = row.hasCredits ? await changeBalance(context, row, { remaining: null }) : undefined;
   setField(row, "creditsFrom", null);
   return change && { ...change, remaining: 0, refill: { amount: 0, period: ABANDONED } };
 }
@@ -133,8 +130,7 @@ export const deleteKey = operation(
     ...atom.explained,
   }),
   (context, { keyId, permanent = false }) => {
-    const now = context.clock();
-    if (!permanent) return writeKey(context, keyId, now, (row) => (hide(context, row, now), undefined));
+    if (!permanent) return writeKey(context, keyId, (row) => (hide(context, row), undefined));
     return updateWithRetry(context, keyId, async () => {
       const row = await requireKeyIncludingDeleted(context, keyId);
       const writes: Write[] = [{ table: "keys", remove: keyId, version: row.version }, ...(await unlink(context, row))];
@@ -153,7 +149,7 @@ function whenCleared(name: (typeof CLEARABLE)[number]) {
 }
 
 /** What deleting a key does to its row. */
-export function hide({ audit: { actor } }: Context, row: Mutable<KeyRow>, now: number): void {
+export function hide({ audit: { actor }, now }: Context, row: Mutable<KeyRow>): void {
   row.deleted = true;
   row.deletedAt = now;
   row.deletedBy = actor.actor ?? actor.actorKind;
@@ -166,11 +162,10 @@ export function changeBalance(
   context: Context,
   row: Mutable<KeyRow>,
   patch: CreditPatch,
-  now: number,
 ): Promise<CreditChange | undefined> {
   if (patch.remaining === null) row.creditsFrom = "none";
   else if (patch.remaining !== undefined && row.creditsFrom === "none") setField(row, "creditsFrom", null);
-  return changeBalanceOf(context, row, { keyId: row.id }, patch, now);
+  return changeBalanceOf(context, row, { keyId: row.id }, patch);
 }
 
 /** The same of a key, an identity or a grant. Of an invalid balance, the store takes no change but a new balance. */
@@ -179,8 +174,8 @@ export async function changeBalanceOf(
   row: Parameters<typeof changeCredits>[0],
   owner: { readonly keyId: string } | { readonly identityId: string } | { readonly grantId: string },
   patch: CreditPatch,
-  now: number,
 ): Promise<CreditChange | undefined> {
+  const { now } = context;
   const period = periodOf(refillOf(row), now);
   const [balance] = await readBalances(context.store, [{ ...owner, period }], now);
   const unknown = { remaining: null, period, reserved: 0 };
@@ -196,8 +191,8 @@ export async function changeBalanceOf(
 type Edit = (row: Mutable<KeyRow>) => MaybePromise<CreditChange | undefined>;
 
 /** {@link changeKey}, whose response is empty. */
-export async function writeKey(context: Context, keyId: string, now: number, edit: Edit): Promise<EmptyResponse> {
-  await changeKey(context, keyId, now, edit);
+export async function writeKey(context: Context, keyId: string, edit: Edit): Promise<EmptyResponse> {
+  await changeKey(context, keyId, edit);
   return {};
 }
 
@@ -206,10 +201,10 @@ export async function writeKey(context: Context, keyId: string, now: number, edi
  * @returns the row, and the balance as a change of it left it
  * @throws KeystileError NOT_FOUND · whatever `edit` throws
  */
-export async function changeKey(context: Context, keyId: string, now: number, edit: Edit): Promise<ChangedRow<KeyRow>> {
+export async function changeKey(context: Context, keyId: string, edit: Edit): Promise<ChangedRow<KeyRow>> {
   return updateWithRetry(context, keyId, async () => {
     const before = await requireKey(context, keyId);
-    const row: Mutable<KeyRow> = { ...before, updatedAt: now };
+    const row: Mutable<KeyRow> = { ...before, updatedAt: context.now };
     const credits = await edit(row);
     const writes: Write[] = [credits === undefined ? { table: "keys", row } : { table: "keys", row, credits }];
     if (!hasCreditsOf(row, before)) {

@@ -137,185 +137,203 @@ export function forOwner(keyring: Keyring, externalId: string, options: OwnerOpt
   const found = contextOfKeyring(keyring);
   if (found === undefined) throw new TypeError("keyring must be one that createKeyring made");
   // What the owner changes is the owner's doing, also where the keyring acts for somebody else.
-  const context = { ...found, audit: { ...found.audit, actor: { actorKind: "owner", actor: externalId } } };
+  const shared = { ...found, audit: { ...found.audit, actor: { actorKind: "owner", actor: externalId } } };
   if (!isPlainObject(options)) throw new TypeError("options must be an object with apiId");
   const { ceiling: given = {}, ...named } = checkOptions(options, OPTIONS);
-  const { apiId, prefix, meta } = parse(schemas.owner, { externalId, ...named });
   const ceiling = createCeiling(given);
-
-  const findOwner = async (): Promise<IdentityRow | undefined> =>
-    (await context.store.readNames("identities", context.workspaceId, [externalId]))[0];
-  const requireOwner = async (): Promise<IdentityRow> => {
-    const owner = await findOwner();
-    if (owner === undefined) throw notFound("The key");
-    return owner;
-  };
-  const owns = (owner: IdentityRow, row: KeyRow): boolean => row.identityId === owner.id && row.apiId === apiId;
-  const requireOwned = (owner: IdentityRow, row: KeyRow | undefined): KeyRow => {
-    if (row === undefined || !owns(owner, row)) throw notFound("The key");
-    return row;
-  };
-  const readOwned = async (owner: IdentityRow, keyId: string): Promise<KeyRow> => {
-    const [row] = await context.store.readMany("keys", [keyId]);
-    return requireOwned(owner, row?.deleted === true ? undefined : row);
-  };
+  const scope: Scope = { ...parse(schemas.owner, { externalId, ...named }), ceiling };
+  const { apiId } = scope;
+  const call = <T>(operation: string, act: (context: Context) => Promise<T>): Promise<T> =>
+    runCall({ context: shared, operation }, act);
 
   return Object.freeze<OwnerKeys>({
-    async list(body = {}) {
-      const { limit = 100, cursor, identityMeta = false } = parse(schemas.list, body);
-      const api = await requireApi(context, apiId);
-      const before = cursor === undefined ? undefined : readCursor("keys", cursor);
-      const owner = await findOwner();
-      const newest: KeyRow[] = [];
-      if (owner !== undefined) {
-        for await (const rows of pagesOfKeys(context, { apiId, identityId: owner.id })) {
-          newest.push(...(before === undefined ? rows : rows.filter(({ id }) => id < before)));
-          newest.splice(0, newest.length - limit - 1);
-        }
-      }
-      const [shown, now] = [newest.reverse().slice(0, limit), context.clock()];
-      const known = knownRows(api);
-      const toResponses = async (rows: readonly KeyRow[]) => {
-        const responses = await toKeyResponses(context, rows, now, known);
-        return responses.map((key) => toSeen(key, identityMeta));
-      };
-      const listing = { table: "keys", filter: {}, refersTo, toResponses } as const;
-      const data = await context.turns.run(() => fillPage(context, listing, shown));
-      const last = data.at(-1);
-      const hasMore = last !== undefined && newest.length > data.length;
-      return { data, pagination: hasMore ? { cursor: writeCursor("keys", last.keyId), hasMore } : { hasMore } };
-    },
+    list: (body = {}) => call("listKeys", (context) => list(context, scope, parse(schemas.list, body))),
 
-    async get(body) {
-      const { keyId, identityMeta = false } = parse(schemas.get, body);
-      const api = await requireApi(context, apiId);
-      const row = await readOwned(await requireOwner(), keyId);
-      const [key] = await toKeyResponses(context, [row], context.clock(), knownRows(api));
-      return toSeen(key as A.KeyResponseData, identityMeta);
-    },
-
-    create: (body = {}) =>
-      runCall({ context, operation: "createKey" }, async (writing) => {
-        const request = parse(schemas.create, body);
-        const now = context.clock();
-        const bounded = ceiling.apply(request, now);
-        const full = {
-          // What the ceiling does not bound is as it was asked for.
-          ...{ ...request, ...bounded, apiId, externalId },
-          ...(prefix !== undefined && { prefix }),
-          ...(meta !== undefined && { meta }),
-        };
-        // Refused before the identity is made.
-        const expires = expiryOf(full, now);
-        await requireApi(context, apiId);
-        const [identityId = ""] = (await ensureIdentities(writing, new Map([[externalId, undefined]]), now)).values();
-        return updateWithRetry(writing, identityId, async () => {
-          // Read before the keys are counted: whoever creates one meanwhile changes its version.
-          const owner = await requireOwner();
-          requireCustomer(owner, now);
-          ceiling.requireSource(owner);
-          if ((await countLiving(context, apiId, owner.id, now)) >= ceiling.keys) throw tooMany(ceiling.keys);
-          const { key, row, balance } = await prepareKey(writing, full, expires, now);
-          // A balance that is set in a write has had its first change.
-          const credits = balance && {
-            period: balance.period,
-            remaining: balance.remaining,
-            refill: { amount: balance.amount, ...(balance.rollover !== undefined && { rollover: balance.rollover }) },
-          };
-          const created: Write = credits
-            ? { table: "keys", row: { ...row, generation: 1 }, credits }
-            : { table: "keys", row };
-          const writes: Write[] = [{ table: "identities", row: owner }, created];
-          return (await writeRows(writing, writes)) ? { keyId: row.id, key } : undefined;
-        });
+    get: (body) =>
+      call("getKey", async (context) => {
+        const { keyId, identityMeta = false } = parse(schemas.get, body);
+        const api = await requireApi(context, apiId);
+        const row = await readOwned(context, scope, await requireOwner(context, scope), keyId);
+        const [key] = await toKeyResponses(context, [row], knownRows(api));
+        return toSeen(key as A.KeyResponseData, identityMeta);
       }),
 
-    rotate: (body) =>
-      runCall({ context, operation: "rerollKey" }, async (writing) => {
-        const { keyId, overlap = 86_400_000 } = parse(schemas.rotate, body);
-        const owner = await requireOwner();
-        const old = await readOwned(owner, keyId);
-        const now = context.clock();
-        // Before anything ends.
-        requireCustomer(owner, now);
-        await requireRotatable(context, old, now);
-        const { rerolledFrom } = old;
-        const [before] = rerolledFrom === undefined ? [] : await context.store.readMany("keys", [rerolledFrom]);
-        // One that was moved to another owner meanwhile is not this one's to end.
-        if (before !== undefined && !before.deleted && isLiving(before, now) && owns(owner, before))
-          await writeKey(writing, before.id, now, (retired) => {
-            requireOwned(owner, retired);
-            retired.expires = Math.max(0, now - 1);
-            return undefined;
-          });
-        return replaceKey(writing, { keyId, expiration: overlap }, (row) => requireOwned(owner, row));
-      }),
+    create: (body = {}) => call("createKey", (context) => create(context, scope, parse(schemas.create, body))),
+
+    rotate: (body) => call("rerollKey", (context) => rotate(context, scope, parse(schemas.rotate, body))),
 
     rename: (body) =>
-      runCall({ context, operation: "updateKey" }, async (writing) => {
+      call("updateKey", async (context) => {
         const { keyId, name } = parse(schemas.rename, body);
-        const owner = await requireOwner();
-        return writeKey(writing, keyId, context.clock(), (row) => {
-          requireOwned(owner, row);
+        const owner = await requireOwner(context, scope);
+        return writeKey(context, keyId, (row) => {
+          requireOwned(scope, owner, row);
           setField(row, "name", name);
           return undefined;
         });
       }),
 
     revoke: (body) =>
-      runCall({ context, operation: "deleteKey" }, async (writing) => {
+      call("deleteKey", async (context) => {
         const { keyId } = parse(schemas.revoke, body);
-        const owner = await requireOwner();
-        return revoke(writing, keyId, (row) => void requireOwned(owner, row));
+        return revoke(context, scope, await requireOwner(context, scope), keyId);
       }),
 
-    revokeAll: () =>
-      runCall({ context, operation: "deleteKey" }, async (writing) => {
-        const owner = await findOwner();
-        let revoked = 0;
-        if (owner === undefined) return { revoked };
-        const pages = () => pagesOfKeys(context, { apiId, identityId: owner.id });
-        for await (const rows of repeatPasses(pages, ({ length }) => length > 0)) {
-          for (const { id } of rows) {
-            try {
-              await revoke(writing, id, (row) => void requireOwned(owner, row));
-              revoked++;
-            } catch (error) {
-              // Revoked by another call meanwhile.
-              if (!(error instanceof KeystileError) || error.code !== "NOT_FOUND") throw error;
-            }
-          }
-          // Keys of a deleted API are listed, although they are gone.
-          if (await isApiGone(context, apiId)) break;
-        }
-        return { revoked };
+    revokeAll: () => call("deleteKey", async (context) => ({ revoked: await revokeAll(context, scope) })),
+
+    balance: () =>
+      call("getBalance", async (context) =>
+        balanceOf(await accountsOf(context, undefined, await findOwner(context, scope))),
+      ),
+
+    usage: (query = { by: "day" }) =>
+      call("getVerifications", async ({ store, workspaceId, now }) => {
+        const { by, from = now - USAGE_PERIOD, to = now + 1, ...others } = query;
+        // `where` is the owner's alone.
+        if (Object.keys(others).length > 0)
+          throw badRequest([{ location: "body", message: "must have no other fields than by, from and to" }]);
+        const where = { externalId: [externalId], apiId: [apiId] };
+        const plan = planQuery({ by: typeof by === "string" ? [by] : by, where, from, to, limit: 10_000 }, "body");
+        requirePower(store, "analytics", "usage");
+        return (await readRows(store, workspaceId, { maxRows: USAGE_ROWS }, plan)).slice(0, plan.limit);
       }),
-
-    async balance() {
-      return balanceOf(await accountsOf(context, undefined, await findOwner(), context.clock()));
-    },
-
-    async usage(query = { by: "day" }) {
-      const now = context.clock();
-      const { by, from = now - USAGE_PERIOD, to = now + 1, ...others } = query;
-      // `where` is the owner's alone.
-      if (Object.keys(others).length > 0)
-        throw badRequest([{ location: "body", message: "must have no other fields than by, from and to" }]);
-      const where = { externalId: [externalId], apiId: [apiId] };
-      const plan = planQuery({ by: typeof by === "string" ? [by] : by, where, from, to, limit: 10_000 }, "body");
-      requirePower(context.store, "analytics", "usage");
-      return (await readRows(context.store, context.workspaceId, { maxRows: USAGE_ROWS }, plan)).slice(0, plan.limit);
-    },
   });
 }
 
-function revoke(context: Context, keyId: string, check: (row: KeyRow) => void): Promise<A.EmptyResponse> {
-  const now = context.clock();
-  return writeKey(context, keyId, now, (row) => {
-    check(row);
-    hide(context, row, now);
+/** Whose keys, in which API, and what new ones may be. */
+interface Scope extends Pick<OwnerOptions, "apiId" | "prefix" | "meta"> {
+  readonly externalId: string;
+  readonly ceiling: ReturnType<typeof createCeiling>;
+}
+
+async function findOwner({ store, workspaceId }: Context, { externalId }: Scope): Promise<IdentityRow | undefined> {
+  return (await store.readNames("identities", workspaceId, [externalId]))[0];
+}
+
+async function requireOwner(context: Context, scope: Scope): Promise<IdentityRow> {
+  const owner = await findOwner(context, scope);
+  if (owner === undefined) throw notFound("The key");
+  return owner;
+}
+
+const owns = ({ apiId }: Scope, owner: IdentityRow, row: KeyRow): boolean =>
+  row.identityId === owner.id && row.apiId === apiId;
+
+function requireOwned(scope: Scope, owner: IdentityRow, row: KeyRow | undefined): KeyRow {
+  if (row === undefined || !owns(scope, owner, row)) throw notFound("The key");
+  return row;
+}
+
+async function readOwned({ store }: Context, scope: Scope, owner: IdentityRow, keyId: string): Promise<KeyRow> {
+  const [row] = await store.readMany("keys", [keyId]);
+  return requireOwned(scope, owner, row?.deleted === true ? undefined : row);
+}
+
+async function list(context: Context, scope: Scope, request: schemas.OwnerListRequestBody) {
+  const { limit = 100, cursor, identityMeta = false } = request;
+  const { apiId } = scope;
+  const known = knownRows(await requireApi(context, apiId));
+  const before = cursor === undefined ? undefined : readCursor("keys", cursor);
+  const owner = await findOwner(context, scope);
+  const newest: KeyRow[] = [];
+  if (owner !== undefined) {
+    for await (const rows of pagesOfKeys(context, { apiId, identityId: owner.id })) {
+      newest.push(...(before === undefined ? rows : rows.filter(({ id }) => id < before)));
+      newest.splice(0, newest.length - limit - 1);
+    }
+  }
+  const shown = newest.reverse().slice(0, limit);
+  const toResponses = async (rows: readonly KeyRow[]) =>
+    (await toKeyResponses(context, rows, known)).map((key) => toSeen(key, identityMeta));
+  const listing = { table: "keys", filter: {}, refersTo, toResponses } as const;
+  const data = await context.turns.run(() => fillPage(context, listing, shown));
+  const last = data.at(-1);
+  const hasMore = last !== undefined && newest.length > data.length;
+  return { data, pagination: hasMore ? { cursor: writeCursor("keys", last.keyId), hasMore } : { hasMore } };
+}
+
+async function create(context: Context, scope: Scope, request: schemas.OwnerKeyRequestBody) {
+  const { now } = context;
+  const { externalId, apiId, prefix, meta, ceiling } = scope;
+  const full = {
+    // What the ceiling does not bound is as it was asked for.
+    ...{ ...request, ...ceiling.apply(request, now), apiId, externalId },
+    ...(prefix !== undefined && { prefix }),
+    ...(meta !== undefined && { meta }),
+  };
+  // Refused before the identity is made.
+  const expires = expiryOf(full, now);
+  await requireApi(context, apiId);
+  const [identityId = ""] = (await ensureIdentities(context, new Map([[externalId, undefined]]))).values();
+  return updateWithRetry(context, identityId, async () => {
+    // Read before the keys are counted: whoever creates one meanwhile changes its version.
+    const owner = await requireOwner(context, scope);
+    requireCustomer(owner, now);
+    ceiling.requireSource(owner);
+    if ((await countLiving(context, apiId, owner.id)) >= ceiling.keys) throw tooMany(ceiling.keys);
+    const { key, row, balance } = await prepareKey(context, full, expires);
+    // A balance that is set in a write has had its first change.
+    const credits = balance && {
+      period: balance.period,
+      remaining: balance.remaining,
+      refill: { amount: balance.amount, ...(balance.rollover !== undefined && { rollover: balance.rollover }) },
+    };
+    const created: Write = credits
+      ? { table: "keys", row: { ...row, generation: 1 }, credits }
+      : { table: "keys", row };
+    const writes: Write[] = [{ table: "identities", row: owner }, created];
+    return (await writeRows(context, writes)) ? { keyId: row.id, key } : undefined;
+  });
+}
+
+async function rotate(context: Context, scope: Scope, request: schemas.OwnerRotateRequestBody) {
+  const { keyId, overlap = 86_400_000 } = request;
+  const { now } = context;
+  const owner = await requireOwner(context, scope);
+  const old = await readOwned(context, scope, owner, keyId);
+  // Before anything ends.
+  requireCustomer(owner, now);
+  await requireRotatable(context, old);
+  const { rerolledFrom } = old;
+  const [before] = rerolledFrom === undefined ? [] : await context.store.readMany("keys", [rerolledFrom]);
+  // One that was moved to another owner meanwhile is not this one's to end.
+  if (before !== undefined && !before.deleted && isLiving(before, now) && owns(scope, owner, before))
+    await writeKey(context, before.id, (retired) => {
+      requireOwned(scope, owner, retired);
+      retired.expires = Math.max(0, now - 1);
+      return undefined;
+    });
+  return replaceKey(context, { keyId, expiration: overlap }, (row) => requireOwned(scope, owner, row));
+}
+
+function revoke(context: Context, scope: Scope, owner: IdentityRow, keyId: string): Promise<A.EmptyResponse> {
+  return writeKey(context, keyId, (row) => {
+    requireOwned(scope, owner, row);
+    hide(context, row);
     return undefined;
   });
+}
+
+async function revokeAll(context: Context, scope: Scope): Promise<number> {
+  const { apiId } = scope;
+  const owner = await findOwner(context, scope);
+  let revoked = 0;
+  if (owner === undefined) return revoked;
+  const pages = () => pagesOfKeys(context, { apiId, identityId: owner.id });
+  for await (const rows of repeatPasses(pages, ({ length }) => length > 0)) {
+    for (const { id } of rows) {
+      try {
+        await revoke(context, scope, owner, id);
+        revoked++;
+      } catch (error) {
+        // Revoked by another call meanwhile.
+        if (!(error instanceof KeystileError) || error.code !== "NOT_FOUND") throw error;
+      }
+    }
+    // Keys of a deleted API are listed, although they are gone.
+    if (await isApiGone(context, apiId)) break;
+  }
+  return revoked;
 }
 
 async function isApiGone({ store }: Context, apiId: string): Promise<boolean> {
@@ -339,10 +357,10 @@ function requireCustomer(owner: IdentityRow, now: number): void {
 const isLiving = ({ expires }: KeyRow, now: number): boolean => expires === undefined || expires >= now;
 
 /** Keys that are neither revoked nor expired; one that was replaced counts with its successor as one. */
-async function countLiving(context: Context, apiId: string, identityId: string, now: number): Promise<number> {
+async function countLiving(context: Context, apiId: string, identityId: string): Promise<number> {
   const successorOf = new Map<string, string | undefined>();
   for await (const rows of pagesOfKeys(context, { apiId, identityId }))
-    for (const row of rows) if (isLiving(row, now)) successorOf.set(row.id, row.rerolledTo);
+    for (const row of rows) if (isLiving(row, context.now)) successorOf.set(row.id, row.rerolledTo);
   let living = 0;
   for (const successor of successorOf.values()) if (successor === undefined || !successorOf.has(successor)) living++;
   return living;

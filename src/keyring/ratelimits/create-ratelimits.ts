@@ -17,13 +17,13 @@ import { LIMITER_OPTIONS, withFallback } from "../../ratelimit/fallback.js";
 import { memoryLimiter } from "../../ratelimit/memory/limiter.js";
 import { limiterOfStore } from "../../ratelimit/memory/limiter-of-store.js";
 import { type Audited, type AuditOptions, PROGRAM_AUDIT_OPTIONS, programAudit } from "../audit.js";
-import { type Audit, createContext } from "../context.js";
+import { type Audit, createContext, type OfCall } from "../context.js";
 import { type Operation, runRequest, withContext } from "../operation.js";
 import { parse, type Schema } from "../schemas/parse.js";
 import type { SearchRequestBody } from "../schemas/requests.js";
 import type * as A from "../schemas/responses.js";
 import type * as R from "../schemas/service-requests.js";
-import { limit, type LimitContext, multiLimit } from "./limit.js";
+import { limit, type LimitShared, multiLimit } from "./limit.js";
 import * as namespaces from "./namespaces.js";
 import * as overrides from "./overrides.js";
 
@@ -157,7 +157,7 @@ export function ratelimitsContext(
   options: Omit<RatelimitsOptions, "onAudit" | "audit" | "actor">,
   audit: Audit,
   local: Limiter = memoryLimiter(),
-): LimitContext {
+): LimitShared {
   const { limiter = local, onLimiterFailure = "local", nodes = 1, limiterTimeout } = options;
   return {
     ...createContext(given, options, audit),
@@ -165,9 +165,9 @@ export function ratelimitsContext(
   };
 }
 
-function methodsOf(context: LimitContext): Ratelimits {
+function methodsOf(context: LimitShared): Ratelimits {
   const method =
-    <B, T>({ name, schema, act }: Operation<LimitContext, B, T, Schema<B>>) =>
+    <B, T>({ name, schema, act }: Operation<LimitShared & OfCall, B, T, Schema<B>>) =>
     async (body = {} as B, asking: RatelimitContext = {}): Promise<T> => {
       if (!isPlainObject(asking)) throw contextError();
       const { caller: given } = checkOptions(asking, CONTEXT, "context");
@@ -190,6 +190,6 @@ function methodsOf(context: LimitContext): Ratelimits {
 const CONTEXT_OF = Symbol.for("keystile.ratelimits.context");
 
 /** What rate limits work with; `undefined` for what {@link createRatelimits} did not create. */
-export function contextOfRatelimits(ratelimits: Ratelimits): LimitContext | undefined {
-  return (ratelimits as { readonly [CONTEXT_OF]?: LimitContext } | undefined)?.[CONTEXT_OF];
+export function contextOfRatelimits(ratelimits: Ratelimits): LimitShared | undefined {
+  return (ratelimits as { readonly [CONTEXT_OF]?: LimitShared } | undefined)?.[CONTEXT_OF];
 }

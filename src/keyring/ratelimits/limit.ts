@@ -4,7 +4,7 @@ import type { AppliedLimit } from "../../ratelimit/applied-limits.js";
 import { boundReset } from "../../ratelimit/take-limits.js";
 import type { LimitTaker } from "../../ratelimit/fallback.js";
 import { overrideName } from "../../lib/row-name.js";
-import type { Context } from "../context.js";
+import type { OfCall, Shared } from "../context.js";
 import { operation } from "../operation.js";
 import type { Schema } from "../schemas/parse.js";
 import { body, integer, length, list, optionalOr } from "../schemas/primitives.js";
@@ -18,10 +18,11 @@ import { findWildcard } from "./wildcards.js";
 const MAX_DURATION = 2_592_000_000;
 const MAX_CHECKS = 100;
 
-/** What the checks use besides. */
-export interface LimitContext extends Context {
+/** What rate-limit operations share. */
+export interface LimitShared extends Shared {
   readonly limiter: LimitTaker;
 }
+type LimitContext = LimitShared & OfCall;
 
 /** The result of one check. */
 interface Checked {
@@ -71,7 +72,6 @@ export const multiLimit = operation(
 
 /** One call of the limiter for all; an override replaces the request's limit and window. */
 async function take(context: LimitContext, requests: readonly V2RatelimitLimitRequestBody[]): Promise<Checked[]> {
-  const now = context.clock();
   const names = requests.map(({ namespace }) => namespace);
   const namespaces = await enterNamespaces(context, names, "limit");
   const buckets = requests.map(({ namespace, identifier }) =>
@@ -94,7 +94,7 @@ async function take(context: LimitContext, requests: readonly V2RatelimitLimitRe
       configured: override && { limit, duration },
     };
   });
-  const { verdicts } = await context.limiter.take(checks, now);
+  const { verdicts } = await context.limiter.take(checks, context.now);
   return checks.map(({ limit }, i) => {
     const { exceeded, remaining, reset } = verdicts[i]!;
     return { counts: { limit, remaining, reset: boundReset(reset) }, exceeded, overrideId: overrides[i]?.id };

@@ -138,6 +138,5 @@ function toNamespaceResponse({ id, name }: NamespaceRow): NamespaceData {
 }
 
 function newRow(context: Context, name: string): NamespaceRow {
-  const createdAt = context.clock();
-  return { ...ownedRow(context, context.newId(ID_PREFIX, createdAt)), name, createdAt };
+  return { ...ownedRow(context, context.newId(ID_PREFIX, context.now)), name, createdAt: context.now };
 }

@@ -44,7 +44,7 @@ export const setOverride = operation(
       const known = await readOverride(context, namespaceId, identifier);
       const row: OverrideRow = known
         ? { ...known, limit, duration }
-        : { ...ownedRow(context, context.newId("ovr", context.clock())), namespaceId, identifier, limit, duration };
+        : { ...ownedRow(context, context.newId("ovr", context.now)), namespaceId, identifier, limit, duration };
       const listing = await writesOfWildcards(context, row, addWildcard);
       // Taken: another call set it first, and the next attempt replaces its row.
       const outcome = await write(context, [...listing, { table: "overrides", row }]);

@@ -26,7 +26,7 @@ export const createPermission = operation(
   async (context, request) => {
     const { slug } = request;
     if (!mayBecomeSlug(slug) && (await readIds(context, PERMISSIONS, [slug])).size > 0) throw taken(WHAT);
-    const row = { ...ownedRow(context, context.newId(PERMISSIONS.prefix, context.clock())), ...request };
+    const row = { ...ownedRow(context, context.newId(PERMISSIONS.prefix, context.now)), ...request };
     await insertNamed(context, { table: "permissions", row }, WHAT);
     return { permissionId: row.id };
   },

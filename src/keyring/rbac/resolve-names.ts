@@ -101,22 +101,22 @@ export function mayBecomeSlug(text: string): boolean {
  * Ids of these permissions; those that do not exist are made, named by their slug.
  * @throws KeystileError NOT_FOUND at `body.permissions[i]`: an id that no permission has
  */
-export async function ensurePermissions(context: Context, texts: readonly string[], now: number): Promise<Ids> {
-  return ensure(context, texts, await findPermissions(context, texts), PERMISSIONS, now);
+export async function ensurePermissions(context: Context, texts: readonly string[]): Promise<Ids> {
+  return ensure(context, texts, await findPermissions(context, texts), PERMISSIONS);
 }
 
 /**
  * Ids of these identities by externalId; those that do not exist are created.
  * @throws KeystileError BAD_REQUEST at `body.externalId`: no identity has this one, and it is the id of one
  */
-export async function ensureIdentities(context: Context, given: NewIdentities, now: number): Promise<Ids> {
+export async function ensureIdentities(context: Context, given: NewIdentities): Promise<Ids> {
   const externalIds = [...given.keys()];
   const toRow: Creatable["toRow"] = (base, externalId) => {
     const { meta, ratelimits = [] } = given.get(externalId) ?? {};
-    const limits = toLimitRows(context, ratelimits, now);
+    const limits = toLimitRows(context, ratelimits);
     return { table: "identities", row: { ...base, externalId, ...(meta && { meta }), ratelimits: limits } };
   };
-  return ensure(context, externalIds, await findIdentities(context, externalIds), { ...IDENTITIES, toRow }, now);
+  return ensure(context, externalIds, await findIdentities(context, externalIds), { ...IDENTITIES, toRow });
 }
 
 /**
@@ -127,13 +127,12 @@ export async function ensureNames(
   context: Context,
   permissions: readonly string[],
   externalIds: readonly string[],
-  now: number,
 ): Promise<{ readonly permissionIds: Ids; readonly identityIds: Ids }> {
   const knownPermissions = await findPermissions(context, permissions);
   const knownIdentities = await findIdentities(context, externalIds);
   return {
-    permissionIds: await ensure(context, permissions, knownPermissions, PERMISSIONS, now),
-    identityIds: await ensure(context, externalIds, knownIdentities, IDENTITIES, now),
+    permissionIds: await ensure(context, permissions, knownPermissions, PERMISSIONS),
+    identityIds: await ensure(context, externalIds, knownIdentities, IDENTITIES),
   };
 }
 
@@ -179,13 +178,7 @@ export function idsOf(names: readonly string[], ids: Ids): readonly string[] {
  * Makes what is not known. If two calls create the same name at once, it is taken for the second, whose next attempt
  * finds the row.
  */
-async function ensure(
-  context: Context,
-  names: readonly string[],
-  known: Ids,
-  kind: Creatable,
-  now: number,
-): Promise<Ids> {
+async function ensure(context: Context, names: readonly string[], known: Ids, kind: Creatable): Promise<Ids> {
   const unknown = [...new Set(names)].filter((name) => !known.has(name));
   if (unknown.length === 0) return known;
   return updateWithRetry(context, "names", async () => {
@@ -194,7 +187,7 @@ async function ensure(
     for (let start = 0; start < missing.length; start += MAX_BATCH) {
       if (start > 0) await context.turns.next();
       const batch = missing.slice(start, start + MAX_BATCH);
-      const writes = batch.map((name) => kind.toRow(ownedRow(context, context.newId(kind.prefix, now)), name));
+      const writes = batch.map((name) => kind.toRow(ownedRow(context, context.newId(kind.prefix, context.now)), name));
       if ((await write(context, writes)) !== "written") return undefined;
       writes.forEach(({ row }, i) => ids.set(batch[i] as string, row.id));
     }

@@ -27,13 +27,16 @@ export const createRole = operation(
     permissions: optional(slugs(0)),
   }),
   async (context, { name, description, permissions = [] }) => {
-    const now = context.clock();
     // No permission is created for a role that is refused; of two concurrent requests the write refuses one.
     if ((permissions.length > 0 || hasIdForm(ROLES.prefix, name)) && (await readIds(context, ROLES, [name])).size > 0)
       throw taken(WHAT);
-    const ids = idsOf(permissions, await ensurePermissions(context, permissions, now));
+    const ids = idsOf(permissions, await ensurePermissions(context, permissions));
     await requireShowable(context, ids);
-    const row: Mutable<RoleRow> = { ...ownedRow(context, context.newId(ROLES.prefix, now)), name, permissions: ids };
+    const row: Mutable<RoleRow> = {
+      ...ownedRow(context, context.newId(ROLES.prefix, context.now)),
+      name,
+      permissions: ids,
+    };
     setField(row, "description", description);
     await insertNamed(context, { table: "roles", row }, WHAT);
     return { roleId: row.id };
@@ -65,7 +68,7 @@ export const setRolePermissions = operation(
   body<R.V2PermissionsSetRolePermissionsRequestBody>()({ roleId, permissions: slugs(0) }),
   async (context, { roleId, permissions }) => {
     await requireNamed(context, "roles", roleId);
-    const ids = idsOf(permissions, await ensurePermissions(context, permissions, context.clock()));
+    const ids = idsOf(permissions, await ensurePermissions(context, permissions));
     await requireShowable(context, ids);
     return updateWithRetry(context, roleId, async () => {
       const row = { ...(await requireNamed(context, "roles", roleId)), permissions: ids };
