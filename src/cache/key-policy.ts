@@ -3,64 +3,13 @@
  * fields lists the shared fields. Policies are compared by one text made of all shared fields, so that no field can be
  * left out.
  */
-import { createGrants, type Grants, type Query } from "../access/permission-query.js";
+import { GrantSet } from "../access/permission-query.js";
 import { type FieldsThat, KEY_FIELDS } from "../contracts/key-fields.js";
 import type { KeyRecord } from "../contracts/store.js";
 import type { RatelimitResponse } from "../contracts/types.js";
 import { copyFields, ownProperty } from "../lib/check-options.js";
 import { GrowingLru } from "../lib/growing-lru.js";
 import type { LimitKind } from "../ratelimit/applied-limits.js";
-
-/** Most bytes of permissions, as JSON, that a result lists: the most that a key may have when it is written. */
-const MAX_LISTED_BYTES = 1_048_576;
-
-/** Permissions and roles. */
-export class GrantSet {
-  readonly #grants: Grants;
-  /**
-   * The mark of the last query, not the query itself: a compiled query of a thousand characters takes 20 kB, which the
-   * key would keep alive.
-   */
-  #asked: symbol | undefined;
-  #satisfied = false;
-  /**
-   * All permission names; `undefined`: they take more than 1 MiB of JSON, because the key's roles grew after it got
-   * them. Results get copies. Not frozen: `slice` of a frozen array takes 310 ns, of this one 9 ns.
-   */
-  readonly permissions: readonly string[] | undefined;
-  /** All role names; as the permissions. */
-  readonly roles: readonly string[];
-
-  constructor({ permissions, roles }: Pick<KeyRecord, "permissions" | "roles">) {
-    this.#grants = createGrants(permissions);
-    this.permissions = isListed(permissions) ? [...permissions] : undefined;
-    this.roles = [...roles];
-  }
-
-  /**
-   * Whether the grants satisfy a query. The last result is cached: an application uses few queries, and results never
-   * change.
-   */
-  satisfies(query: Query): boolean {
-    if (this.#asked !== query.mark) {
-      this.#satisfied = query.satisfiedBy(this.#grants);
-      this.#asked = query.mark;
-    }
-    return this.#satisfied;
-  }
-
-  /** Whether a grant covers the permission of this name. */
-  covers(name: string): boolean {
-    return this.#grants.covers(name);
-  }
-}
-
-/** Slugs are ASCII without characters that JSON escapes: each takes its length plus two quotes and a comma. */
-function isListed(permissions: readonly string[]): boolean {
-  let bytes = 0;
-  for (const { length } of permissions) bytes += length + 3;
-  return bytes <= MAX_LISTED_BYTES;
-}
 
 /** The fields of a record that are shared unchanged. */
 export type PolicyField = FieldsThat<{ record: "policy" }>;
