@@ -81,6 +81,6 @@ export { retryAfter } from "./verify/result-retry-after.js";
 export type { SpendOptions, SpendOwner, SpendRequest, SpendResult } from "./verify/spend-by-id.js";
 export { createVerifier, type PreparedVerification, type Verifier, type VerifierCounters } from "./verify/verifier.js";
 export type { CreditsOptions, VerifierOptions } from "./verify/verifier-options.js";
-export type { VerifyContext } from "./verify/call.js";
+export type { VerifyContext } from "./verify/context.js";
 export type { ExplainedAccount, ExplainedCheck, ExplainedLimit } from "./verify/explained-check.js";
 export { type HeadersLike, verifyHeaders, type VerifyHeadersOptions } from "./verify/verify-headers.js";

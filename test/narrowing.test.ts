@@ -60,7 +60,7 @@ import type { KeyRequirement } from "../src/middleware/requirement.js";
 import { apiKey as trpc } from "../src/middleware/trpc.js";
 import { apiKey as web } from "../src/middleware/web.js";
 import type { VerifyHeadersOptions } from "../src/verify/verify-headers.js";
-import type { VerifyContext } from "../src/verify/call.js";
+import type { VerifyContext } from "../src/verify/context.js";
 import type { ReserveContext } from "../src/verify/reserve.js";
 
 /**

@@ -10,7 +10,7 @@ import { callable, type Check, checkOptions, integer, oneOf, workspace } from ".
 import type { ObjectStorage } from "../stores/durable-object/connection.js";
 import { durableObjectLimiter } from "../stores/durable-object/limiter.js";
 import { durableObjectStore, type ObjectStoreOptions } from "../stores/durable-object/store.js";
-import type { VerifyContext } from "../verify/call.js";
+import type { VerifyContext } from "../verify/context.js";
 import { TELL_PERMISSIONS, type TellingContext } from "../verify/parse-permission-query.js";
 import type { ReserveContext } from "../verify/reserve.js";
 import { retryAfter } from "../verify/result-retry-after.js";

@@ -10,7 +10,7 @@ import type { Keyring } from "../keyring/keyring.js";
 import { type Check, checkOptions, contextError, group, integer, isPlainObject } from "../lib/check-options.js";
 import { digestKey } from "../lib/hash.js";
 import { clearTimeout, setTimeout } from "../lib/timers.js";
-import type { VerifyContext } from "../verify/call.js";
+import type { VerifyContext } from "../verify/context.js";
 import { createPermissionCheck, TELL_PERMISSIONS, type TellingContext } from "../verify/parse-permission-query.js";
 import { readRequest } from "../verify/request.js";
 import type { ReservationResult } from "../verify/reserve.js";

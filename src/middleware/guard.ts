@@ -29,7 +29,7 @@ import {
   TELL_PERMISSIONS,
   type TellingContext,
 } from "../verify/parse-permission-query.js";
-import type { VerifyContext } from "../verify/call.js";
+import type { VerifyContext } from "../verify/context.js";
 import type { Reservation, ReservationSettlement } from "../verify/reserve.js";
 import { DEFAULT_HEADERS, type Presented, readHeaders, toKey } from "../verify/credential.js";
 import type { Verifier } from "../verify/verifier.js";

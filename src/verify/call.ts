@@ -1,54 +1,37 @@
-/** A verification in progress: what it was given, and what its checks have found so far. */
+/**
+ * A verification in progress: what it was given, what its checks have found, and its end: response, outcome event and
+ * count. Contract 2.2.
+ */
 import type { CachedKey } from "../cache/cached-key.js";
-import { strictCaller } from "../access/check-caller.js";
 import type { Query, QueryCompiler } from "../access/permission-query.js";
-import type { Caller } from "../contracts/caller.js";
 import { KeystileError } from "../contracts/errors.js";
 import type { KeyRef, Spend } from "../contracts/store.js";
-import type { JsonObject, MaybePromise } from "../contracts/types.js";
+import type {
+  JsonObject,
+  MaybePromise,
+  UnknownKey,
+  V2KeysVerifyKeyResponseData,
+  VerificationCode,
+  VerificationResult,
+} from "../contracts/types.js";
+import { untilRefilled } from "../credits/refill-calendar.js";
 import type { Spender } from "../credits/spender.js";
-import { contextError, isPlainObject, unknownOption } from "../lib/check-options.js";
+import { untilCovered } from "../credits/wait.js";
+import { inDrawOrder } from "../credits/wallet.js";
+import { DEFAULT_WORKSPACE } from "../lib/check-options.js";
 import type { LimitTaker } from "../ratelimit/fallback.js";
-import type { Mutable } from "../lib/mutable.js";
 import type { LimitedCall, LimitsNote } from "../ratelimit/take-limits.js";
-import type { KeySources, Lookup, Viewer } from "./find-key.js";
+import type { CallContext } from "./context.js";
+import type { KeySources, Lookup } from "./find-key.js";
 import type { Idempotency, IdempotentCall } from "./idempotency.js";
 import type { KeyUsage } from "./key-usage.js";
-import type { OutcomeEvent } from "./outcome-events.js";
+import { type OutcomeEvent, redact } from "./outcome-events.js";
 import type { OutcomeCounter } from "./outcome-flush.js";
-import { TELL_PERMISSIONS, type TellingContext } from "./parse-permission-query.js";
+import { createPermissionCheck } from "./parse-permission-query.js";
 import type { MetaRead } from "./read-meta.js";
-import { NO_REQUEST, readRequestWithoutKey, type VerificationRequest } from "./request.js";
-
-/** What the program knows about a request besides its body. */
-export interface VerifyContext {
-  /** The client's IPv4 or IPv6 address. Without it, a key or API with an allow-list is FORBIDDEN. */
-  readonly clientAddress?: string | undefined;
-  /**
-   * The authenticated caller, if the program serves others: contract 4.1-3 and 4.1-4 apply. Absent: the program itself,
-   * which may verify every key.
-   */
-  readonly caller?: Caller;
-  /**
-   * Only keys of this API are found: a key of another API is NOT_FOUND and nothing is taken. Absent: keys of every API.
-   */
-  readonly apiId?: string;
-  /**
-   * Makes the call safe to repeat, 1–255 characters of printable ASCII. For `idempotency.ttl` milliseconds, a repeat
-   * with the same idempotency key and body takes no credits or tokens again, in any process; every other check runs
-   * anew. Idempotency keys are separate per workspace and caller. Without a caller, prefix one that a user chose with
-   * the user's id. Needs a store with `powers.idempotency`.
-   */
-  readonly idempotencyKey?: string | undefined;
-}
-
-/** The names of {@link VerifyContext}; {@link readContext} reads each. */
-export const CONTEXT: Readonly<Record<keyof VerifyContext, true>> = {
-  clientAddress: true,
-  caller: true,
-  apiId: true,
-  idempotencyKey: true,
-};
+import { refusalOf } from "./refusals.js";
+import { NO_REQUEST, type RequestPlan } from "./request.js";
+import { keepRetryAfter } from "./result-retry-after.js";
 
 /** The reservation of a call. */
 export interface Reserved {
@@ -62,27 +45,6 @@ export interface Reserved {
   readonly wallets?: readonly (readonly KeyRef[])[];
 }
 
-/** A context after reading. Few calls have any of these values: most share one object. */
-export interface CallContext extends Viewer {
-  readonly clientAddress: string | undefined;
-  /** As given, not yet validated; undefined: the call has no idempotency key. */
-  readonly idempotencyKey: unknown;
-  /** Receives a function that checks further permissions of the key; `undefined`: none is wanted. */
-  readonly tellPermissions: TellingContext[typeof TELL_PERMISSIONS];
-  /** Milliseconds for which the cost is reserved; `undefined`: the cost is spent at once. */
-  readonly timeout: number | undefined;
-}
-
-/** The context of a call without one. */
-export const NO_CONTEXT: CallContext = Object.freeze({
-  clientAddress: undefined,
-  caller: undefined,
-  apiId: undefined,
-  idempotencyKey: undefined,
-  tellPermissions: undefined,
-  timeout: undefined,
-});
-
 /** Earlier runs of a call's checks: they run again if the key changes meanwhile. */
 export interface Earlier {
   /** Number of earlier runs. */
@@ -91,12 +53,6 @@ export interface Earlier {
   readonly limits: LimitedCall["limits"];
   readonly limitsNote: LimitsNote | undefined;
 }
-
-/** The names of `ReserveContext`. */
-const RESERVE_CONTEXT = { ...CONTEXT, timeout: true } as const;
-
-/** The method of `Object.prototype`: `Object.hasOwn` takes 10 ns inside `for … in`. */
-const { hasOwnProperty } = Object.prototype;
 
 /** The calls of a verifier that wait for something. */
 export class CallsInFlight {
@@ -189,60 +145,6 @@ export class Verification implements Lookup, LimitedCall {
   }
 }
 
-/** A validated request without its key, for many calls. */
-export interface RequestPlan {
-  /** Its `key` is a placeholder. */
-  readonly request: VerificationRequest;
-  readonly query: Query | undefined;
-}
-
-/**
- * Validates a request without its key, for any number of calls.
- * @throws KeystileError BAD_REQUEST as {@link readRequest}; at `body.key` if there is one
- */
-export function planRequest(deps: Pick<VerifyDeps, "compileQuery">, body: unknown): RequestPlan {
-  const request = readRequestWithoutKey(body);
-  const { permissions } = request;
-  return Object.freeze({ request, query: permissions === undefined ? undefined : deps.compileQuery(permissions) });
-}
-
-/**
- * Reads own properties only, each once: a polluted prototype must not set the caller or the address. Refuses unknown
- * names: a misspelt `apiId` would allow every API, a misspelt `caller` would let that caller act as the program.
- * @param timeout of a call that reserves its cost: milliseconds until an unsettled reservation returns its credits
- * @throws TypeError for a context that is not an object, an unknown name, or an `apiId` that is not text
- */
-export function readContext(context: (VerifyContext & TellingContext) | undefined, timeout?: number): CallContext {
-  const read: Mutable<CallContext> = {
-    clientAddress: undefined,
-    caller: undefined,
-    apiId: undefined,
-    idempotencyKey: undefined,
-    tellPermissions: undefined,
-    timeout,
-  };
-  if (context === undefined) return read;
-  if (!isPlainObject(context)) throw contextError();
-  const names = timeout === undefined ? CONTEXT : RESERVE_CONTEXT;
-  for (const name in context)
-    if (!hasOwnProperty.call(names, name) && hasOwnProperty.call(context, name))
-      throw unknownOption("context", name, names);
-  // Not in the loop: it skips properties that are not enumerable.
-  if (hasOwnProperty.call(context, "clientAddress")) read.clientAddress = context.clientAddress;
-  if (hasOwnProperty.call(context, "caller")) read.caller = strictCaller(context.caller, "context.caller");
-  if (hasOwnProperty.call(context, "apiId")) read.apiId = apiIdOf(context.apiId);
-  if (hasOwnProperty.call(context, "idempotencyKey")) read.idempotencyKey = context.idempotencyKey;
-  if (hasOwnProperty.call(context, TELL_PERMISSIONS)) read.tellPermissions = context[TELL_PERMISSIONS];
-  return read;
-}
-
-/** An `apiId` that is present but not text, such as undefined, throws: it must not allow every API. */
-function apiIdOf(apiId: unknown): string {
-  if (typeof apiId !== "string" || apiId === "")
-    throw new TypeError("context.apiId must be the id of an API; leave it out to verify the keys of every API");
-  return apiId;
-}
-
 /** Forgets what the checks found, before they run again. Tokens taken from limits stay taken. */
 export function forgetFindings(call: Verification): void {
   const { limits, limitsNote } = call.limits === undefined ? (call.earlier ?? call) : call;
@@ -255,3 +157,107 @@ export function forgetFindings(call: Verification): void {
 
 /** The spend of a key that is no longer in the store. */
 export const GONE: Spend = Object.freeze({ ok: false, remaining: 0 });
+
+/** Ends a call whose key was found. */
+export function conclude(call: Verification, key: CachedKey, code: VerificationCode): VerificationResult<unknown> {
+  const { deps, now } = call;
+  deps.usage.note(key, call.key, now);
+  const response = new Result(call, key, code);
+  if (code === "RATE_LIMITED") keepRetryAfter(response, whileValid(key, now, call.limitsNote?.retryAfter));
+  else if (code === "USAGE_EXCEEDED") keepRetryAfter(response, whileValid(key, now, untilRefill(call, key)));
+  call.context.tellPermissions?.(createPermissionCheck(deps.compileQuery, key.policy.grants), key.policy.grants);
+  const { onOutcome, counter } = deps;
+  if (onOutcome === undefined && counter === undefined) return response;
+  const taken = code === "VALID" && key.policy.hasCredits && call.once?.isRepeat !== true ? call.cost : 0;
+  const spent = call.context.timeout === undefined ? taken : 0;
+  counter?.count(key, code, spent, call);
+  if (code !== "VALID") counter?.noteRefusal?.(key, refusalOf(call, key, code));
+  onOutcome?.(eventOf(call, key, { code, spent, ...(taken > spent && { reserved: taken }) }));
+  return response;
+}
+
+/** Ends a call whose key does not exist or is not visible to the caller. */
+export function notFound(call: Verification): UnknownKey {
+  const { deps, tags, key, context, now, began } = call;
+  const { onOutcome, counter, sources } = deps;
+  counter?.countUnknown(context.caller?.workspaceId ?? sources.workspaceId ?? DEFAULT_WORKSPACE, call);
+  if (onOutcome !== undefined) {
+    const duration = performance.now() - began;
+    onOutcome({ time: now, code: "NOT_FOUND", tags: redact(tags, key), spent: 0, duration, degraded: false });
+  }
+  // Only `valid` and `code`: a hidden key looks like one that does not exist (contract 4.1-3).
+  return { valid: false, code: "NOT_FOUND" };
+}
+
+/** Milliseconds until the refill that would cover the call; undefined: there is none. */
+function untilRefill({ cost, now, spend }: Verification, { refill, wallets }: CachedKey): number | undefined {
+  const { remaining, balances } = spend ?? {};
+  if (wallets === undefined)
+    return typeof remaining === "number" ? untilRefilled(refill, { remaining, cost }, now) : undefined;
+  const limited = balances?.flatMap((left, i) => {
+    const accounts = inDrawOrder(wallets[i]?.accounts ?? [], now);
+    return left.includes(null) ? [] : [accounts.map((one, j) => ({ ...one, remaining: left[j] as number }))];
+  });
+  return limited && untilCovered(limited, cost, now);
+}
+
+/** A wait that ends while the key is valid; undefined: it will have expired. */
+function whileValid({ expires, rare }: CachedKey, now: number, wait: number | undefined): number | undefined {
+  const end = Math.min(expires ?? Infinity, rare.ownerExpires ?? Infinity);
+  return wait !== undefined && now + wait <= end ? wait : undefined;
+}
+
+type Result = V2KeysVerifyKeyResponseData<unknown>;
+
+/**
+ * Builds every response for a key that was found. A property that does not apply is absent. After a query it lists the
+ * key's roles; after a query and with FORBIDDEN also its permissions, unless they are too long.
+ *
+ * Why a constructor: the object has space for all of these properties. What is added to a literal goes to another
+ * object: 50 to 80 bytes a call. The prototype is that of a literal.
+ */
+const Result = function (this: Result, call: Verification, key: CachedKey, code: VerificationCode) {
+  const { meta, queried, limits, spend } = call;
+  const { name, expires, rare, policy } = key;
+  const credits = spend?.remaining ?? undefined;
+  this.valid = code === "VALID";
+  this.code = code;
+  this.keyId = key.keyId;
+  this.enabled = policy.enabled;
+  if (name !== undefined) this.name = name;
+  if (meta !== undefined) this.meta = meta;
+  if (expires !== undefined) this.expires = expires;
+  if (credits !== undefined) this.credits = credits;
+  if (queried || code === "FORBIDDEN") {
+    const { permissions } = policy.grants;
+    if (permissions !== undefined) this.permissions = permissions.slice();
+  }
+  if (queried) this.roles = policy.grants.roles.slice();
+  if (rare.identity !== undefined) this.identity = rare.identity;
+  if (limits !== undefined) this.ratelimits = limits;
+} as unknown as new (call: Verification, key: CachedKey, code: VerificationCode) => VerificationResult<unknown>;
+Result.prototype = Object.prototype as VerificationResult<unknown>;
+
+/** The event of a verification whose key was found. */
+function eventOf(
+  { key, tags, now, began, limitsNote, spend }: Verification,
+  { keyId, policy, rare, wallets }: CachedKey,
+  outcome: Pick<OutcomeEvent, "code" | "spent" | "reserved">,
+): OutcomeEvent {
+  const remaining = spend?.remaining ?? undefined;
+  return {
+    time: now,
+    tags: redact(tags, key),
+    keyId,
+    apiId: policy.apiId,
+    workspaceId: policy.workspaceId,
+    ...(rare.identity !== undefined && { identityId: rare.identity.id, externalId: rare.identity.externalId }),
+    ...outcome,
+    ...(remaining !== undefined && { remaining }),
+    ...(spend?.least !== undefined && { decidedBy: wallets?.[spend.least]?.owner }),
+    duration: performance.now() - began,
+    degraded: limitsNote?.degraded === true,
+    ...(limitsNote?.displaced !== undefined && { displacedBuckets: limitsNote.displaced }),
+    ...(spend?.forfeited !== undefined && { forfeitedRefills: spend.forfeited }),
+  };
+}

@@ -18,16 +18,10 @@ import { hasLength, isObject } from "../lib/copy-json.js";
 import { applyLimits } from "../ratelimit/applied-limits.js";
 import type { LimitAnswer, LimitTaker } from "../ratelimit/fallback.js";
 import { findDeletedKey, findKey, findKeyAgain, findKeyById } from "./find-key.js";
-import {
-  forgetFindings,
-  GONE,
-  planRequest,
-  readContext,
-  type Verification,
-  type VerifyContext,
-  type VerifyDeps,
-} from "./call.js";
+import { forgetFindings, GONE, type Verification, type VerifyDeps } from "./call.js";
+import { readContext, type VerifyContext } from "./context.js";
 import type { ExplainedAccount, ExplainedCheck } from "./explained-check.js";
+import { planRequest } from "./request.js";
 import { beginCall, CHECKS, isOutdated, MAX_RESTARTS } from "./verify-key.js";
 import { depsOf, type Verifier } from "./verifier.js";
 
@@ -200,7 +194,7 @@ function beginExplained(deps: VerifyDeps, request: ExplainRequest, context: Expl
     };
   }
   const { keyId, rest } = readKeyId(request);
-  const call = beginCall({ ...deps, plan: planRequest(deps, rest) }, ANY_KEY, readContext(context));
+  const call = beginCall({ ...deps, plan: planRequest(deps.compileQuery, rest) }, ANY_KEY, readContext(context));
   const find = () => findKeyById(sources, keyId, call.context);
   return { call, find, findAgain: find, keyId };
 }
@@ -223,7 +217,7 @@ function readKeyId(request: object): { readonly keyId: string; readonly rest: ob
  * @throws KeystileError BAD_REQUEST · PERMISSIONS_QUERY_SYNTAX
  */
 export function validateExplained(request: object): void {
-  planRequest({ compileQuery }, readKeyId(request).rest);
+  planRequest(compileQuery, readKeyId(request).rest);
 }
 
 const OPTIONS = { clientAddress: () => {}, apiId: narrowing(text) } satisfies Record<keyof ExplainContext, Check>;

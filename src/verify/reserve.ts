@@ -19,7 +19,8 @@ import type {
 } from "../contracts/types.js";
 import { integer, isPlainObject, ownProperty } from "../lib/check-options.js";
 import { requirePower } from "../lib/guards/powers.js";
-import { readContext, type VerifyContext, type VerifyDeps } from "./call.js";
+import type { VerifyDeps } from "./call.js";
+import { readContext, type VerifyContext } from "./context.js";
 import { redact } from "./outcome-events.js";
 import { answer, beginCall } from "./verify-key.js";
 

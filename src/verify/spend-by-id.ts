@@ -13,11 +13,11 @@ import type { SpendTarget } from "../credits/spender.js";
 import { checkOptions, DEFAULT_WORKSPACE, isPlainObject, narrowing, ownOnly } from "../lib/check-options.js";
 import { hasLength } from "../lib/copy-json.js";
 import { requirePower } from "../lib/guards/powers.js";
-import { planRequest, type VerifyDeps } from "./call.js";
+import type { VerifyDeps } from "./call.js";
 import { findKeyById, type KeySources } from "./find-key.js";
 import type { IdempotentCall } from "./idempotency.js";
 import type { SettledOf } from "./outcome-flush.js";
-import { NO_REQUEST, type VerificationRequest } from "./request.js";
+import { NO_REQUEST, planRequest, type VerificationRequest } from "./request.js";
 import { refusedSpend } from "./refusals.js";
 import { MAX_RESTARTS } from "./verify-key.js";
 
@@ -137,10 +137,10 @@ function readSpend(deps: VerifyDeps, request: SpendRequest): Pick<VerificationRe
     if (name !== "tags")
       throw badRequest([{ location: `body.${name}`, message: "is unknown", fix: "give cost and tags" }]);
   // Undefined counts: a cost that a program lost must not become 1.
-  if (!Object.hasOwn(request, "cost")) return planRequest(deps, rest).request;
+  if (!Object.hasOwn(request, "cost")) return planRequest(deps.compileQuery, rest).request;
   if (cost === undefined || !(Number.isSafeInteger(cost) && cost >= 0 && cost <= MAX_COST))
     throw badRequest([{ location: "body.cost", message: `must be an integer from 0 to ${MAX_COST}` }]);
-  return { ...planRequest(deps, rest).request, cost };
+  return { ...planRequest(deps.compileQuery, rest).request, cost };
 }
 
 /** Who pays, read from the store. @returns undefined: nobody; `changed`: it changed between two reads */

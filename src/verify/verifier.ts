@@ -21,7 +21,8 @@ import { clearTimeout, setTimeout } from "../lib/timers.js";
 import { withFallback, withoutFallback } from "../ratelimit/fallback.js";
 import { placedLimiter } from "../ratelimit/memory/limiter.js";
 import { limiterOfStore } from "../ratelimit/memory/limiter-of-store.js";
-import { CallsInFlight, planRequest, type VerifyContext, type VerifyDeps } from "./call.js";
+import { CallsInFlight, type VerifyDeps } from "./call.js";
+import type { VerifyContext } from "./context.js";
 import { createIdempotency } from "./idempotency.js";
 import { createKeyUsage } from "./key-usage.js";
 import { type AnalyticsOptions, createOutcomeCounter, type OutcomeCounter } from "./outcome-flush.js";
@@ -34,6 +35,7 @@ import {
   type Settle,
   settleReservation,
 } from "./reserve.js";
+import { planRequest } from "./request.js";
 import { VERIFIER_OPTIONS, type VerifierOptions } from "./verifier-options.js";
 import { spendById, type SpendOptions, type SpendOwner, type SpendRequest, type SpendResult } from "./spend-by-id.js";
 import { verifyWith } from "./verify-key.js";
@@ -250,7 +252,7 @@ export function createVerifier(given: Store, options: VerifierOptions<unknown> =
   };
   const verifier: Verifier<unknown> = {
     verify: verifyWith(deps),
-    prepare: (request) => verifyWith({ ...deps, plan: planRequest(deps, request) }),
+    prepare: (request) => verifyWith({ ...deps, plan: planRequest(deps.compileQuery, request) }),
     async reserve(request, context) {
       calls.assertOpen();
       return calls.track(reserveKey(deps, request, context, settle));

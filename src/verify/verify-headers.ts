@@ -4,7 +4,7 @@ import { type Check, isPlainObject, ownOnly } from "../lib/check-options.js";
 import { isObject } from "../lib/copy-json.js";
 import { DEFAULT_HEADERS, readHeaders } from "./credential.js";
 import type { Verifier } from "./verifier.js";
-import { CONTEXT, type VerifyContext } from "./call.js";
+import { CONTEXT, type VerifyContext } from "./context.js";
 
 /** Headers of a request: those of fetch, or Node's object, whose names are in lower case. */
 export type HeadersLike =

@@ -19,19 +19,9 @@ import type { MaybePromise, VerificationCode, VerificationResult } from "../cont
 import { refsOf, toWallets } from "../credits/wallet.js";
 import { newId } from "../lib/hash.js";
 import { isThenable } from "../lib/thenable.js";
-import {
-  type CallContext,
-  forgetFindings,
-  GONE,
-  NO_CONTEXT,
-  readContext,
-  type Reserved,
-  Verification,
-  type VerifyContext,
-  type VerifyDeps,
-} from "./call.js";
+import { conclude, forgetFindings, GONE, notFound, type Reserved, Verification, type VerifyDeps } from "./call.js";
+import { type CallContext, NO_CONTEXT, readContext, type VerifyContext } from "./context.js";
 import { takeLimits } from "../ratelimit/take-limits.js";
-import { conclude, notFound } from "./conclude.js";
 import type { ExplainedCheck } from "./explained-check.js";
 import { findKey, findKeyAgain } from "./find-key.js";
 import type { IdempotentCall } from "./idempotency.js";
