@@ -59,15 +59,14 @@ export class CachedKey implements SpendTarget, LimitedKey {
   readonly policy: KeyPolicy;
   readonly rare: RareFields;
   lease: SpendTarget["lease"] = undefined;
-  bucketRows: LimitedKey["bucketRows"] = undefined;
-  bucketRow = 0;
-  bucketRowVersion = 0;
+  bucketChunk: LimitedKey["bucketChunk"] = undefined;
+  bucketAt = 0;
+  bucketVersion = 0;
   /** Minute of Unix time in which its use was last noted. */
   usedMinute = 0;
   /** Hint: place of the row where it was last counted. */
   cell = -1;
-  /** The limits; of a key with one limit only its id, since few calls need the list. */
-  readonly #limits: string | readonly AppliedLimit[];
+  readonly limitsOrId: LimitedKey["limitsOrId"];
 
   constructor(policy: KeyPolicy, rare: RareFields, record: KeyRecord) {
     this.policy = policy;
@@ -78,7 +77,7 @@ export class CachedKey implements SpendTarget, LimitedKey {
     const { ratelimits } = record;
     const [only] = ratelimits;
     const isOnly = ratelimits.length === 1 && rare.shared === undefined;
-    this.#limits = isOnly ? (only as RatelimitResponse).id : limitsOf(this, ratelimits);
+    this.limitsOrId = isOnly ? (only as RatelimitResponse).id : limitsOf(this, ratelimits);
   }
 
   get refill(): NumberedRefill | undefined {
@@ -126,18 +125,10 @@ export class CachedKey implements SpendTarget, LimitedKey {
     return this.rare.identity?.id ?? this.bucketOwner;
   }
 
-  get onlyLimit(): LimitKind | undefined {
-    return this.rare.shared === undefined ? this.policy.onlyLimit : undefined;
-  }
-
-  get onlyLimitId(): string {
-    return this.#limits as string;
-  }
-
   get limits(): readonly AppliedLimit[] {
-    const limits = this.#limits;
-    if (typeof limits !== "string") return limits;
-    return [toApplied(this, this.policy.limits[0] as LimitKind, { id: limits, place: this })];
+    const { limitsOrId } = this;
+    if (typeof limitsOrId !== "string") return limitsOrId;
+    return [toApplied(this, this.policy.limits[0] as LimitKind, { id: limitsOrId, place: this })];
   }
 
   /**
@@ -146,8 +137,7 @@ export class CachedKey implements SpendTarget, LimitedKey {
    * @returns a number without meaning; the caller must store it, or the engine leaves the reads out
    */
   prefetch(): number {
-    const { lease, bucketRows } = this;
-    return (lease?.available ?? 0) + (bucketRows?.prefetch(this.bucketRow) ?? 0);
+    return (this.lease?.available ?? 0) + (this.bucketChunk?.prefetch(this.bucketAt) ?? 0);
   }
 
   usedIn(minute: number): void {

@@ -43,9 +43,10 @@ export interface KeyLimits {
 
 /** A key as it is remembered. It is also the place of its only limit's bucket. */
 export interface LimitedKey extends KeyLimits, Place {
-  /** Its only limit, if that is automatic, with its id. */
-  readonly onlyLimit: LimitKind | undefined;
-  readonly onlyLimitId: string;
+  /** Its own limit, if it has one alone and that is automatic. */
+  readonly policy: { readonly onlyLimit: LimitKind | undefined };
+  /** Its limits; if only one can apply, the id of that, since few calls need the list. */
+  readonly limitsOrId: string | readonly AppliedLimit[];
 }
 
 /** The limits of an identity that apply to one of its keys: a limit of the key replaces one of the same name. */

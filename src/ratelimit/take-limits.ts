@@ -47,13 +47,14 @@ export interface LimitedCall {
  * @throws KeystileError BAD_REQUEST for a name that no limit has; errors of the limiter
  */
 export function takeLimits(call: LimitedCall, key: LimitedKey): MaybePromise<boolean> {
-  const { onlyLimit } = key;
-  if (onlyLimit === undefined || call.ratelimits.length > 0 || call.once !== undefined || call.earlier !== undefined)
+  const { limitsOrId, policy } = key;
+  const only = typeof limitsOrId === "string" ? policy.onlyLimit : undefined;
+  if (only === undefined || call.ratelimits.length > 0 || call.once !== undefined || call.earlier !== undefined)
     return takeFromEach(call, key);
-  const verdict = call.deps.limiter.takeAt?.(key, onlyLimit, call.now);
+  const verdict = call.deps.limiter.takeAt?.(key, only, call.now);
   if (verdict === undefined) return takeFromEach(call, key);
-  call.limits = [toRatelimitData(onlyLimit, key.onlyLimitId, verdict)];
-  if (verdict.exceeded) call.limitsNote = { retryAfter: waitFor(onlyLimit, 1, verdict.reset), degraded: false };
+  call.limits = [toRatelimitData(only, limitsOrId as string, verdict)];
+  if (verdict.exceeded) call.limitsNote = { retryAfter: waitFor(only, 1, verdict.reset), degraded: false };
   return verdict.exceeded;
 }
 

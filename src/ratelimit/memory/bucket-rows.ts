@@ -2,17 +2,7 @@
 import type { LimitSize, LimitVerdict, LimitCheck } from "../../contracts/limiter.js";
 import type { Mutable } from "../../lib/mutable.js";
 import { widened } from "../../lib/typed-arrays.js";
-import {
-  type Bucket,
-  drain,
-  elapsedSince,
-  fits,
-  type Rate,
-  tokensLeft,
-  untilFull,
-  utilization,
-  utilizationOf,
-} from "./bucket.js";
+import { type Bucket, drain, fits, type Rate, tokensLeft, untilFull, utilization, utilizationOf } from "./bucket.js";
 
 /*
  * Why rows: over many keys most of the time of a take is waiting for memory. A row is in one place; a bucket object is
@@ -44,19 +34,25 @@ const CHUNK_MASK = CHUNK_ROWS - 1;
 const FIRST_ROWS = 16;
 
 class Chunk {
+  readonly rows: BucketRows;
+  /** Its first row. */
+  readonly first: number;
   numbers: Float64Array<ArrayBuffer>;
   /** A view of the same memory. */
   ints: Int32Array<ArrayBuffer>;
   /** Names of the buckets; undefined: the row is free. */
   readonly names: (string | undefined)[] = [];
 
-  constructor(rows: number) {
-    this.numbers = new Float64Array(rows * WIDTH);
+  constructor(rows: BucketRows, first: number) {
+    this.rows = rows;
+    this.first = first;
+    this.numbers = new Float64Array((first === 0 ? FIRST_ROWS : CHUNK_ROWS) * WIDTH);
     this.ints = new Int32Array(this.numbers.buffer);
   }
 
-  get rows(): number {
-    return this.numbers.length / WIDTH;
+  /** Reads a number of a row, so that {@link BucketRows.takeOne} finds the row in the processor's cache. */
+  prefetch(at: number): number {
+    return this.ints[2 * at + VERSION] as number;
   }
 
   double(): void {
@@ -107,17 +103,19 @@ export class BucketRows {
     ints[at + INDEX] = index;
   }
 
-  /** Whether the bucket of this name is still at a place in these rows. */
-  isAt({ bucketRow: row, bucketRowVersion }: Place, name: string): boolean {
-    const { ints, names } = this.#chunkOf(row);
-    return ints[2 * numbersAt(row) + VERSION] === bucketRowVersion && names[row & CHUNK_MASK] === name;
+  /** The row at a place, if that is in these rows, and the bucket of this name is still there. */
+  rowAt({ bucketChunk: chunk, bucketAt: at, bucketVersion }: Place, name: string): number | undefined {
+    if (chunk?.rows !== this || chunk.ints[2 * at + VERSION] !== bucketVersion) return undefined;
+    return chunk.names[at / WIDTH] === name ? chunk.first + at / WIDTH : undefined;
   }
 
   /** Sets a place to the row of its bucket. */
   locate(place: Place, row: number): void {
-    place.bucketRows = this;
-    place.bucketRow = row;
-    place.bucketRowVersion = this.#chunkOf(row).ints[2 * numbersAt(row) + VERSION] as number;
+    const chunk = this.#chunkOf(row);
+    const at = numbersAt(row);
+    place.bucketChunk = chunk;
+    place.bucketAt = at;
+    place.bucketVersion = chunk.ints[2 * at + VERSION] as number;
   }
 
   /** Puts a bucket in a free row. */
@@ -180,7 +178,7 @@ export class BucketRows {
     const at = numbersAt(row);
     const limit = numbers[at + LIMIT] as number;
     if (limit === LEVELLED) return utilization(this.read(row), now);
-    const elapsed = elapsedSince(numbers[at + AT] as number, now);
+    const elapsed = Math.max(0, now - (numbers[at + AT] as number));
     return utilizationOf(
       drain(numbers[at + USED] as number, numbers[at + DRAIN_PER_MS] as number, elapsed),
       limit,
@@ -194,14 +192,13 @@ export class BucketRows {
    *   allocates. undefined: the place is in other rows, or the bucket is gone or of another kind; nothing was taken
    */
   takeOne(place: Place, { limit, duration }: LimitSize, now: number): LimitVerdict | undefined {
-    if (place.bucketRows !== this) return undefined;
-    const { numbers, ints } = this.#chunkOf(place.bucketRow);
-    const at = numbersAt(place.bucketRow);
-    if (ints[2 * at + VERSION] !== place.bucketRowVersion) return undefined;
+    const { bucketChunk: chunk, bucketAt: at } = place;
+    if (chunk?.rows !== this || chunk.ints[2 * at + VERSION] !== place.bucketVersion) return undefined;
+    const { numbers } = chunk;
     if (numbers[at + LIMIT] !== limit || numbers[at + DURATION] !== duration) return undefined;
     const unitsPerToken = numbers[at + UNITS_PER_TOKEN] as number;
     if (unitsPerToken === 0) return undefined;
-    const elapsed = elapsedSince(numbers[at + AT] as number, now);
+    const elapsed = Math.max(0, now - (numbers[at + AT] as number));
     const drainPerMs = numbers[at + DRAIN_PER_MS] as number;
     let used = drain(numbers[at + USED] as number, drainPerMs, elapsed);
     const exceeded = !fits(used, { limit, unitsPerToken }, 1);
@@ -217,22 +214,15 @@ export class BucketRows {
     return verdict;
   }
 
-  /** Reads a number of a row, so that {@link BucketRows.takeOne} finds the row in the processor's cache. */
-  prefetch(row: number): number {
-    return this.#chunkOf(row).ints[2 * numbersAt(row) + VERSION] as number;
-  }
-
   #chunkOf(row: number): Chunk {
     return this.#chunks[row >>> CHUNK_BITS] as Chunk;
   }
 
   #newRow(): number {
+    const row = this.#high;
     const last = this.#chunks.at(-1);
-    if (last === undefined) this.#chunks.push(new Chunk(FIRST_ROWS));
-    else if (this.#high === (this.#chunks.length - 1) * CHUNK_ROWS + last.rows) {
-      if (last.rows < CHUNK_ROWS) last.double();
-      else this.#chunks.push(new Chunk(CHUNK_ROWS));
-    }
+    if (last === undefined || row === last.first + CHUNK_ROWS) this.#chunks.push(new Chunk(this, row));
+    else if (numbersAt(row) === last.numbers.length) last.double();
     return this.#high++;
   }
 }
@@ -262,11 +252,12 @@ export const PLACE: unique symbol = Symbol("place");
 
 /** The place of a bucket, written by the limiter. */
 export interface Place {
-  /** The rows that hold the bucket; undefined: not found yet. */
-  bucketRows: { prefetch(row: number): number } | undefined;
-  bucketRow: number;
+  /** The chunk of rows that holds the bucket; undefined: not found yet. */
+  bucketChunk: Chunk | undefined;
+  /** Index of the row's first number in the chunk. */
+  bucketAt: number;
   /** Number of buckets that had left the row: if more have left since, the row holds another bucket. */
-  bucketRowVersion: number;
+  bucketVersion: number;
 }
 
 /** A check whose place is kept. */
@@ -276,5 +267,5 @@ export interface KeptCheck extends LimitCheck {
 
 /** The place of a bucket that was not looked up yet. */
 export function newPlace(): Place {
-  return { bucketRows: undefined, bucketRow: 0, bucketRowVersion: 0 };
+  return { bucketChunk: undefined, bucketAt: 0, bucketVersion: 0 };
 }

@@ -64,7 +64,8 @@ export class BucketTable implements KeptBuckets<LimitCheck> {
    * @throws RangeError if the name is too long
    */
   find({ bucket: name, [PLACE]: place }: LimitCheck & Partial<KeptCheck>): number | undefined {
-    if (place?.bucketRows === this.rows && this.rows.isAt(place, name)) return place.bucketRow;
+    const known = place && this.rows.rowAt(place, name);
+    if (known !== undefined) return known;
     if (typeof name !== "string" || name.length > MAX_NAME_LENGTH)
       throw new RangeError(`bucket must be a text of at most ${MAX_NAME_LENGTH} UTF-16 units`);
     const row = this.#names.get(name);

@@ -50,7 +50,7 @@ export interface Level {
 
 /** A bucket: its first level, and the time at which all its levels were last brought up to date. */
 export interface Bucket extends Level {
-  /** Unix time, milliseconds; only moves forward. */
+  /** Unix time, milliseconds; only moves forward: while the clock is behind it, no time passes. */
   at: number;
 }
 
@@ -196,7 +196,7 @@ export function firstOf(rate: Rate, configured: Rate | undefined): Rate {
  * its rates); otherwise the largest used fraction of a capacity, between 0 and 1.
  */
 export function utilization(bucket: Bucket, now: number): number {
-  const elapsed = elapsedSince(bucket.at, now);
+  const elapsed = Math.max(0, now - bucket.at);
   let utilization = 0;
   for (let level: Level | undefined = bucket; level !== undefined; level = level.next)
     utilization = Math.max(
@@ -213,14 +213,9 @@ export function utilizationOf(used: number, limit: number, unitsPerToken: number
   return used > 0 ? used / capacity : 0;
 }
 
-/** Milliseconds since `at`; 0 if the clock has stepped back. */
-export function elapsedSince(at: number, now: number): number {
-  return now > at ? now - at : 0;
-}
-
 /** Units used now, at this rate: those of its level, or those with which a new level would start. Changes nothing. */
 export function unitsUsed(bucket: Bucket, rate: Rate, now: number): number {
-  const elapsed = elapsedSince(bucket.at, now);
+  const elapsed = Math.max(0, now - bucket.at);
   let most = 0;
   for (let level: Level | undefined = bucket; level !== undefined; level = level.next) {
     const used = drain(level.used, level.rate.drainPerMs, elapsed);
@@ -239,7 +234,7 @@ function converted(used: number, { unitsPerToken }: Rate, to: Rate): number {
 
 /** Brings all levels up to `now`. @returns whether nothing is used on any */
 function bringUpToDate(bucket: Bucket, now: number): boolean {
-  const elapsed = elapsedSince(bucket.at, now);
+  const elapsed = Math.max(0, now - bucket.at);
   bucket.at += elapsed;
   let empty = true;
   for (let level: Level | undefined = bucket; level !== undefined; level = level.next) {

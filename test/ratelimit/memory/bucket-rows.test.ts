@@ -36,6 +36,9 @@ describe("BucketRows", () => {
     for (const [row, { name, bucket }] of held) {
       expect([rows.nameOf(row), rows.ringOf(row), rows.indexOf(row)]).toEqual([name, Number(name), 2 * Number(name)]);
       expect(rows.read(row)).toEqual(bucket);
+      const place = newPlace();
+      rows.locate(place, row);
+      expect([rows.rowAt(place, name), rows.rowAt(place, "another")]).toEqual([row, undefined]);
     }
   });
 
