@@ -67,7 +67,7 @@ describe("sqliteStore: credits", () => {
     const [ref] = await addKeys(store, 1, 5, { amount: 10, period: 3 });
     ran.length = 0;
     expect(store.spendCredits(ref!, 0, 5, 0)).toEqual({ ok: true, remaining: 25 });
-    for (const sql of ran) expect(sql).toMatch(/^SELECT/);
+    for (const sql of ran) expect(sql).toMatch(/^(prepare )?SELECT/);
     ran.length = 0;
     expect(store.spendCredits(ref!, 0, 6, 0)).toEqual({ ok: true, remaining: 35 });
     // Nothing is reserved, so that no reserve may have expired.
