@@ -22,6 +22,10 @@ export class GrowingLru<V extends object | true> {
     this.#cache = this.#create();
   }
 
+  get size(): number {
+    return this.#cache.size;
+  }
+
   get(key: string): V | undefined {
     return this.#cache.get(key);
   }

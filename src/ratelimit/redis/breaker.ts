@@ -26,6 +26,57 @@ export interface Target {
 }
 
 /**
+ * Probes at an interval until one succeeds within `deadline`. One is awaited at a time: a client queues what it cannot
+ * send, for as long as its server is gone. The timer does not keep the process alive.
+ */
+function createProbes(probe: () => Promise<unknown>, deadline: number, onSuccess: () => void) {
+  let timer: unknown;
+  let sent = 0;
+  let sentAt = 0;
+  /** The number of the latest probe; 0: none is awaited. */
+  let awaited = 0;
+  let patience = FIRST_PATIENCE;
+
+  const start = (): void => {
+    cancel(timer as undefined);
+    timer = runAfter(tick, PROBE_INTERVAL);
+    (timer as { unref?: () => void }).unref?.();
+  };
+  const tick = (): void => {
+    start();
+    const waited = clock.now() - sentAt;
+    if (awaited === 0) return send();
+    if (waited < patience) return;
+    patience = Math.min(MAX_PATIENCE, patience * 2);
+    send();
+  };
+  const send = (): void => {
+    const own = (awaited = ++sent);
+    const began = (sentAt = clock.now());
+    probe().then(
+      () => {
+        if (timer === undefined) return;
+        if (clock.now() - began <= deadline) onSuccess();
+        // Late: whatever held it up may be over.
+        else if (own === awaited) send();
+      },
+      () => {
+        if (own === awaited) awaited = 0;
+      },
+    );
+  };
+  return {
+    start,
+    stop(): void {
+      cancel(timer as undefined);
+      timer = undefined;
+      awaited = 0;
+      patience = FIRST_PATIENCE;
+    },
+  };
+}
+
+/**
  * @param deadline of a call, milliseconds
  * @param probe makes a call in a way that takes nothing: while no others are made, its success within the deadline
  *   lets them pass again. The timer between probes does not keep the process alive
@@ -54,58 +105,21 @@ export function createBreaker<C extends Target>(
   let isOpen = false;
   /** The latest that was not made. */
   let wanted: C | undefined;
-  let timer: unknown;
-  /** Number of the latest probe; 0: none is awaited. */
-  let probing = 0;
-  let probes = 0;
-  let probedAt = 0;
-  let patience = FIRST_PATIENCE;
 
   const reset = (): void => {
     failures = 0;
     lastCause = undefined;
     failed = wanted = undefined;
     isSpread = isOpen = hasAsked = false;
-    probing = 0;
-    patience = FIRST_PATIENCE;
-    cancel(timer as undefined);
-    timer = undefined;
+    probes.stop();
   };
-  const arm = (): void => {
-    cancel(timer as undefined);
-    timer = runAfter(tick, PROBE_INTERVAL);
-    (timer as { unref?: () => void }).unref?.();
-  };
-  /** One probe at a time: a client queues what it cannot send, for as long as its server is gone. */
-  const tick = (): void => {
-    arm();
-    const waited = clock.now() - probedAt;
-    if (probing === 0) return send();
-    if (waited < patience) return;
-    patience = Math.min(MAX_PATIENCE, patience * 2);
-    send();
-  };
-  const send = (): void => {
-    const own = (probing = ++probes);
-    const began = (probedAt = clock.now());
-    probe((wanted ?? failed) as C).then(
-      () => {
-        if (timer === undefined) return;
-        if (clock.now() - began <= deadline) reset();
-        // Late: whatever held it up may be over.
-        else if (own === probing) send();
-      },
-      () => {
-        if (own === probing) probing = 0;
-      },
-    );
-  };
+  const probes = createProbes(() => probe((wanted ?? failed) as C), deadline, reset);
   /** Whether all shards are shut, and not only the one that failed. */
   const isShutForAll = (): boolean => isOpen && (isOneServer || isSpread);
   const openIfDue = (): void => {
     if (isOpen || failures < MAX_FAILURES || (isAsking && !isOneServer)) return;
     isOpen = true;
-    arm();
+    probes.start();
   };
   /** Asks the shard that answered last, and waits as long as for a call. */
   const askAnswered = (call: C): void => {
@@ -144,17 +158,17 @@ export function createBreaker<C extends Target>(
       askAnswered(answered);
     openIfDue();
   };
-  const settle = <T>(result: Promise<T>, call: C, blamed?: () => C | undefined): Promise<T> =>
-    result.then(
-      (value) => {
-        succeed(call);
-        return value;
-      },
-      (cause: unknown) => {
-        countFailure(blamed?.() ?? call, cause);
-        return fail(cause);
-      },
-    );
+  const settle = async <T>(result: Promise<T>, call: C, blamed?: () => C | undefined): Promise<T> => {
+    let value: T;
+    try {
+      value = await result;
+    } catch (cause) {
+      countFailure(blamed?.() ?? call, cause);
+      return fail(cause);
+    }
+    succeed(call);
+    return value;
+  };
 
   return {
     /** @throws KeystileError LIMITER_UNAVAILABLE after so many failures in a row that the call is not made */
@@ -184,8 +198,7 @@ export function createBreaker<C extends Target>(
     /** Stops probing. */
     close(): void {
       isClosed = true;
-      cancel(timer as undefined);
-      timer = undefined;
+      probes.stop();
     },
   };
 }

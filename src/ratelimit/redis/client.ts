@@ -31,7 +31,7 @@ export function toCommand(client: RedisClient): RedisCommand {
   if (typeof client === "function") return client;
   if (typeof client === "object" && client !== null) {
     if ("call" in client && typeof client.call === "function")
-      return ([name, ...args]) => client.call(name as string, ...args);
+      return (command) => client.call(...(command as [string, ...string[]]));
     if ("sendCommand" in client && typeof client.sendCommand === "function")
       return "getSlotRandomNode" in client
         ? (command, firstKey) => client.sendCommand(firstKey, false, command)

@@ -7,10 +7,11 @@ import { digestText } from "../../lib/hash.js";
 import { assertCheck } from "../memory/bucket.js";
 import { createBreaker } from "./breaker.js";
 import { isOneServer, type RedisClient, toCommand } from "./client.js";
+import { createLargeCalls } from "./large-calls.js";
 import { createRefusals } from "./refusals.js";
-import { type Mode, SCRIPT } from "./script.js";
-import { createShardCalls, readReply, type ShardCall, type ShardReply, toArguments } from "./shard-call.js";
-import { createDeadline } from "../../lib/guards/deadline.js";
+import { SCRIPT } from "./script.js";
+import { createShardCalls, readReply, type ShardCall, toWords, verdictsOf } from "./shard-call.js";
+import { type Ask, createShardTakes } from "./shard-takes.js";
 
 /** Options of {@link redisLimiter}. */
 export interface RedisLimiterOptions {
@@ -71,6 +72,8 @@ const DEFAULT_DEADLINE = 50;
  * By the server's own clock one is gone the moment it is full.
  */
 const CALLER_SLACK = 60_000;
+/** Limits of a call that is not large, at most. */
+const MAX_SMALL = 16;
 
 const OPTIONS = {
   prefix(value, path) {
@@ -104,55 +107,47 @@ const OPTIONS = {
  */
 export function redisLimiter(client: RedisClient, options: RedisLimiterOptions = {}): RedisLimiter {
   const { prefix = DEFAULT_PREFIX, deadline = DEFAULT_DEADLINE, clock = "server" } = checkOptions(options, OPTIONS);
-  const command = toCommand(client);
   const toShardCalls = createShardCalls(prefix);
-  const refusals = createRefusals();
+  const command = toCommand(client);
   const sha = digestText("sha1", SCRIPT, "hex");
-  const counters = { scriptCalls: 0, rememberedRefusals: 0 };
-  let latest = -Infinity;
-  let isClosed = false;
+  let [scriptCalls, latest, isClosed] = [0, -Infinity, false];
+  // Of the server's clock only differences are known here.
+  const refusals = createRefusals(clock === "caller" ? () => latest : () => performance.now());
 
-  /** By the clock that buckets refill by; of the server's only differences are known here. */
-  const time = clock === "caller" ? () => latest : () => performance.now();
-
-  const ask = async (call: ShardCall, mode: Mode, receipts?: readonly string[]): Promise<ShardReply> => {
-    counters.scriptCalls++;
+  const ask: Ask = async (call, { mode, receipts }, read) => {
+    scriptCalls++;
     const header = clock === "caller" ? `${mode} ${latest} ${CALLER_SLACK}` : mode;
-    const rest = toArguments(call, header, receipts);
+    const words = toWords(["EVALSHA", typeof sha === "string" ? sha : await sha], call, { header, receipts });
     const firstKey = call.keys[0] as string;
-    let reply: unknown;
+    let answer: unknown;
     try {
-      reply = await command(["EVALSHA", await sha, ...rest], firstKey);
+      answer = await command(words, firstKey);
     } catch (error) {
       if (!isUnknownScript(error)) throw error;
-      reply = await command(["EVAL", SCRIPT, ...rest], firstKey);
+      answer = await command(["EVAL", SCRIPT, ...words.slice(2)], firstKey);
     }
-    const read = readReply(call, reply);
-    refusals.learn(call, read, time);
-    return read;
+    const reply = readReply(call, answer);
+    refusals.learn(call, reply);
+    return read(reply);
   };
-  const breaker = createBreaker(deadline, (call: ShardCall) => ask(call, "look"), isOneServer(client));
-
+  const take = (call: ShardCall): Promise<readonly LimitVerdict[]> => ask(call, { mode: "take" }, verdictsOf);
+  const probe = (call: ShardCall): Promise<unknown> => ask(call, { mode: "look" }, verdictsOf);
+  const breaker = createBreaker(deadline, probe, isOneServer(client));
   const largeCalls = createLargeCalls(deadline);
-
-  const refuse = (call: ShardCall): readonly LimitVerdict[] | undefined => {
-    const refused = refusals.refuse(call, time());
-    if (refused !== undefined) counters.rememberedRefusals++;
-    return refused;
-  };
+  const takeOfShards = createShardTakes(ask, refusals, breaker.within);
 
   /** Takes where a call like it was refused before: one asks Redis, and the others wait for its result. */
   const takeInTurn = async (call: ShardCall): Promise<readonly LimitVerdict[]> => {
     for (;;) {
       const known = refusals.find(call);
-      if (known === undefined) return (await ask(call, "take")).verdicts;
-      const refused = refuse(call);
+      if (known === undefined) return take(call);
+      const refused = refusals.refuse(call, known);
       if (refused !== undefined) return refused;
       if (known.asking === undefined) {
-        const asked = breaker.within(ask(call, "take"));
+        const asked = breaker.within(take(call));
         known.asking = asked;
         try {
-          return (await asked).verdicts;
+          return await asked;
         } finally {
           known.asking = undefined;
         }
@@ -164,50 +159,8 @@ export function redisLimiter(client: RedisClient, options: RedisLimiterOptions =
   /** Takes in turn with other large calls. That one came late since others were before it says nothing about Redis. */
   const takeLarge = (call: ShardCall): Promise<readonly LimitVerdict[]> => {
     const wasIdle = largeCalls.isIdle();
-    const taken = largeCalls.inTurn(call.checks.length, () => ask(call, "take").then(verdictsOf));
+    const taken = largeCalls.inTurn(call.checks.length, () => take(call));
     return wasIdle ? breaker.settle(taken, call) : taken.catch(breaker.fail);
-  };
-
-  /**
-   * Takes from several shards at once, and returns what it took unless all of them granted.
-   * @param onFailure is told of a shard that failed
-   */
-  const takeOfShards = async (
-    calls: readonly ShardCall[],
-    onFailure: (call: ShardCall) => void,
-  ): Promise<readonly LimitVerdict[]> => {
-    const within = <T>(reply: Promise<T>, i: number): Promise<T> =>
-      breaker.within(reply).catch((cause: unknown) => {
-        onFailure(calls[i] as ShardCall);
-        throw cause;
-      });
-    const known = calls.map(refuse);
-    const mode = known.some((refused) => refused !== undefined) ? "look" : "hold";
-    const asked = calls.map(async (call, i): Promise<Omit<ShardReply, "used">> => {
-      const refused = known[i];
-      return refused === undefined ? ask(call, mode) : { exceeded: true, verdicts: refused, receipts: [] };
-    });
-    const undo = (i: number, receipts: readonly string[]) => ask(calls[i] as ShardCall, "undo", receipts);
-    let replies: Omit<ShardReply, "used">[];
-    try {
-      replies = await Promise.all(asked.map(within));
-    } catch (error) {
-      // Whatever was granted, or is granted too late.
-      if (mode === "hold")
-        for (const [i, reply] of asked.entries())
-          void reply
-            .then(({ exceeded, receipts }) => (exceeded ? undefined : undo(i, receipts)))
-            .catch(() => undefined);
-      throw error;
-    }
-    const isReturned = mode === "hold" && replies.some(({ exceeded }) => exceeded);
-    const final = await Promise.all(
-      replies.map((reply, i) => (isReturned && !reply.exceeded ? within(undo(i, reply.receipts), i) : reply)),
-    );
-    const verdicts: LimitVerdict[] = [];
-    for (const [i, { places }] of calls.entries())
-      places.forEach((place, n) => (verdicts[place] = final[i]?.verdicts[n] as LimitVerdict));
-    return verdicts;
   };
 
   return {
@@ -226,14 +179,20 @@ export function redisLimiter(client: RedisClient, options: RedisLimiterOptions =
         const taken = takeOfShards(calls, (one) => void (failed ??= one));
         return breaker.guard(taken, call, () => failed);
       }
-      const isKnown = refusals.find(call) !== undefined;
-      const refused = isKnown ? refuse(call) : undefined;
+      const known = refusals.find(call);
+      const refused = known && refusals.refuse(call, known);
       if (refused !== undefined) return refused;
       breaker.assertClosed(call);
       if (checks.length > MAX_SMALL) return takeLarge(call);
-      return breaker.guard(isKnown ? takeInTurn(call) : ask(call, "take").then(verdictsOf), call);
+      return breaker.guard(known === undefined ? take(call) : takeInTurn(call), call);
     },
-    counters: () => ({ newcomersRefused: 0, bucketsDisplaced: 0, ...counters, failedCalls: breaker.failedCalls() }),
+    counters: () => ({
+      newcomersRefused: 0,
+      bucketsDisplaced: 0,
+      scriptCalls,
+      rememberedRefusals: refusals.count(),
+      failedCalls: breaker.failedCalls(),
+    }),
     close() {
       isClosed = true;
       breaker.close();
@@ -241,70 +200,4 @@ export function redisLimiter(client: RedisClient, options: RedisLimiterOptions =
   };
 }
 
-const verdictsOf = ({ verdicts }: ShardReply): readonly LimitVerdict[] => verdicts;
-
 const isUnknownScript = (error: unknown): boolean => error instanceof Error && error.message.startsWith("NOSCRIPT");
-
-/*
- * Calls of many limits. Redis is busy with one of 1,000 for some 5 to 20 ms, in which it does nothing else: a dozen at
- * once would make all calls behind them late. So only so many limits are in flight, and the others wait for their turn.
- */
-
-// Captured at load time, so that a test's fake timers do not affect it.
-const { performance: clock } = globalThis;
-
-/** Limits of a call that is not large, at most. */
-const MAX_SMALL = 16;
-/** Limits of large calls in flight; one call alone may have more. */
-const MAX_IN_FLIGHT = 1_000;
-/** Milliseconds that a large call has beyond the deadline of others, for its turn and its answer. */
-const PATIENCE = 450;
-
-interface Waiting {
-  readonly limits: number;
-  readonly expiresAt: number;
-  readonly start: () => void;
-}
-
-/** @param deadline of other calls, milliseconds */
-export function createLargeCalls(deadline: number) {
-  const longest = deadline + PATIENCE;
-  const expire = createDeadline(longest);
-  const timeoutError = (): Error => new Error(`Redis did not answer a call of many limits within ${longest} ms.`);
-  const waiting = new Set<Waiting>();
-  let inFlight = 0;
-
-  const startNext = (): void => {
-    for (const next of waiting) {
-      if (inFlight > 0 && inFlight + next.limits > MAX_IN_FLIGHT) return;
-      // Too late for an answer in time.
-      if (next.expiresAt - clock.now() < deadline) continue;
-      waiting.delete(next);
-      inFlight += next.limits;
-      next.start();
-    }
-  };
-
-  return {
-    /** Whether no large call is in flight. */
-    isIdle: (): boolean => inFlight === 0,
-    /**
-     * Makes a call as soon as the limits in flight leave room for it, first come first.
-     * @param limits how many the call has
-     * @returns its result; rejects at its own deadline. A call whose turn comes with less time left than `deadline` is
-     *   not made
-     */
-    inTurn<T>(limits: number, make: () => Promise<T>): Promise<T> {
-      let start = (): void => undefined;
-      const result = new Promise<T>((resolve) => (start = () => resolve(make())));
-      const queued: Waiting = { limits, expiresAt: clock.now() + longest, start };
-      waiting.add(queued);
-      startNext();
-      return expire(result, timeoutError).finally(() => {
-        if (waiting.delete(queued)) return;
-        inFlight -= limits;
-        startNext();
-      });
-    },
-  };
-}

@@ -9,12 +9,11 @@
 import type { LimitVerdict } from "../../contracts/limiter.js";
 import { GrowingLru } from "../../lib/growing-lru.js";
 import { drain, fits, toVerdict } from "../memory/bucket.js";
-import type { ShardCall, ShardReply } from "./shard-call.js";
+import { isDistinct, type ShardCall, type ShardReply } from "./shard-call.js";
 
 /** What is remembered of the buckets of a call. */
 export interface Refusal {
-  /** {@link ShardCall.rates} of the call. */
-  readonly rates: string;
+  readonly checks: ShardCall["checks"];
   /** Units used, by check. */
   readonly used: readonly number[];
   /** When that was so, by the clock that buckets refill by. */
@@ -36,40 +35,53 @@ const MAX_UNITS = 4_000_000;
 
 const { performance: clock } = globalThis;
 
-export function createRefusals() {
+/** The same for every call of the same buckets, in the same order. */
+const bucketsOf = ({ keys }: ShardCall): string =>
+  keys.length === 1 ? (keys[0] as string) : keys.map((key) => `${key.length} ${key} `).join("");
+
+const areAtRatesOf = ({ checks }: ShardCall, known: Refusal): boolean =>
+  checks.length === known.checks.length &&
+  checks.every(({ rate: { limit, duration }, configured }, i) => {
+    const other = known.checks[i] as ShardCall["checks"][number];
+    return limit === other.rate.limit && duration === other.rate.duration && configured === other.configured;
+  });
+
+/** @param time by the clock that buckets refill by, milliseconds */
+export function createRefusals(time: () => number) {
   const remembered = new GrowingLru<Refusal>({
     max: MAX_REMEMBERED,
     maxSize: MAX_UNITS,
     sizeCalculation: (_, buckets) => buckets.length + 1,
   });
-  const find = ({ buckets, rates }: ShardCall): Refusal | undefined => {
-    const known = remembered.get(buckets);
-    return known?.rates === rates ? known : undefined;
-  };
+  let count = 0;
   return {
+    /** How many calls were refused. */
+    count: (): number => count,
     /** What is remembered of the buckets of a call. */
-    find,
-    /**
-     * The refusal of a call by what is remembered.
-     * @param time by the clock that buckets refill by
-     * @returns undefined: Redis must be asked
-     */
-    refuse(call: ShardCall, time: number): readonly LimitVerdict[] | undefined {
-      const known = find(call);
-      const { checks } = call;
-      if (known === undefined || clock.now() - known.heardAt > MAX_AGE) return undefined;
-      const elapsed = Math.max(0, Math.floor(time - known.at));
+    find(call: ShardCall): Refusal | undefined {
+      if (remembered.size === 0) return undefined;
+      const known = remembered.get(bucketsOf(call));
+      return known !== undefined && areAtRatesOf(call, known) ? known : undefined;
+    },
+    /** The refusal of a call by what is remembered; undefined: Redis must be asked. */
+    refuse({ checks }: ShardCall, known: Refusal): readonly LimitVerdict[] | undefined {
+      if (clock.now() - known.heardAt > MAX_AGE) return undefined;
+      const elapsed = Math.max(0, Math.floor(time() - known.at));
       const used = checks.map(({ rate }, i) => drain(known.used[i] as number, rate.drainPerMs, elapsed));
       const exceeded = checks.map(({ rate, cost }, i) => !fits(used[i] as number, rate, cost));
       if (!exceeded.includes(true)) return undefined;
+      count++;
       return checks.map(({ rate }, i) => toVerdict(used[i] as number, rate, exceeded[i] as boolean));
     },
     /** Remembers a reply if the same call would not fit now; otherwise forgets what was remembered. */
-    learn({ buckets, rates, checks, isDistinct }: ShardCall, { used }: ShardReply, time: () => number): void {
+    learn(call: ShardCall, { used }: ShardReply): void {
+      const { checks } = call;
       // Two checks of one bucket must fit together, which is left to Redis.
-      if (isDistinct && checks.some(({ rate, cost }, i) => !fits(used[i] as number, rate, cost)))
-        remembered.set(buckets, { rates, used, at: time(), heardAt: clock.now(), asking: undefined });
-      else remembered.delete(buckets);
+      if (isDistinct(call) && checks.some(({ rate, cost }, i) => !fits(used[i] as number, rate, cost)))
+        remembered.set(bucketsOf(call), { checks, used, at: time(), heardAt: clock.now(), asking: undefined });
+      else if (remembered.size > 0) remembered.delete(bucketsOf(call));
     },
   };
 }
+
+export type Refusals = ReturnType<typeof createRefusals>;

@@ -13,7 +13,7 @@
  */
 
 /** Checks are told in so many arguments each. */
-const ARGUMENTS_PER_CHECK = 6;
+const ARGUMENTS_PER_CHECK = 4;
 
 /**
  * What a call does: `take` takes if all fits; `hold` does too, and tells what `undo` needs to take it back; `look`
@@ -23,10 +23,10 @@ export type Mode = "take" | "hold" | "look" | "undo";
 
 /**
  * KEYS: buckets. ARGV: a header, the mode; where callers bring the time, also their time and for how many ms a full
- * bucket is kept. Then for each check: limit, duration, units per token, drain per ms, cost, and what is configured:
- * `=` this size, `-` nothing, or another limit and duration, `10 60000`. That is all where each check is of a bucket of
- * its own, in order. Otherwise a text follows, with the number of each check's bucket from 1: `1 2 1`. With `undo` that
- * text is always there, and then the receipt of each bucket.
+ * bucket is kept. Then for each check: limit, duration, cost, and what is configured: `=` this size, `-` nothing, or
+ * another limit and duration, `10 60000`. That is all where each check is of a bucket of its own, in order. Otherwise a
+ * text follows, with the number of each check's bucket from 1: `1 2 1`. With `undo` that text is always there, and then
+ * the receipt of each bucket.
  *
  * Returns a text: for each check whether it is exceeded, and the units used at its rate; with `hold`, after a slash,
  * the receipts: of each bucket, for each level, limit, duration and units added.
@@ -53,15 +53,26 @@ local function fitsIn(used, wanted, limit, units)
   return wanted <= limit and used <= limit * units - wanted * units
 end
 
--- The common case, on one flat table: each check is of a bucket of its own, whose only level is at the check's rate.
+-- Units per token, and those that drain per ms.
+local function unitsOf(limit, duration)
+  if limit == 0 then return 0, 0 end
+  local divisor, rest = limit, duration
+  while rest > 0 do divisor, rest = rest, math.fmod(divisor, rest) end
+  local units = duration / divisor
+  if limit * units <= MAX then return units, limit / divisor end
+  units = floor(MAX / limit)
+  return units, units * limit / duration * (1 - 2 ^ -51)
+end
+
+-- The common case: each check is of a bucket of its own, whose only level is at the check's rate.
 if #ARGV == 1 + ${ARGUMENTS_PER_CHECK} * #KEYS and mode ~= 'hold' then
-  local isCommon, fits, takes, n = true, true, {}, 0
+  local isCommon, fits, takes = true, true, {}
   for i = 1, #KEYS do
-    local from = ${ARGUMENTS_PER_CHECK} * i - 4
-    local limit, duration, units = ARGV[from] + 0, ARGV[from + 1] + 0, ARGV[from + 2] + 0
-    local drain, cost = ARGV[from + 3] + 0, ARGV[from + 4] + 0
+    local from = ${ARGUMENTS_PER_CHECK} * i - 2
+    local limit, duration, cost = ARGV[from] + 0, ARGV[from + 1] + 0, ARGV[from + 2] + 0
+    local units, drain = unitsOf(limit, duration)
     local raw, at, used, exceeded = call('GET', KEYS[i]), now, 0, 0
-    if units == 0 or #ARGV[from + 5] > 1 or raw and #raw ~= 32 then isCommon = false break end
+    if units == 0 or #ARGV[from + 3] > 1 or raw and #raw ~= 32 then isCommon = false break end
     if raw then
       local ownLimit, ownDuration
       at, ownLimit, ownDuration, used = struct.unpack('<dddd', raw)
@@ -69,44 +80,30 @@ if #ARGV == 1 + ${ARGUMENTS_PER_CHECK} * #KEYS and mode ~= 'hold' then
       if now > at then at, used = now, drained(used, drain, now - at) end
     end
     if cost > 0 and not fitsIn(used, cost, limit, units) then exceeded, fits = 1, false end
-    takes[n + 1], takes[n + 2], takes[n + 3], takes[n + 4] = exceeded, at, limit, duration
-    takes[n + 5], takes[n + 6], takes[n + 7] = used, cost * units, drain
-    n = n + 7
+    takes[i] = { exceeded, used, cost * units, drain, at, limit, duration }
   end
   if isCommon then
     local answer = ''
     for i = 1, #KEYS do
-      local of = 7 * (i - 1)
-      local used, added = takes[of + 5], takes[of + 6]
+      local exceeded, used, added, drain, at, limit, duration = unpack(takes[i])
       if fits and added > 0 and mode == 'take' then
         used = min(MAX, used + added)
-        local packed = struct.pack('<dddd', takes[of + 2], takes[of + 3], takes[of + 4], used)
-        call('SET', KEYS[i], packed, 'PX', min(MAX, ceil(used / takes[of + 7]) + slack))
+        local packed = struct.pack('<dddd', at, limit, duration, used)
+        call('SET', KEYS[i], packed, 'PX', min(MAX, ceil(used / drain) + slack))
       end
-      answer = answer .. format(i == 1 and '%d %.0f' or ' %d %.0f', takes[of + 1], used)
+      answer = answer .. format(i == 1 and '%d %.0f' or ' %d %.0f', exceeded, used)
     end
     return answer
   end
 end
 
 local rates = {}
-local function rateOf(limit, duration, units, drain)
+local function rateOf(limit, duration)
   local same = rates[limit]
   if not same then same = {} rates[limit] = same end
   local rate = same[duration]
   if rate then return rate end
-  if limit == 0 then
-    units, drain = 0, 0
-  elseif not units then
-    local divisor, rest = limit, duration
-    while rest > 0 do divisor, rest = rest, math.fmod(divisor, rest) end
-    if divisor == 0 then divisor = 1 end
-    units, drain = duration / divisor, limit / divisor
-    if limit * units > MAX then
-      units = floor(MAX / limit)
-      drain = units * limit / duration * (1 - 2 ^ -51)
-    end
-  end
+  local units, drain = unitsOf(limit, duration)
   rate = { limit = limit, duration = duration, units = units, drain = drain, capacity = limit * units }
   same[duration] = rate
   return rate
@@ -216,11 +213,11 @@ end
 local checks = {}
 local function addCheck(index)
   local from = ${ARGUMENTS_PER_CHECK} * #checks + 2
-  local rate = rateOf(ARGV[from] + 0, ARGV[from + 1] + 0, ARGV[from + 2] + 0, ARGV[from + 3] + 0)
-  local configured = ARGV[from + 5] == '=' and rate or nil
-  local limit, duration = string.match(ARGV[from + 5], '(%S+) (%S+)')
+  local rate = rateOf(ARGV[from] + 0, ARGV[from + 1] + 0)
+  local configured = ARGV[from + 3] == '=' and rate or nil
+  local limit, duration = string.match(ARGV[from + 3], '(%S+) (%S+)')
   if limit then configured = rateOf(limit + 0, duration + 0) end
-  checks[#checks + 1] = { index = index + 0, rate = rate, cost = ARGV[from + 4] + 0, configured = configured }
+  checks[#checks + 1] = { index = index + 0, rate = rate, cost = ARGV[from + 2] + 0, configured = configured }
 end
 local extra = ARGV[#ARGV - (mode == 'undo' and #KEYS or 0)]
 if #ARGV == 1 + ${ARGUMENTS_PER_CHECK} * #KEYS then

@@ -13,33 +13,29 @@ const MAX_LISTED = 8;
 
 /** A check with its rate. */
 interface ShardCheck {
+  /** Its index in the call of the limiter. */
+  readonly index: number;
+  /** The index of its bucket among the keys. */
+  readonly bucket: number;
   readonly rate: Rate;
   readonly cost: number;
+  /** What is configured, as the script takes it. */
+  readonly configured: string;
 }
 
-/** Checks of one shard, as the script takes them. */
+/** Checks of one shard. */
 export interface ShardCall {
   readonly shard: string;
   /** Of the buckets, each once. */
   readonly keys: readonly string[];
-  /** Where the checks are in the call of the limiter. */
-  readonly places: readonly number[];
   readonly checks: readonly ShardCheck[];
-  /** Whether each check is of a bucket of its own. */
-  readonly isDistinct: boolean;
-  /** The same for every call of the same buckets, in the same order. */
-  readonly buckets: string;
-  /** The same for every one of those at the same rates, whatever the costs. */
-  readonly rates: string;
-  /** Of each check, as the script takes them. */
-  readonly numbers: readonly string[];
-  /** The bucket of each check, as the script takes them. */
-  readonly extra: string;
 }
+
+/** Whether each check is of a bucket of its own. */
+export const isDistinct = ({ keys, checks }: ShardCall): boolean => keys.length === checks.length;
 
 /** What is used of the bucket of each check, in units of its rate. */
 export interface ShardReply {
-  readonly exceeded: boolean;
   readonly verdicts: readonly LimitVerdict[];
   readonly used: readonly number[];
   /** What `undo` needs to take a `hold` back. */
@@ -52,59 +48,44 @@ export interface ShardReply {
  */
 export function createShardCalls(prefix: string): (checks: readonly LimitCheck[]) => ShardCall[] {
   const rateOf = rateMemo();
-  /** Numbers as text, which takes as long as all the rest: buckets of one limit share a rate. */
-  const texts = new WeakMap<Rate, readonly string[]>();
-  const textsOf = (rate: Rate): readonly string[] => {
-    let known = texts.get(rate);
-    if (known === undefined)
-      texts.set(rate, (known = [`${rate.limit}`, `${rate.duration}`, `${rate.unitsPerToken}`, `${rate.drainPerMs}`]));
-    return known;
-  };
 
-  const toCall = (shard: string, given: readonly LimitCheck[], places: readonly number[]): ShardCall => {
+  /** @param indexes of the checks in the call of the limiter; absent: they are all of its checks */
+  const toCall = (shard: string, checks: readonly LimitCheck[], indexes?: readonly number[]): ShardCall => {
     const keys: string[] = [];
-    const numbers: string[] = [];
-    const checks: ShardCheck[] = [];
-    let [buckets, rates] = ["", ""];
-    let extra = "";
-    const indexes = given.length > MAX_LISTED ? new Map<string, number>() : undefined;
-    for (const { bucket, limit, duration, cost, configured } of given) {
-      const key = `${prefix}{${shard}}:${bucket}`;
-      let index = indexes === undefined ? keys.indexOf(key) : (indexes.get(key) ?? -1);
-      if (index < 0) {
-        index = keys.push(key) - 1;
-        indexes?.set(key, index);
+    const known = checks.length > MAX_LISTED ? new Map<string, number>() : undefined;
+    const placed = checks.map(({ bucket: name, limit, duration, cost, configured }, i): ShardCheck => {
+      const key = `${prefix}{${shard}}:${name}`;
+      let bucket = known === undefined ? keys.indexOf(key) : (known.get(key) ?? -1);
+      if (bucket < 0) {
+        bucket = keys.push(key) - 1;
+        known?.set(key, bucket);
       }
       const rate = rateOf(limit, duration);
-      const [limitText = "", durationText = "", units = "", drain = ""] = textsOf(rate);
-      const own = configuredText(rate, configured);
-      numbers.push(limitText, durationText, units, drain, `${cost}`, own);
-      extra += `${index + 1} `;
-      buckets += `${key.length} ${key} `;
-      rates += `${limitText} ${durationText} ${own} `;
-      checks.push({ rate, cost });
-    }
-    const isDistinct = keys.length === checks.length;
-    return { shard, keys, numbers, extra, checks, isDistinct, buckets, rates, places };
+      const index = indexes === undefined ? i : (indexes[i] as number);
+      return { index, bucket, rate, cost, configured: configuredText(rate, configured) };
+    });
+    return { shard, keys, checks: placed };
   };
 
   return (checks) => {
-    const shards = checks.map(shardOf);
-    const [first] = shards;
+    const [first] = checks;
     if (first === undefined) return [];
-    // Every verification.
-    if (shards.every((shard) => shard === first)) return [toCall(first, checks, [...checks.keys()])];
-    const placesOf = new Map<string, number[]>();
-    for (const [place, shard] of shards.entries()) {
-      const places = placesOf.get(shard);
-      if (places === undefined) placesOf.set(shard, [place]);
-      else places.push(place);
+    const shard = shardOf(first);
+    // Nearly every call.
+    if (checks.length === 1) return [toCall(shard, checks)];
+    const indexesOf = new Map<string, number[]>([[shard, [0]]]);
+    for (let index = 1; index < checks.length; index++) {
+      const other = shardOf(checks[index] as LimitCheck);
+      const indexes = indexesOf.get(other);
+      if (indexes === undefined) indexesOf.set(other, [index]);
+      else indexes.push(index);
     }
-    return [...placesOf].map(([shard, places]) =>
+    if (indexesOf.size === 1) return [toCall(shard, checks)];
+    return [...indexesOf].map(([one, indexes]) =>
       toCall(
-        shard,
-        places.map((place) => checks[place] as LimitCheck),
-        places,
+        one,
+        indexes.map((index) => checks[index] as LimitCheck),
+        indexes,
       ),
     );
   };
@@ -129,15 +110,23 @@ function assertName(name: string, text: unknown): void {
 }
 
 /**
- * The script's keys and arguments, their number first.
+ * The words of a command that runs the script.
+ * @param script the command and the script
  * @param header of the script: mode, or mode, time and slack
  * @param receipts of a `hold`, for `undo`
  */
-export function toArguments(call: ShardCall, header: string, receipts?: readonly string[]): string[] {
-  const { keys, numbers, extra, isDistinct } = call;
-  if (receipts !== undefined) return [`${keys.length}`, ...keys, header, ...numbers, extra, ...receipts];
-  if (isDistinct) return [`${keys.length}`, ...keys, header, ...numbers];
-  return [`${keys.length}`, ...keys, header, ...numbers, extra];
+export function toWords(
+  script: readonly [name: string, script: string],
+  call: ShardCall,
+  { header, receipts }: { readonly header: string; readonly receipts?: readonly string[] | undefined },
+): string[] {
+  const { keys, checks } = call;
+  const words = [...script, `${keys.length}`, ...keys, header];
+  for (const { rate, cost, configured } of checks)
+    words.push(`${rate.limit}`, `${rate.duration}`, `${cost}`, configured);
+  if (receipts !== undefined || !isDistinct(call)) words.push(checks.map(({ bucket }) => `${bucket + 1} `).join(""));
+  if (receipts !== undefined) words.push(...receipts);
+  return words;
 }
 
 /** @throws TypeError if it is not what the script returns */
@@ -147,17 +136,16 @@ export function readReply({ checks }: ShardCall, reply: unknown): ShardReply {
   const numbers = (slash < 0 ? text : text.slice(0, slash)).split(" ");
   if (numbers.length !== checks.length * 2) throw malformed();
   const used: number[] = [];
-  let exceeded = false;
   const verdicts = checks.map(({ rate }, i) => {
     const units = Number(numbers[i * 2 + 1]);
     if (!Number.isSafeInteger(units)) throw malformed();
     used.push(units);
-    const isExceeded = numbers[i * 2] === "1";
-    if (isExceeded) exceeded = true;
-    return toVerdict(units, rate, isExceeded);
+    return toVerdict(units, rate, numbers[i * 2] === "1");
   });
-  return { exceeded, verdicts, used, receipts: slash < 0 ? NONE : text.slice(slash + 1).split(";") };
+  return { verdicts, used, receipts: slash < 0 ? NONE : text.slice(slash + 1).split(";") };
 }
+
+export const verdictsOf = ({ verdicts }: ShardReply): readonly LimitVerdict[] => verdicts;
 
 const NONE: readonly string[] = [];
 const malformed = (): TypeError =>

@@ -1,6 +1,6 @@
 /** Turns of calls with many limits, without a server: what is in flight, what waits, and what comes too late. */
 import { expect, it } from "vitest";
-import { createLargeCalls } from "../../../src/ratelimit/redis/limiter.js";
+import { createLargeCalls } from "../../../src/ratelimit/redis/large-calls.js";
 
 const held = () => {
   let release = (): void => undefined;

@@ -71,6 +71,19 @@ describe.skipIf(noRedis !== undefined)("redisLimiter", () => {
     node.destroy();
   });
 
+  it("sizes whose units exceed 2^53 have the verdicts of the memory limiter", async () => {
+    const [limiter, reference] = [limiterOf({ clock: "caller" }), memoryLimiter()];
+    for (const [limit, duration] of [
+      [1_000_000_007, 9_000_000_000_000_001],
+      [MAX, MAX - 2],
+      [MAX - 1, 1_000_003],
+    ] as const) {
+      const one = check({ bucket: `key_1 ${limit}`, limit, duration, cost: Math.ceil(limit / 3) });
+      for (const now of [START, START + 1, START + 1e6, START + 1e15, START + 2e15])
+        expect(await limiter.take([one], now), `${limit} ${duration} ${now}`).toEqual(reference.take([one], now));
+    }
+  });
+
   describe("server's clock", () => {
     it("a bucket is gone once it is full, and is never without an expiry", async () => {
       const limiter = limiterOf();
@@ -261,11 +274,12 @@ describe.skipIf(noRedis !== undefined)("redisLimiter", () => {
       expect(await limiterOf({ clock: "caller" }).take(both, START)).toEqual(refused);
     });
 
-    it("two checks of one bucket are left to Redis", async () => {
+    it("several checks of one bucket are left to Redis", async () => {
       const limiter = limiterOf({ clock: "caller" });
-      const both = [check({ cost: 6 }), check({ cost: 6 })];
+      // By itself the second one fits.
+      const checks = [6, 6, 20].map((cost) => check({ cost }));
       for (let i = 0; i < 2; i++)
-        expect(await limiter.take(both, START)).toMatchObject([{ exceeded: false }, { exceeded: true }]);
+        expect(await limiter.take(checks, START)).toMatchObject([false, true, true].map((exceeded) => ({ exceeded })));
       expect(limiter.counters()).toMatchObject({ scriptCalls: 2, rememberedRefusals: 0 });
     });
   });
