@@ -12,8 +12,10 @@ import { createRatelimits, type Ratelimits } from "../../src/keyring/ratelimits/
 import { memoryStore } from "../../src/stores/memory.js";
 import { sqliteStore } from "../../src/stores/sqlite/index.js";
 import { createVerifier } from "../../src/verify/verifier.js";
+import { emptyFiles } from "../stores/sqlite/support.js";
 import { failure, NOON, unaudited } from "./support.js";
 
+const path = await emptyFiles();
 const HASH = createHash("sha256").update("an imported key").digest("base64");
 const LIMIT = { limit: 5, duration: 60_000 };
 
@@ -38,7 +40,7 @@ function countChanges(store: Store) {
 
 /** A keyring and rate limits, the entries that they make, and rows to work on. */
 async function world() {
-  const { store, made } = countChanges(sqliteStore(":memory:"));
+  const { store, made } = countChanges(sqliteStore(path(), { durability: "process" }));
   const entries: AuditEntry[] = [];
   const time = { now: NOON };
   const options = { clock: () => time.now, actor: "alice", onAudit: (entry: AuditEntry) => void entries.push(entry) };

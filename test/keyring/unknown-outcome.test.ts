@@ -3,10 +3,10 @@ import { describe, expect, it } from "vitest";
 import { createKeyring, isKeystileError, KeystileError, memoryStore, type Store } from "../../src/index.js";
 import { sqliteStore } from "../../src/stores/sqlite/index.js";
 import { pglite } from "../stores/postgres/support.js";
-import { temporaryPaths } from "../stores/sqlite/support.js";
+import { emptyFiles } from "../stores/sqlite/support.js";
 import { OPERATIONS, READING, stageOperations } from "./writing-operations.js";
 
-const path = temporaryPaths();
+const path = await emptyFiles();
 const postgres = pglite();
 const WRITES = new Set<string>(["write", "insertKeys"]);
 
