@@ -263,7 +263,7 @@ export function spendRemaining(account: Account, cost: number, period: number): 
   const settled = countRefills(account, period);
   if (cost === 0 || cost > settled.remaining)
     return unchanged(account, { ok: cost === 0, remaining: settled.remaining });
-  const forfeited = forfeitedRefills(account, period);
+  const forfeited = settled === account ? 0 : forfeitedRefills(account, period);
   const after = move(settled, { remaining: -cost, spent: cost });
   const { remaining } = after;
   const result = forfeited === 0 ? { ok: true, remaining } : { ok: true, remaining, forfeited };

@@ -2,12 +2,11 @@
 import type { OnceSpend, Spend, Store, Wallet, WalletSpend } from "../contracts/store.js";
 import type { MaybePromise } from "../contracts/types.js";
 import { requirePower } from "../lib/guards/powers.js";
-import { isThenable } from "../lib/thenable.js";
 import { periodOf } from "./refill-calendar.js";
 import type { Spender } from "./spender.js";
 import { drawOrders } from "./wallet.js";
 
-/** The `exact` mode. */
+/** The `exact` mode. @param store guarded, or one of this package: its promises are of this realm */
 export function exactSpender(store: Store): Spender {
   const orderOf = drawOrders();
   const fromWallets = (wallets: readonly Wallet[], request: WalletSpend): MaybePromise<OnceSpend> => {
@@ -15,15 +14,14 @@ export function exactSpender(store: Store): Spender {
     return store.spendWallets!(wallets, request);
   };
   const spendOf = (spent: MaybePromise<OnceSpend>): MaybePromise<Spend | undefined> =>
-    isThenable(spent) ? Promise.resolve(spent).then(({ spend }) => spend) : spent.spend;
+    spent instanceof Promise ? spent.then(({ spend }) => spend) : spent.spend;
   return {
     spend({ ref, refill, wallets }, cost, now) {
       const order = wallets && orderOf(wallets, now);
       // At cost 0 the result still needs what each account has, expired accounts too: the store reads them all.
       if (order !== undefined && (cost === 0 || order.isOfSeveral))
         return spendOf(fromWallets(order.wallets, { cost, now }));
-      const spending = store.spendCredits(ref, cost, periodOf(refill, now), now);
-      return isThenable(spending) ? Promise.resolve(spending) : spending;
+      return store.spendCredits(ref, cost, periodOf(refill, now), now);
     },
     reserve({ ref, refill, wallets }, request) {
       const { now } = request;

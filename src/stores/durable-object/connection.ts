@@ -6,9 +6,8 @@
  * holds every response back until that commit is durable.
  */
 import { methods } from "../../lib/check-options.js";
-import { type Connection, NO_FILE } from "../sqlite/connection/connection.js";
+import { type Connection, NO_FILE, type Transact } from "../sqlite/connection/connection.js";
 import { adopt, type Handle, type SqliteValue } from "../sqlite/connection/handle.js";
-import type { Transact } from "../sqlite/connection/transaction.js";
 
 /** What is used of the storage of a Durable Object that has SQLite: its `ctx.storage`. */
 export interface ObjectStorage {

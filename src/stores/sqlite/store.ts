@@ -14,7 +14,7 @@ import { toOpenError, toStoreError } from "./connection/errors.js";
 import { type SqliteHandle, assertNamedRows } from "./connection/handle.js";
 import { createHealth, type SqliteHealth } from "./connection/health.js";
 import { connect, DRIVER_BUSY_TIMEOUT, type FileConnection } from "./connection/open.js";
-import { retryWhileBusy } from "./connection/transaction.js";
+import { retryWhileBusy } from "./connection/waiting.js";
 import { readOptions, type SqliteHandleOptions, type SqliteSettings, type SqliteStoreOptions } from "./options.js";
 import { type WiredTables, wireTables } from "./wire.js";
 import { withWriter } from "./writer/writer.js";

@@ -7,7 +7,7 @@ import { fireAndForget } from "../../../lib/callbacks.js";
 import { callable, type Check, checkOptions } from "../../../lib/check-options.js";
 import { isInFile, readPragma, select } from "../connection/handle.js";
 import type { FileConnection } from "../connection/open.js";
-import { afterDelay } from "../connection/transaction.js";
+import { afterDelay } from "../connection/waiting.js";
 import type { SqliteStoreOptions } from "../options.js";
 import { type BackupData, type BackupResponse, unpackError } from "../writer/messages.js";
 import { programOf } from "../writer/program.js";

@@ -10,7 +10,7 @@ import { createListeners } from "../../listeners.js";
 import type { Connection } from "../connection/connection.js";
 import { select } from "../connection/handle.js";
 import type { MaybePromise } from "../../../contracts/types.js";
-import { afterCallback, nextTick } from "../connection/transaction.js";
+import { afterCallback, nextTick } from "../connection/waiting.js";
 import type { SqliteStoreOptions } from "../options.js";
 
 /**
@@ -35,8 +35,12 @@ const MAX_DIGESTS = 1_000;
 /**
  * Asks the connection for its `assertSchema` when others have committed, before their changes are read: if it throws,
  * they are read by the next poll.
+ * @param endReads ends a transaction of reads, which would not see what others have committed since
  */
-export function createChangeLog({ handle, isShared, dataVersion, assertSchema }: Connection) {
+export function createChangeLog(
+  { handle, file, isShared, dataVersion, assertSchema }: Connection,
+  endReads: () => void,
+) {
   const insert = handle.prepare("INSERT INTO keystile_changes (what) VALUES (?)");
   const prune = handle.prepare("DELETE FROM keystile_changes WHERE seq <= ?");
   const since = select<{ seq: number; what: string }>(
@@ -73,6 +77,8 @@ export function createChangeLog({ handle, isShared, dataVersion, assertSchema }:
     },
     /** Notifies the listeners of what other connections committed since the last poll. */
     poll(): void {
+      endReads();
+      file.assertSame();
       const now = dataVersion();
       if (now === version && !isShared) return;
       assertSchema();
@@ -131,7 +137,7 @@ interface PollingOptions {
 export function createChangePolling({ staleness, poll, run }: PollingOptions) {
   const isByTurn = staleness === "turn";
   let maxAge = isByTurn ? MAX_AGE_IN_TURN_MS : staleness === "call" ? 0 : staleness;
-  // Time of the last poll on the clock that the call used (the other is NaN): monotonic, and system. `note` sets both.
+  // Time of the last poll: monotonic, and system.
   let polledAt = NaN;
   let polledNow = NaN;
   /** Whether the last poll was in this turn of the event loop, if that matters. */
@@ -139,23 +145,19 @@ export function createChangePolling({ staleness, poll, run }: PollingOptions) {
   const endTurn = () => {
     isThisTurn = false;
   };
-  const endThisTurn = () => nextTick(endTurn);
-  const pollNow = (when: number | "anew" | undefined): void => {
-    // Beyond a turn by the monotonic clock alone: the system's may be set back by as much as has passed.
-    const now = isByTurn && typeof when === "number" ? when : undefined;
+  const pollNow = (): void => {
     // Read before polling: a commit during the poll may be missed, so its age counts from here.
-    const began = now === undefined ? performance.now() : NaN;
+    const began = performance.now();
+    const now = Date.now();
     polledAt = NaN;
     polledNow = NaN;
     poll();
     polledAt = began;
-    polledNow = now ?? NaN;
+    polledNow = now;
     if (isThisTurn) return;
     isThisTurn = true;
-    endThisTurn();
+    nextTick(endTurn);
   };
-  // A separate function, since a function that contains a closure allocates for it at every call.
-  const runPoll = (when: number | "anew" | undefined): MaybePromise<void> => run(() => pollNow(when));
   return {
     /**
      * `Store.pollChanges`: polls if the last poll is too old. If polling throws, the next call polls again.
@@ -163,10 +165,11 @@ export function createChangePolling({ staleness, poll, run }: PollingOptions) {
      *   (45 ns, a sixteenth of a hot verification). Polls in any case if it went backwards.
      */
     pollChanges(when?: number | "anew"): MaybePromise<void> {
-      if (!isThisTurn || when === "anew") return runPoll(when);
+      if (!isThisTurn || when === "anew") return run(pollNow);
+      // Beyond a turn by the monotonic clock alone: the system's may be set back by as much as has passed.
       const age = isByTurn && when !== undefined ? when - polledNow : performance.now() - polledAt;
-      // Negative if the system's clock went backwards, and NaN if it was not polled by this clock.
-      return age >= 0 && age < maxAge ? undefined : runPoll(when);
+      // Negative if the system's clock went backwards, and NaN if the last poll failed.
+      return age >= 0 && age < maxAge ? undefined : run(pollNow);
     },
     /** Records that all changes so far are known, as if it had just polled. */
     note(): void {
@@ -175,7 +178,7 @@ export function createChangePolling({ staleness, poll, run }: PollingOptions) {
       if (isThisTurn) return;
       isThisTurn = true;
       // Node runs nextTick callbacks before the microtasks of the running callback, which still belong to this turn.
-      afterCallback(endThisTurn);
+      afterCallback(() => nextTick(endTurn));
     },
     /** From now on no poll counts as recent: every call goes to {@link PollingOptions.run}, which refuses it. */
     close(): void {

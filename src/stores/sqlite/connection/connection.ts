@@ -1,7 +1,6 @@
 /** What the tables run on: an open database, and what its engine does around each call. Needs no Node module. */
 import type { StorePowers } from "../../../contracts/store.js";
 import type { Handle } from "./handle.js";
-import type { Transact } from "./transaction.js";
 
 /** Watches the file of an open connection. */
 export interface FileWatch {
@@ -17,6 +16,14 @@ export interface FileWatch {
   /** Whether the disk or the quota has no space, found by writing a file beside the database; once a second at most. */
   isFull(): boolean;
 }
+
+/**
+ * Runs `work` as one transaction: committed if it returns a value, rolled back if it throws or returns `undefined`.
+ * Returns only after COMMIT has.
+ * @param onUndone called after a rollback: nothing that `work` read or wrote holds. A lock is met before `work`, or at
+ * COMMIT
+ */
+export type Transact = <T>(work: () => T | undefined, onUndone?: () => void) => T | undefined;
 
 /** A configured connection, with its tables in place. */
 export interface Connection {

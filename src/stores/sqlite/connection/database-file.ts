@@ -27,7 +27,7 @@ import { KeystileError } from "../../../contracts/errors.js";
 import { isBusy, isForbidden, isFullError, resultName } from "./errors.js";
 import { type FileWatch, NO_FILE } from "./connection.js";
 import { type Handle, readPragma, select } from "./handle.js";
-import { monotonic, pauseThread } from "./transaction.js";
+import { monotonic, pauseThread } from "./waiting.js";
 
 /** Bytes of the header of every SQLite database. */
 const HEADER_BYTES = 100;
@@ -235,15 +235,14 @@ export function markFile(handle: Handle): void {
   if (Number(readPragma(handle, "application_id")) === 0) handle.exec(`PRAGMA application_id = ${APPLICATION_ID}`);
 }
 
+/** Numbers of files may be above 2^53. */
+const EXACT = { bigint: true, throwIfNoEntry: false } as const;
+
 /** @throws KeystileError STORE_FILE_LINKED */
 export function watchFile(handle: Handle): FileWatch {
   const main = select<{ file: string | null }>(handle, "SELECT file FROM pragma_database_list WHERE name = 'main'");
   const path = main.get()?.file ?? "";
-  const identify = () => {
-    const stat = statSync(path, { bigint: true, throwIfNoEntry: false });
-    return stat && { dev: stat.dev, ino: stat.ino, size: Number(stat.size) };
-  };
-  const opened = path === "" ? undefined : identify();
+  const opened = path === "" ? undefined : statSync(path, EXACT);
   if (opened === undefined) return NO_FILE;
   assertOneName(path);
   let { size } = opened;
@@ -251,17 +250,13 @@ export function watchFile(handle: Handle): FileWatch {
   let triedAt = NaN;
   let wasFull = false;
   let change: string | undefined;
-  const findChange = (): string | undefined => {
-    const now = identify();
-    if (now === undefined) return "deleted";
-    if (now.dev !== opened.dev || now.ino !== opened.ino) return "replaced";
-    if (now.size < size && isTruncated(handle, now.size)) return "truncated";
-    size = now.size;
-    return undefined;
-  };
   const assertSame = () => {
     checkedAt = NaN;
-    change = findChange() ?? change;
+    const now = statSync(path, EXACT);
+    if (now === undefined) change = "deleted";
+    else if (now.dev !== opened.dev || now.ino !== opened.ino) change = "replaced";
+    else if (now.size < size && isTruncated(handle, Number(now.size))) change = "truncated";
+    else size = now.size;
     if (change !== undefined)
       throw new KeystileError("STORE_FILE_CHANGED", `the database file was ${change} while it is in use`);
     checkedAt = monotonic();
@@ -278,6 +273,12 @@ export function watchFile(handle: Handle): FileWatch {
       return (wasFull = lacksSpace(path));
     },
   };
+}
+
+/** Reads a number that grows with every commit of another connection to the file. */
+export function dataVersionOf(handle: Handle): () => number | undefined {
+  const version = select<{ data_version: number }>(handle, "PRAGMA data_version");
+  return () => version.get()?.data_version;
 }
 
 /** Whether a file of a few pages cannot be written beside the database. */

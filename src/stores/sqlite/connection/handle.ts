@@ -2,6 +2,7 @@
 
 /** Result of a statement that writes. */
 export interface SqliteRunResult {
+  /** Number of rows changed. */
   readonly changes: number | bigint;
   readonly lastInsertRowid: number | bigint;
 }
@@ -70,15 +71,20 @@ export function adopt(given: Handle): Handle {
 
 /**
  * A statement that is prepared when it is first used: to prepare the two hundred of a store took half the time of
- * opening a file, and a process that verifies uses a tenth of them.
+ * opening a file, and a process that verifies uses a tenth of them. From then on its methods are the driver's own.
  */
 function whenUsed(prepare: () => Statement): Statement {
-  let prepared: Statement | undefined;
-  return {
-    get: (...parameters) => (prepared ??= prepare()).get(...parameters),
-    all: (...parameters) => (prepared ??= prepare()).all(...parameters),
-    run: (...parameters) => (prepared ??= prepare()).run(...parameters),
+  const become = (): Statement => {
+    const prepared = prepare();
+    const [get, all, run] = [prepared.get.bind(prepared), prepared.all.bind(prepared), prepared.run.bind(prepared)];
+    return Object.assign(statement, { get, all, run });
   };
+  const statement: Statement = {
+    get: (...parameters) => become().get(...parameters),
+    all: (...parameters) => become().all(...parameters),
+    run: (...parameters) => become().run(...parameters),
+  };
+  return statement;
 }
 
 function translate(statement: Statement): Statement {
@@ -119,21 +125,10 @@ export function readPragma(handle: Handle, name: string): unknown {
   return Object.values(handle.prepare(`PRAGMA ${name}`).get() as object)[0];
 }
 
-/** Reads a number that grows with every commit of another connection to the file. */
-export function dataVersionOf(handle: Handle): () => number | undefined {
-  const version = select<{ data_version: number }>(handle, "PRAGMA data_version");
-  return () => version.get()?.data_version;
-}
-
 /**
  * Whether the database is in a file: false for one in memory, and for a temporary one that ends with its connection.
  */
 export function isInFile(handle: Handle): boolean {
   const found = select<{ name: string; file: string | null }>(handle, "PRAGMA database_list").all();
   return found.some(({ name, file }) => name === "main" && file !== null && file !== "");
-}
-
-/** Number of rows that a statement changed. */
-export function changed({ changes }: SqliteRunResult): number {
-  return Number(changes);
 }

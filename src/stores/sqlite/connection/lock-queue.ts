@@ -5,11 +5,12 @@
  * Why a queue: when each call retried by itself, it waited inside the driver, which blocks the thread. With another
  * process holding the write lock, 100 concurrent calls blocked it for 5 s.
  */
+import { KeystileError } from "../../../contracts/errors.js";
 import type { MaybePromise } from "../../../contracts/types.js";
 import type { Connection } from "./connection.js";
 import type { Counters } from "./counters.js";
 import { isBusy, toStoreError } from "./errors.js";
-import { afterDelay, afterTurn, monotonic } from "./transaction.js";
+import { afterDelay, afterTurn, monotonic } from "./waiting.js";
 
 /** A waiting call, or a group of calls that share one transaction. */
 export interface LockWaiter {
@@ -101,67 +102,76 @@ export function createLockQueue(probe: (attempt: () => void) => void, counters: 
 export type LockQueue = ReturnType<typeof createLockQueue>;
 
 /**
- * @param assertOpen throws once the store is closed; called before every attempt
- * @param probe as in {@link createLockQueue}
+ * Runs the calls of a store, each at once or in a queue, until it is closed. Reads and writes have a queue each: a lock
+ * that blocks writers does not block readers.
  * @param busyTimeout milliseconds for which a call waits for a locked file
- * @param counters as in {@link createLockQueue}
  */
-export function createBusyRetry(
-  assertOpen: () => void,
-  probe: Connection["probe"],
-  busyTimeout: number,
-  counters: Counters,
-) {
-  const queue = createLockQueue(probe, counters);
-  /** Deadline for a call made now that consists of several pieces of work, to pass to `run`. */
-  const deadline = () => queue.lockedTime() + busyTimeout;
-  const wait = <T>(work: () => T, until = deadline()): Promise<Awaited<T>> =>
-    new Promise((resolve, reject) => {
-      queue.join({
-        attempt() {
-          try {
-            assertOpen();
-            const result = work();
-            if (result instanceof Promise) result.then(resolve, (cause: unknown) => reject(toStoreError(cause)));
-            else resolve(result as Awaited<T>);
-          } catch (cause) {
-            if (isBusy(cause)) throw cause;
-            reject(toStoreError(cause));
-          }
-        },
-        keepsWaiting(lockedTime, toError) {
-          if (lockedTime < until) return true;
-          reject(toError());
-          return false;
-        },
+export function createLocks({ probe }: Pick<Connection, "probe">, busyTimeout: number, counters: Counters) {
+  let isClosed = false;
+  /** @throws KeystileError STORE_CLOSED */
+  const assertOpen = () => {
+    if (isClosed) throw new KeystileError("STORE_CLOSED", "the store was closed; open it again to use it");
+  };
+  const createBusyRetry = () => {
+    const queue = createLockQueue(probe, counters);
+    /** Deadline for a call made now that consists of several pieces of work, to pass to `run`. */
+    const deadline = () => queue.lockedTime() + busyTimeout;
+    const wait = <T>(work: () => T, until = deadline()): Promise<Awaited<T>> =>
+      new Promise((resolve, reject) => {
+        queue.join({
+          attempt() {
+            try {
+              assertOpen();
+              const result = work();
+              if (result instanceof Promise) result.then(resolve, (cause: unknown) => reject(toStoreError(cause)));
+              else resolve(result as Awaited<T>);
+            } catch (cause) {
+              if (isBusy(cause)) throw cause;
+              reject(toStoreError(cause));
+            }
+          },
+          keepsWaiting(lockedTime, toError) {
+            if (lockedTime < until) return true;
+            reject(toError());
+            return false;
+          },
+        });
       });
-    });
-  /** Queues work that failed because the file was locked. @throws KeystileError if it failed for any other cause */
-  const retry = <T>(cause: unknown, work: () => T, until?: number): Promise<Awaited<T>> => {
-    // Earlier pieces of the same call may have used up its time.
-    if (!isBusy(cause)) throw toStoreError(cause);
-    if (until !== undefined && queue.lockedTime() > until) {
-      counters.busyErrors++;
-      throw toStoreError(cause);
-    }
-    return wait(work, until);
+    /** Queues work that failed because the file was locked. @throws KeystileError if it failed for any other cause */
+    const retry = <T>(cause: unknown, work: () => T, until?: number): Promise<Awaited<T>> => {
+      // Earlier pieces of the same call may have used up its time.
+      if (!isBusy(cause)) throw toStoreError(cause);
+      if (until !== undefined && queue.lockedTime() > until) {
+        counters.busyErrors++;
+        throw toStoreError(cause);
+      }
+      return wait(work, until);
+    };
+    /**
+     * Runs work now, or queues it if the file is locked or others wait. @throws (or rejects with) KeystileError STORE_…
+     */
+    const run = <T>(work: () => T, until?: number): MaybePromise<Awaited<T>> => {
+      assertOpen();
+      if (queue.isWaiting()) return wait(work, until);
+      try {
+        const result = work();
+        if (result instanceof Promise) return result.catch((cause: unknown) => retry(cause, work, until));
+        return result as Awaited<T>;
+      } catch (cause) {
+        return retry(cause, work, until);
+      }
+    };
+    return { queue, deadline, run };
   };
-  /**
-   * Runs work now, or queues it if the file is locked or others wait. @throws (or rejects with) KeystileError STORE_…
-   */
-  const run = <T>(work: () => T, until?: number): MaybePromise<Awaited<T>> => {
-    assertOpen();
-    if (queue.isWaiting()) return wait(work, until);
-    try {
-      const result = work();
-      if (result instanceof Promise) return result.catch((cause: unknown) => retry(cause, work, until));
-      return result as Awaited<T>;
-    } catch (cause) {
-      return retry(cause, work, until);
-    }
+  return {
+    reads: createBusyRetry(),
+    writes: createBusyRetry(),
+    assertOpen,
+    /** Refuses later calls, and calls that wait for a lock. @returns false: it was closed before */
+    close: (): boolean => !isClosed && (isClosed = true),
   };
-  return { queue, deadline, run };
 }
 
-/** Reads and writes each have their own: a lock that blocks writers does not block readers. */
-export type BusyRetry = ReturnType<typeof createBusyRetry>;
+export type Locks = ReturnType<typeof createLocks>;
+/** The calls of one queue. */
+export type BusyRetry = Locks["reads"];

@@ -1,13 +1,22 @@
 /** Opens and configures a connection: journal mode, durability, lock timeouts, tables. */
 import type { SqliteStoreOptions } from "../options.js";
-import type { Connection, FileWatch } from "./connection.js";
-import { assertOwnDatabase, discardUnwritten, markFile, prepareFile, settleLog, watchFile } from "./database-file.js";
+import type { Connection, FileWatch, Transact } from "./connection.js";
+import {
+  assertOwnDatabase,
+  dataVersionOf,
+  discardUnwritten,
+  markFile,
+  prepareFile,
+  settleLog,
+  watchFile,
+} from "./database-file.js";
 import { type ClosableHandle, type Driver, type DriverName, loadDriver, openFile, type OpenOptions } from "./driver.js";
 import { resultName } from "./errors.js";
 import { assertOwnLog } from "./foreign-log.js";
-import { adopt, dataVersionOf, type Handle, isInFile, readPragma } from "./handle.js";
+import { adopt, type Handle, isInFile, readPragma } from "./handle.js";
 import { prepareSchema, watchSchema } from "./schema.js";
-import { createTransact, retryWhileBusy, type Transact } from "./transaction.js";
+import { createTransact } from "./transaction.js";
+import { retryWhileBusy } from "./waiting.js";
 
 type Options = Required<SqliteStoreOptions>;
 

@@ -23,7 +23,7 @@ import { resultName } from "./errors.js";
 import { grantsStep } from "./grants-step.js";
 import { type Handle, select } from "./handle.js";
 import { CREATE_OVERVIEW, SHOW_EXPIRED, SHOW_OWNER_STATES, SHOW_SUCCESSORS } from "./overview.js";
-import type { Transact } from "./transaction.js";
+import type { Transact } from "./connection.js";
 
 const entityTable = (table: string) => `
   CREATE TABLE keystile_${table} (

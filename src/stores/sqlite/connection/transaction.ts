@@ -1,22 +1,16 @@
 /**
- * Synchronous transactions, and timers for waiting outside them.
+ * Synchronous transactions: those that write, and those that the finds of one turn share.
  *
  * Why BEGIN IMMEDIATE: a transaction that reads first and writes later fails under contention however long it waits.
  * Why `run` and never `get`: better-sqlite3's `get` on a statement that writes swallows the error of its commit.
  */
-import { isBusy } from "./errors.js";
+import type { MaybePromise } from "../../../contracts/types.js";
+import type { FileWatch, Transact } from "./connection.js";
+import type { Counters } from "./counters.js";
+import { isBusy, isOfDisk, isSyncFailure, toCommitError } from "./errors.js";
 import type { Handle } from "./handle.js";
-
-/**
- * Runs `work` as one transaction: committed if it returns a value, rolled back if it throws or returns `undefined`.
- * Returns only after COMMIT has.
- * @param onUndone called after a rollback: nothing that `work` read or wrote holds. A lock is met before `work`, or at
- * COMMIT
- */
-export type Transact = <T>(work: () => T | undefined, onUndone?: () => void) => T | undefined;
-
-/** Milliseconds between attempts while the thread is blocked. */
-const PAUSE = 2;
+import type { BusyRetry } from "./lock-queue.js";
+import { nextTick } from "./waiting.js";
 
 export function createTransact(handle: Handle): Transact {
   const begin = handle.prepare("BEGIN IMMEDIATE");
@@ -48,45 +42,31 @@ export function createTransact(handle: Handle): Transact {
   };
 }
 
-/** What Node, Bun and Deno have, and a worker lacks. */
-const host = globalThis as Partial<Pick<typeof globalThis, "process" | "setImmediate">>;
-
-/** Calls back once the current callback has ended, before the next one. */
-export const nextTick: (act: () => void) => void = host.process?.nextTick ?? queueMicrotask;
-
 /**
- * Captured at load, so that fake timers in a program's tests delay no commits, polls of changes or waits for locks.
- * `afterCallback`: as a microtask, before the event loop continues; `afterTurn`: once this turn of the event loop is
- * over.
+ * Wraps what commits to a file that another program may delete, replace or truncate, on a disk that may fail: the file
+ * is checked before, and what fails on the disk is counted afterwards. A lock, and an error of the work itself, are not
+ * of the disk.
+ * @param endReads ends a transaction of reads: in it an autocommit statement would return before it is durable
  */
-export const { setTimeout: afterDelay, queueMicrotask: afterCallback } = globalThis;
-export const afterTurn: (act: () => void) => unknown = host.setImmediate ?? ((act) => afterDelay(act, 0));
-/** When a group of calls is complete: as {@link afterTurn}, or as a microtask in a worker: its events come singly. */
-export const afterCalls: (act: () => void) => unknown = host.setImmediate ?? queueMicrotask;
-const clock = performance;
-
-/** Milliseconds of a clock that never goes backwards. */
-export const monotonic = (): number => clock.now();
-
-/**
- * Runs `attempt`, and again while other connections hold the file, for up to `total` milliseconds. Blocks the thread:
- * only for opening, closing and health checks, which are synchronous.
- */
-export function retryWhileBusy<T>(attempt: () => T, total: number): T {
-  const deadline = monotonic() + total;
-  for (;;) {
-    try {
-      return attempt();
-    } catch (cause) {
-      if (!isBusy(cause) || monotonic() >= deadline) throw cause;
-    }
-    pauseThread();
-  }
-}
-
-/** Blocks the thread for the time between two attempts. */
-export function pauseThread(): void {
-  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, PAUSE);
+export function guardCommits(file: FileWatch, counters: Counters, endReads: () => void = () => undefined) {
+  return <A extends unknown[], T>(commit: (...given: A) => T) =>
+    (...given: A): T => {
+      endReads();
+      file.assertRecent();
+      let result: T;
+      try {
+        result = commit(...given);
+      } catch (cause) {
+        if (!isBusy(cause) && isOfDisk(cause)) {
+          counters.failedWrites++;
+          counters.failedInARow++;
+          if (isSyncFailure(cause)) counters.failedSyncs++;
+        }
+        throw toCommitError(cause, file.isFull);
+      }
+      if (counters.failedInARow > 0 && result !== undefined) counters.failedInARow = 0;
+      return result;
+    };
 }
 
 /*
@@ -150,4 +130,31 @@ export function createSharedReads(handle: Handle, isShared: boolean) {
     nextTick(endTurn);
   };
   return { join, end };
+}
+
+type SharedReads = ReturnType<typeof createSharedReads>;
+
+/** Wraps reads: they wait for locks. @param run as {@link BusyRetry} has it */
+export function createReads({ join, end }: SharedReads, file: FileWatch, run: BusyRetry["run"]) {
+  const after =
+    (enter: () => void) =>
+    <A extends unknown[], T>(work: (...given: A) => T) =>
+    (...given: A): MaybePromise<Awaited<T>> =>
+      run(() => {
+        try {
+          enter();
+          return work(...given);
+        } catch (cause) {
+          end();
+          // What a read meets in a file that was deleted or truncated may look like damage.
+          file.assertSame();
+          throw cause;
+        }
+      });
+  return {
+    /** Of a find: it joins the transaction of its turn. */
+    finding: after(join),
+    /** Of any other read. */
+    reading: after(end),
+  };
 }

@@ -21,7 +21,7 @@ import {
   RESERVATION,
 } from "../../../credits/account.js";
 import { FORGOTTEN_PER_WRITE } from "../../endings.js";
-import { changed, type Handle, select, type SqliteValue } from "../connection/handle.js";
+import { type Handle, select, type SqliteValue } from "../connection/handle.js";
 import type { EncodedKey } from "../../codec/encoded-keys.js";
 import { createManyRows } from "../keys/multi-row-insert.js";
 
@@ -193,7 +193,8 @@ export function createAccounts(handle: Handle) {
       const saved = isSpendOnly(before, after)
         ? saveSpend.run(after.remaining, after.spent, n)
         : saveAll.run(...encodeAccount(n, after), n);
-      if (changed(saved) !== 1) throw new KeystileError("STORE_FAILED", "an account vanished while it was changed");
+      if (Number(saved.changes) !== 1)
+        throw new KeystileError("STORE_FAILED", "an account vanished while it was changed");
     },
     saveLeases(n: number, changes: LeaseChanges): void {
       for (const [id, lease, ending] of changes) {
@@ -211,8 +212,9 @@ export function createAccounts(handle: Handle) {
      */
     compareAndSpend: (n: number, before: Account, after: Account): boolean =>
       isSpendOnly(before, after) &&
-      changed(
-        swap.run(after.remaining, after.spent, n, before.remaining, before.spent, before.period, before.generation),
+      Number(
+        swap.run(after.remaining, after.spent, n, before.remaining, before.spent, before.period, before.generation)
+          .changes,
       ) === 1,
     /** Inserts the accounts of those new keys that have one. */
     create(keys: readonly (readonly [n: number, key: EncodedKey])[]): void {

@@ -27,9 +27,9 @@ import type { CreditMethods } from "../../powers.js";
 import { assertRecord, bodyAt, spendOnce } from "../../spend-once.js";
 import { walletAccountsOf, type AccountSession } from "./account-session.js";
 import type { Accounts } from "./account-table.js";
-import type { GroupCommit } from "./group-commit.js";
 import type { SqliteOnceTable } from "./once-table.js";
 import type { Counters } from "../connection/counters.js";
+import type { GroupCommit } from "../connection/group-commit.js";
 
 /** An instant at which no lease has expired. */
 const NOBODY_EXPIRED = Number.MIN_SAFE_INTEGER;
@@ -37,6 +37,8 @@ const NOBODY_EXPIRED = Number.MIN_SAFE_INTEGER;
 /** What a store does around spends. */
 export interface SpendingOptions {
   readonly group: GroupCommit;
+  /** What the group works on. */
+  readonly session: AccountSession;
   /** Wraps a read: it waits for locks. */
   readonly reading: <A extends unknown[], T>(read: (...given: A) => T) => (...given: A) => MaybePromise<Awaited<T>>;
   /** Throws once the store is closed. Reads and commits do so by themselves. */
@@ -44,9 +46,8 @@ export interface SpendingOptions {
 }
 
 export function createSpending(
-  accounts: Accounts,
-  recorded: SqliteOnceTable,
-  { group, reading, assertOpen }: SpendingOptions,
+  { accounts, recorded }: { readonly accounts: Accounts; readonly recorded: SqliteOnceTable },
+  { group, session, reading, assertOpen }: SpendingOptions,
 ): CreditMethods & Pick<Store, "readSecret"> {
   /** Refs of this store are numbers; any other ref belongs to no key here. @throws if the store is closed */
   const isOwn = (ref: KeyRef): ref is number => {
@@ -68,7 +69,12 @@ export function createSpending(
     spendCredits(ref, cost, period, now) {
       assertSpend(cost, period, now);
       if (!isOwn(ref)) return;
-      return cost > 0 ? group.spend(ref, cost, period, now) : peek(ref, period, now);
+      return cost > 0
+        ? group.add(
+            () => session.spend(ref, { cost, period, now }),
+            () => session.compareAndSpend(ref, cost, period),
+          )
+        : peek(ref, period, now);
     },
     spendOnce(ref, period, request) {
       const {
@@ -81,7 +87,7 @@ export function createSpending(
       const { reservation } = record;
       if (reservation !== undefined) assertReservation(reservation);
       if (ref !== undefined && !isOwn(ref)) return { outcome: "done" };
-      return group.add((session) => {
+      return group.add(() => {
         const spendFrom = (taken: number) =>
           ref === undefined
             ? { ok: true, remaining: null }
@@ -95,14 +101,12 @@ export function createSpending(
       assertDraw(request);
       if (!isOwn(ref)) return;
       const { holder, now } = request;
-      return group.add((session) =>
-        session.change(ref, holder, now, (account, leases) => draw(account, leases, request)),
-      );
+      return group.add(() => session.change(ref, holder, now, (account, leases) => draw(account, leases, request)));
     },
     returnCredits(ref, lease) {
       assertReturn(lease);
       if (!isOwn(ref)) return;
-      return group.add((session) =>
+      return group.add(() =>
         session.change(ref, lease.holder, NOBODY_EXPIRED, (account, leases) => endLease(account, leases, lease)),
       );
     },
@@ -110,12 +114,12 @@ export function createSpending(
       assertSpend(cost, period, now);
       assertReservation(reservation);
       if (!isOwn(ref)) return;
-      return group.add((session) => session.spend(ref, { cost, period, now }, reservation));
+      return group.add(() => session.spend(ref, { cost, period, now }, reservation));
     },
     settleCredits(ref, request) {
       assertSettle(request);
       if (!isOwn(ref)) return endedAs(undefined);
-      return group.add((session) => {
+      return group.add(() => {
         const { id, now } = request;
         const settled = session.change(ref, id, now, (account, leases) => settle(account, leases, request));
         return settled ?? endedAs(accounts.endingOf(id));
@@ -126,7 +130,7 @@ export function createSpending(
       const { cost, once } = request;
       if (cost === 0 && once === undefined) return peekWallets(wallets, request);
       if (once !== undefined) assertRecord(once.record);
-      return group.add((session): OnceSpend => {
+      return group.add((): OnceSpend => {
         if (once === undefined) return { outcome: "done", spend: session.spendWallets(wallets, request) };
         const spendFrom = (taken: number) => session.spendWallets(wallets, { ...request, cost: taken });
         return spendOnce(recorded, spendFrom, { ...request, once });
@@ -135,7 +139,7 @@ export function createSpending(
     settleWallets(wallets, request) {
       assertSettle(request);
       assertRefs(wallets);
-      return group.add((session) => session.settleWallets(wallets, request));
+      return group.add(() => session.settleWallets(wallets, request));
     },
     readBalances: reading((queries: readonly BalanceQuery[], now: number) => {
       for (const { period } of queries) assertSpend(0, period, now);

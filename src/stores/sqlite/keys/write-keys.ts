@@ -4,7 +4,7 @@ import type { CreditWrite } from "../../../contracts/row-changes.js";
 import type { CreditChange, CreditRow, KeyRow } from "../../../contracts/store.js";
 import type { LoggedChange } from "../changes/change-log.js";
 import { type Account, applyChange, isCurrent, type Lease, writtenBalance } from "../../../credits/account.js";
-import { changed, type Handle, select } from "../connection/handle.js";
+import { type Handle, select } from "../connection/handle.js";
 import { accountOfGrant, accountOfIdentity, type Accounts, NO_LEASES } from "../credits/account-table.js";
 import type { ReferenceCache } from "../tables/reference-cache.js";
 import type { Effects, RowOutcome } from "../tables/run-write.js";
@@ -137,7 +137,7 @@ export function createKeyWriter(handle: Handle, references: ReferenceCache, acco
     if (isTaken(key, undefined, entries)) return undefined;
     const [api, next] = [apiNumber(key.apiId), key.version + 1];
     const result = insertRow.run(id, api, identity, next, digest, foreignDigest, deleted ? 1 : 0, grants, body);
-    if (changed(result) === 0) return undefined;
+    if (Number(result.changes) === 0) return undefined;
     const n = Number(result.lastInsertRowid);
     for (const entry of entries) index.add(entry, n);
     return n;
@@ -238,7 +238,7 @@ export function createKeyWriter(handle: Handle, references: ReferenceCache, acco
     /** Sets the digest of a key without one. False: it has one, or another key has this digest. */
     adopt(n: number, digest: string, changes: LoggedChange[]): boolean {
       const entry = hash(digest);
-      if (at.all(entry).some((found) => found.digest === digest) || changed(adoptRow.run(digest, n)) === 0)
+      if (at.all(entry).some((found) => found.digest === digest) || Number(adoptRow.run(digest, n).changes) === 0)
         return false;
       index.add(entry, n);
       changes.push({ digest });

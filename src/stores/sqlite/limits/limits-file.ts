@@ -9,11 +9,12 @@
  * only a checkpoint waits for the disk. A power cut takes the file back to an earlier commit, and never damages it.
  */
 import { KeystileError } from "../../../contracts/errors.js";
-import { watchFile } from "../connection/database-file.js";
+import { dataVersionOf, watchFile } from "../connection/database-file.js";
 import { toOpenError } from "../connection/errors.js";
-import { dataVersionOf, type Handle, readPragma, select } from "../connection/handle.js";
+import { type Handle, readPragma, select } from "../connection/handle.js";
 import { finish, openOwn, probeOf } from "../connection/open.js";
-import { createTransact, retryWhileBusy } from "../connection/transaction.js";
+import { createTransact } from "../connection/transaction.js";
+import { retryWhileBusy } from "../connection/waiting.js";
 import { hasTables, makeTables } from "./limits-tables.js";
 import type { LimitsConnection } from "./wire-limiter.js";
 

@@ -6,12 +6,12 @@ import type { MaybePromise } from "../../../contracts/types.js";
 import { integer } from "../../../lib/check-options.js";
 import { keyedHashHex } from "../../../lib/sha256.js";
 import { assertCheck } from "../../../ratelimit/memory/bucket.js";
-import type { Connection } from "../connection/connection.js";
+import type { Connection, Transact } from "../connection/connection.js";
 import { createCounters } from "../connection/counters.js";
-import { createGrouping, type Member } from "../connection/grouping.js";
-import { guardCommits } from "../connection/guarded-commits.js";
+import { createGroupCommit } from "../connection/group-commit.js";
 import { type Handle, select } from "../connection/handle.js";
 import { createLockQueue } from "../connection/lock-queue.js";
+import { guardCommits } from "../connection/transaction.js";
 import { type BucketCheck, createLimitsSession } from "./limits-session.js";
 
 /** The check of how many buckets there may be. */
@@ -49,13 +49,6 @@ export interface SqliteLimiter extends Limiter {
   close(): MaybePromise<void>;
 }
 
-/** A call that waits for its transaction. */
-interface Task extends Member {
-  readonly checks: readonly BucketCheck[];
-  readonly now: number;
-  verdicts: readonly LimitVerdict[];
-}
-
 /** What a limiter in tables runs on. `close` is called once, when no call is pending. */
 export type LimitsConnection = Pick<Connection, "handle" | "file" | "transact" | "probe" | "dataVersion" | "close">;
 
@@ -69,34 +62,26 @@ export function wireLimiter(connection: LimitsConnection, size: number, busyTime
   const idOf = createIds(handle);
   const session = createLimitsSession(connection, size);
   const { own: counters } = createCounters();
-  const locked = createLockQueue(connection.probe, counters);
-  const transact = guardCommits(file, counters, connection.transact<true>);
   let isClosed = false;
   let closing: Promise<void> | undefined;
-
-  /** @throws the driver's error, or KeystileError STORE_FILE_CHANGED */
-  const commit = (group: readonly Task[]): void => {
-    transact(() => {
-      session.begin();
-      for (const task of group) task.verdicts = session.take(task.checks, task.now);
-      session.save();
-      return true;
-    }, session.forget);
-    session.committed();
-    for (const { verdicts, resolve } of group) resolve(verdicts as never);
-  };
-  const grouping = createGrouping({ commit, onFailed: session.forget, locked, busyTimeout, maxSize: MAX_GROUP_SIZE });
+  const group = createGroupCommit({
+    transact: guardCommits(file, counters)(connection.transact<unknown>) as Transact,
+    session,
+    locked: createLockQueue(connection.probe, counters),
+    assertOpen() {
+      if (isClosed) throw new KeystileError("LIMITER_UNAVAILABLE", "The limiter is closed.");
+    },
+    busyTimeout,
+    maxSize: MAX_GROUP_SIZE,
+  });
 
   return {
     take(given, now) {
-      if (isClosed) throw new KeystileError("LIMITER_UNAVAILABLE", "The limiter is closed.");
       if (!(Math.abs(now) <= Number.MAX_SAFE_INTEGER))
         throw new RangeError("now must be a finite number of milliseconds");
       given.forEach(assertCheck);
       const checks = given.map((check): BucketCheck => ({ ...check, id: idOf(check.bucket) }));
-      return new Promise<readonly LimitVerdict[]>((resolve, reject) =>
-        grouping.add({ checks, now, verdicts: [], resolve, reject, deadline: 0 }),
-      );
+      return group.add(() => session.take(checks, now));
     },
     size: session.size,
     counters() {
@@ -106,7 +91,7 @@ export function wireLimiter(connection: LimitsConnection, size: number, busyTime
     close() {
       if (isClosed) return closing;
       isClosed = true;
-      const drained = grouping.drain();
+      const drained = group.drain();
       if (drained === undefined) connection.close();
       closing = drained?.then(connection.close);
       return closing;

@@ -5,7 +5,7 @@
  */
 import type { AlertRow } from "../../../contracts/alerts.js";
 import type { Store } from "../../../contracts/store.js";
-import { changed, type Handle, select } from "../connection/handle.js";
+import { type Handle, select } from "../connection/handle.js";
 import { given, one } from "./given.js";
 
 /** `ended` of those that have not. */
@@ -84,7 +84,7 @@ export function createAlertTable(handle: Handle): AlertTable {
           body === undefined
             ? end.run(until, workspaceId, kind, subject, from)
             : raise.run(workspaceId, kind, subject, from, until, body);
-        return changed(done) > 0;
+        return Number(done.changes) > 0;
       }),
     listAlerts: ({ workspaceId, state, after = 0, limit }) =>
       (lists[state] as typeof due).all(workspaceId, after, limit).map(toAlertRow),

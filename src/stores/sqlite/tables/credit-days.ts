@@ -10,7 +10,7 @@ import type { CreditDay, CreditDaysQuery } from "../../../contracts/outcomes.js"
 import type { Write } from "../../../contracts/store.js";
 import { DAY, IS_SETTLED, toCreditDay, TOTALS, TOTALS_KEPT } from "../../outcome-entries.js";
 import { IS_OPEN, OWNER_OF_GRANT } from "../connection/grants-step.js";
-import { changed, type Handle, select } from "../connection/handle.js";
+import { type Handle, select } from "../connection/handle.js";
 import { accountOfGrantSql } from "../credits/account-table.js";
 import { given, one } from "./given.js";
 
@@ -260,7 +260,7 @@ export function createCreditDays(handle: Handle) {
       read.all(workspaceId, keyId ?? null, externalId ?? null, from / DAY, to / DAY).map(toCreditDay),
     /** Removes totals that ended before a day, and subjects of accounts that did. @returns the most of one kind */
     prune: (day: number, most: number): number =>
-      Math.max(...removals.map((statement) => changed(statement.run(day, most)))),
+      Math.max(...removals.map((statement) => Number(statement.run(day, most).changes))),
   };
 }
 

@@ -10,7 +10,7 @@ import {
   type EntityTable,
 } from "../../codec/entity-codec.js";
 import { plainPartOf, TABLES_WITH_TEXTS } from "../../codec/search-part.js";
-import { changed, type Handle, type Select, select } from "../connection/handle.js";
+import { type Handle, type Select, select } from "../connection/handle.js";
 import { accountOfGrant } from "../credits/account-table.js";
 import { NAMESPACE_OF_OVERRIDE } from "../connection/schema.js";
 import { IS_OPEN, OWNER_OF_GRANT } from "../connection/grants-step.js";
@@ -156,13 +156,13 @@ export function createEntityTables(handle: Handle) {
       const { workspaceId, name, body } = encodeEntity(table, row);
       const next = row.version + 1;
       if (row.version === 0)
-        return changed(insert.run(row.id, workspaceId, name, next, body)) === 1 ? "written" : "taken";
-      if (changed(update.run(workspaceId, name, next, body, row.id, row.version)) === 1) return "written";
+        return Number(insert.run(row.id, workspaceId, name, next, body).changes) === 1 ? "written" : "taken";
+      if (Number(update.run(workspaceId, name, next, body, row.id, row.version).changes) === 1) return "written";
       return Number(version.get(row.id)?.version) === row.version ? "taken" : "conflict";
     },
     /** False: the row has another version. */
     remove: (table: EntityTable, id: string, version: number): boolean =>
-      changed(tables[table].remove.run(id, version)) === 1,
+      Number(tables[table].remove.run(id, version).changes) === 1,
   };
 }
 

@@ -33,7 +33,7 @@ import {
   toOutcomeRows,
 } from "../../outcome-entries.js";
 import { sha256Hex } from "../../../lib/sha256.js";
-import { changed, type Handle, select, type Statement } from "../connection/handle.js";
+import { type Handle, select, type Statement } from "../connection/handle.js";
 import { countRows, readCounts } from "./counted-rows.js";
 import { CREATE_CREDIT_DAYS, type CreditDays, ENDED_TOTALS, ENDED_TOTALS_DOWN } from "./credit-days.js";
 import { given, one } from "./given.js";
@@ -312,7 +312,7 @@ export function createOutcomeTables(handle: Handle, creditDays: CreditDays) {
     count(flush: OutcomeFlush): FlushResult {
       const { source, seq, at } = flush;
       const began = performance.now();
-      if (changed(advance.run(source, seq, at)) === 0)
+      if (Number(advance.run(source, seq, at).changes) === 0)
         return { outcome: Number(lastSeq.get(source)?.seq ?? 0) >= seq ? "repeated" : "gap", folded: [] };
       return { outcome: "counted", folded: add(flush), busy: Math.round(performance.now() - began) };
     },
@@ -324,13 +324,13 @@ export function createOutcomeTables(handle: Handle, creditDays: CreditDays) {
     readRefusals,
     prune(level: OutcomeLevel, before: number, most: number): number {
       const bucket = Math.floor(before / LEVELS[level]);
-      const removed = changed((removals[level] as (typeof upserts)[0][1]).run(bucket, most));
+      const removed = Number((removals[level] as (typeof upserts)[0][1]).run(bucket, most).changes);
       if (level === "hour") return Math.max(removed, pruneRefusals(before, most));
       if (level !== "day") return removed;
       const since = Number(oldest.get(bucket)?.day);
       const rest = [
-        changed(removeFlushes.run(before, most)),
-        ...unnamed.map((statement) => changed(statement.run(since, most))),
+        Number(removeFlushes.run(before, most).changes),
+        ...unnamed.map((statement) => Number(statement.run(since, most).changes)),
         creditDays.prune(since, most),
       ];
       return Math.max(removed, ...rest);

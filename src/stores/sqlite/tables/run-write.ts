@@ -2,7 +2,8 @@
 import type { OnceRefusal, WrittenBalance } from "../../../contracts/store.js";
 import type { ChangeLog, LoggedChange } from "../changes/change-log.js";
 import type { BusyRetry } from "../connection/lock-queue.js";
-import { afterTurn, type Transact } from "../connection/transaction.js";
+import type { Transact } from "../connection/connection.js";
+import { afterTurn } from "../connection/waiting.js";
 import type { AccountSession } from "../credits/account-session.js";
 import type { ReferenceCache } from "./reference-cache.js";
 
@@ -17,7 +18,15 @@ export interface Effects {
   readonly balances: WrittenBalance[];
 }
 
-export function createWriting({ run }: BusyRetry, log: ChangeLog, references: ReferenceCache, session: AccountSession) {
+/** What such a transaction runs on. */
+export interface RunWriteOptions {
+  readonly run: BusyRetry["run"];
+  readonly log: ChangeLog;
+  readonly references: ReferenceCache;
+  readonly session: AccountSession;
+}
+
+export function createRunWrite({ run, log, references, session }: RunWriteOptions) {
   /** After a rollback: what was read inside the transaction may never have been committed. */
   const forget = () => {
     references.clear();
@@ -51,3 +60,5 @@ export function createWriting({ run }: BusyRetry, log: ChangeLog, references: Re
     return outcome;
   };
 }
+
+export type RunWrite = ReturnType<typeof createRunWrite>;

@@ -18,7 +18,7 @@ import type { NewKey, Spend, Store } from "../../../contracts/store.js";
 import type { MaybePromise } from "../../../contracts/types.js";
 import { assertSpend } from "../../../credits/account.js";
 import { type CounterSet, keepCounts } from "../connection/counters.js";
-import { afterDelay, afterTurn } from "../connection/transaction.js";
+import { afterDelay, afterTurn } from "../connection/waiting.js";
 import { encodeKeys } from "../../codec/encoded-keys.js";
 import { packKeys } from "../keys/keys-in-transfer.js";
 import type { SqliteStoreOptions } from "../options.js";

@@ -1,6 +1,6 @@
 import Database from "better-sqlite3";
 import fc from "fast-check";
-import { afterEach, describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import { createSharedReads } from "../../../../src/stores/sqlite/connection/transaction.js";
 import { sqliteStore, type SqliteStore, type SqliteStoreOptions } from "../../../../src/stores/sqlite/index.js";
 import { runs } from "../../../runs.js";
@@ -15,6 +15,7 @@ const keep = <T extends { close(): unknown }>(one: T): T => {
 };
 const open = (place: string, options?: SqliteStoreOptions): SqliteStore => keep(sqliteStore(place, options));
 afterEach(async () => {
+  vi.useRealTimers();
   for (const one of opened.splice(0)) await one.close();
 });
 
@@ -172,6 +173,7 @@ describe("sqliteStore: finds that share a transaction", () => {
     const row = (await writer.readMany("keys", ["key_000001"]))[0]!;
     const reader = open(place);
     await nextTurn();
+    vi.useFakeTimers({ toFake: ["performance", "Date"], now: 1_000 });
     await reader.pollChanges(1_000);
     expect(await findSome(reader)).toEqual(Array(FINDS).fill(true));
     void writer.write([{ table: "keys", row: { ...row, enabled: false } }]);

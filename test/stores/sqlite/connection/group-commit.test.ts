@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import Database, { type Statement } from "better-sqlite3";
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { sqliteStore, type SqliteStore } from "../../../../src/stores/sqlite/index.js";
 import {
   addKeys,
@@ -33,23 +33,25 @@ function commits(place: string): number {
 }
 const balance = (place: string, n: number) => inspect(place, (db) => balancesIn(db).get(n));
 
-/** What better-sqlite3 runs of statements that change something, while `act` does. */
-async function statementsOf(act: () => unknown): Promise<string[]> {
+/** What better-sqlite3 runs of statements that change something; of stores that are opened from then on. */
+function watchStatements() {
   const db = new Database(":memory:");
   const prototype = Object.getPrototypeOf(db.prepare("SELECT 1")) as Statement;
   db.close();
   const run = vi.spyOn(prototype, "run");
-  try {
+  onTestFinished(() => run.mockRestore());
+  /** Of what runs while `act` does. */
+  return async (act: () => unknown): Promise<string[]> => {
+    run.mockClear();
     await act();
     return run.mock.contexts.map((statement) => (statement as Statement & { source: string }).source);
-  } finally {
-    run.mockRestore();
-  }
+  };
 }
 
 describe("group commit: a spend alone", () => {
   it("is one statement without a transaction, once its account is known", async () => {
     const place = path();
+    const statementsOf = watchStatements();
     const store = await withApi(open(place));
     const [ref] = await addKeys(store, 1, 10);
     const spend = (cost: number) => store.spendCredits(ref!, cost, 0, 0);
