@@ -1,4 +1,5 @@
 /** Prints responses (contract 4.2, `--output`), and maps their data to exit codes. */
+import type { KeyChange } from "../../keyring/schemas/responses.js";
 import { EXIT, type ExitCode } from "../io/failures.js";
 import type { Io } from "../io/io.js";
 import { note, paint, pretty, stripControlChars } from "../io/text.js";
@@ -29,8 +30,9 @@ export async function printRefusal(
 /** Properties of `data` that say yes or no: without one of them an answer is none. */
 export const VERDICTS: readonly string[] = ["valid", "success", "passed"];
 
-/** 1 for a key that is not valid, an exceeded limit or keys that failed to migrate. */
+/** 1 for a key that is not valid, an exceeded limit, keys that failed to migrate, or one of many that was not found. */
 export function exitCodeOfData(data: unknown): ExitCode {
+  if (Array.isArray(data) && data.some((row) => (row as KeyChange | null)?.outcome === "notFound")) return EXIT.no;
   const { valid, success, passed, failed } = (data ?? {}) as Readonly<Record<string, unknown>>;
   const isNo = valid === false || success === false || passed === false || (Array.isArray(failed) && failed.length > 0);
   return isNo ? EXIT.no : EXIT.done;

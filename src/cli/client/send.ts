@@ -33,6 +33,7 @@ export async function readCredential(io: Io, flags: GlobalFlags): Promise<Settin
 /**
  * Sends one request and prints the response.
  * @param needs properties that the data must have
+ * @param selects what the request selects by a filter, of which nothing may be found; absent: it selects nothing
  * @throws failure for anything but a success
  */
 export async function send(
@@ -41,17 +42,20 @@ export async function send(
   settings: Settings,
   request: Request,
   needs: readonly string[] = [],
+  selects?: string,
 ): Promise<ExitCode> {
   const answer = await call(io, settings, request);
   if (!answer.ok) {
     await printRefusal(io, flags, answer);
     throw refusal(answer);
   }
-  const { data } = answer.envelope;
+  const { data, pagination } = answer.envelope;
   const missing = needs.find((field) => !isOwn(data, field));
   if (missing !== undefined)
     throw failure(EXIT.failed, `the server answered without \`${missing}\`; is the address that of this service?`);
   await printAnswer(io, flags, answer.envelope);
+  if (selects !== undefined && Array.isArray(data) && data.length === 0 && pagination?.hasMore !== true)
+    throw failure(EXIT.no, `no ${selects} was found`);
   return exitCodeOfData(data);
 }
 

@@ -2,6 +2,7 @@
 import { type Command, Option } from "commander";
 import { IDEMPOTENCY_KEY } from "../../http/idempotency-key.js";
 import { describePermissions } from "../../http/operations/access.js";
+import type { ChangeKeysRequestBody } from "../../keyring/schemas/requests.js";
 import { OPERATIONS } from "../../http/operations/index.js";
 import type { Operation } from "../../http/operations/operation.js";
 import { addFlags, flagsOf, type Flag } from "../client/flags.js";
@@ -111,7 +112,9 @@ function addOperation(command: Command, operation: Operation, io: Io, result: Co
     const needs = VERDICTS.filter((field) => operation.answer.required?.includes(field) === true);
     const settings = await readCredential(io, globals);
     const request = { name: operation.name, body: JSON.stringify(body), idempotencyKey: given[KEY] };
-    result.exitCode = await send(io, globals, settings, request, needs);
+    // What is before a cursor was found by an earlier call.
+    const isFiltered = operation.name === "keys.changeKeys" && (body as ChangeKeysRequestBody).cursor === undefined;
+    result.exitCode = await send(io, globals, settings, request, needs, isFiltered ? "key" : undefined);
   });
 }
 

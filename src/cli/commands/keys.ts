@@ -148,6 +148,8 @@ async function changeMany(io: Io, change: Change, keyIds: readonly string[], fla
   const tense = flags.dryRun ? "would be " : "";
   await note(io, `${changed} ${tense}${done}, ${unchanged} unchanged, ${notFound} not found`);
   if (notFound > 0) throw failure(EXIT.no, "not every key was found");
+  // What is before the cursor was found in an earlier run.
+  if (changed + unchanged === 0 && flags.cursor === undefined) throw failure(EXIT.no, "no key was found");
 }
 
 async function list(io: Io, flags: ListKeysFlags): Promise<void> {

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { OPERATIONS } from "../../../src/http/operations/index.js";
 import { toKebab } from "../../../src/cli/io/failures.js";
+import { writeKeyCursor } from "../../../src/keyring/schemas/cursor.js";
 import { fakeServer, folder, ROOT_KEY, run, runAs, type Reply, type Seen, serve } from "../support.js";
 
 const FOLDER = folder();
@@ -105,6 +106,31 @@ describe("api: requests", () => {
     const { code, stdout, stderr } = await runAs(ROOT_KEY, [...command, ...flags], { fetch: server.fetch });
     expect([code, stdout]).toEqual([3, ""]);
     expect(stderr).toContain(`the server answered without \`${field}\``);
+  });
+
+  it("keys change-keys: is 1 where no key was found, or not every one, unless it went on after a batch", async () => {
+    const filter = ["--external-id", "acme"];
+    const cursor = writeKeyCursor({ order: "made", phase: 0, id: "key_1" });
+    const rows = (...outcomes: string[]) => outcomes.map((outcome) => ({ keyId: "key_1", outcome }));
+    for (const [flags, data, hasMore, code] of [
+      [filter, [], false, 1],
+      [filter, [], true, 0],
+      [[...filter, "--cursor", cursor], [], false, 0],
+      [filter, rows("unchanged", "changed"), false, 0],
+      [["--key-ids", '["key_12345678"]'], rows("changed", "notFound"), false, 1],
+    ] as const) {
+      const { fetch } = fakeServer(() => ({ data, pagination: { hasMore, ...(hasMore && { cursor: "abc" }) } }));
+      for (const more of [[], ["--output", "json"]]) {
+        const argv = ["api", "keys", "change-keys", "--action", "disable", ...flags, ...more];
+        const ran = await runAs(ROOT_KEY, argv, { fetch });
+        expect([flags, data, ran.code, ran.stderr.includes("no key was found")]).toEqual([
+          ...[flags, data, code],
+          code === 1 && data.length === 0,
+        ]);
+      }
+    }
+    const { fetch } = fakeServer(() => ({ data: [], pagination: { hasMore: false } }));
+    expect((await runAs(ROOT_KEY, ["api", "apis", "list-keys", "--api-id", "api_1"], { fetch })).code).toBe(0);
   });
 
   it.each(["verify-key", "whoami"])(

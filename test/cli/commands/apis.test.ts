@@ -174,6 +174,42 @@ describe("apis list, keys list, keys get", () => {
       });
   });
 
+  it.each(["disable", "enable", "revoke"])(
+    "%s what selects no key: is 1, as an id that is unknown is",
+    async (name) => {
+      const place = join(folder(), "none.db");
+      await run(["apis", "create", "--db", place, "--api-id", "api_none", "none"]);
+      await run(["keys", "create", "--db", place, "--api-id", "api_none", "--external-id", "acme"]);
+      for (const filter of [
+        ["--external-id", "acmee"],
+        ["--external-id", "acme", "--search", "nothing"],
+        ["--api-id", "api_none", "--state", "rotated"],
+      ])
+        for (const more of [[], ["--dry-run"], ["--output", "json"]])
+          expect(await run(["keys", name, "--db", place, ...filter, ...more])).toMatchObject({
+            code: 1,
+            stdout: "",
+            stderr: expect.stringContaining("error: no key was found\n"),
+          });
+    },
+  );
+
+  it("going on after a batch that was the last one is no failure", async () => {
+    const place = join(folder(), "cursor.db");
+    const store = sqliteStore(place);
+    const keyring = createKeyring(store);
+    const { apiId } = await keyring.createApi({ name: "many" });
+    await keyring.createKey({ apiId, externalId: "acme" });
+    const last = await keyring.createKey({ apiId, externalId: "acme" });
+    const { pagination } = await keyring.searchKeys({ externalId: "acme", limit: 1 });
+    await keyring.deleteKey({ keyId: last.keyId });
+    const { data } = await keyring.searchKeys({ externalId: "acme" });
+    await keyring.deleteKey({ keyId: data[0]!.keyId });
+    await store.close();
+    const flags = ["--db", place, "--external-id", "acme", "--cursor", pagination.cursor!];
+    expect(await run(["keys", "disable", ...flags])).toMatchObject({ code: 0 });
+  });
+
   it("make a key with a balance that is refilled, in all its fields", async () => {
     const made = await run(["apis", "create", "--db", db, "refilled", "--output", "json"]);
     const { apiId } = JSON.parse(made.stdout) as { apiId: string };
