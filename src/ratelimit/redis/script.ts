@@ -10,6 +10,10 @@
  * back, a bucket would refill only once the clock has come to its time. Behind by more than a bucket takes to refill,
  * it goes on from now with what is used, so that the wait is bounded by that time and nothing is minted. By less, it
  * waits: going on from now at each small step back would refill twice what passes between them.
+ *
+ * Why a value that is no bucket, of whatever type, counts as none: an error would be taken for a failure of Redis, and
+ * calls of that one key would take the limiter away from all others. The next take replaces it: one capacity more at
+ * most, as after a flush.
  */
 
 /** Checks are told in so many arguments each. */
@@ -71,12 +75,13 @@ if #ARGV == 1 + ${ARGUMENTS_PER_CHECK} * #KEYS and mode ~= 'hold' then
     local from = ${ARGUMENTS_PER_CHECK} * i - 2
     local limit, duration, cost = ARGV[from] + 0, ARGV[from + 1] + 0, ARGV[from + 2] + 0
     local units, drain = unitsOf(limit, duration)
-    local raw, at, used, exceeded = call('GET', KEYS[i]), now, 0, 0
+    local raw, at, used, exceeded = redis.pcall('GET', KEYS[i]), now, 0, 0
     if units == 0 or #ARGV[from + 3] > 1 or raw and #raw ~= 32 then isCommon = false break end
     if raw then
       local ownLimit, ownDuration
       at, ownLimit, ownDuration, used = struct.unpack('<dddd', raw)
-      if ownLimit ~= limit or ownDuration ~= duration or at - now > duration + slack then isCommon = false break end
+      local isSane = at - now <= duration + slack and used >= 0 and used <= MAX
+      if ownLimit ~= limit or ownDuration ~= duration or not isSane then isCommon = false break end
       if now > at then at, used = now, drained(used, drain, now - at) end
     end
     if cost > 0 and not fitsIn(used, cost, limit, units) then exceeded, fits = 1, false end
@@ -109,10 +114,26 @@ local function rateOf(limit, duration)
   return rate
 end
 
+local function isWhole(value, least)
+  return value >= least and value <= MAX and value == floor(value)
+end
+
+-- Whether this script can have written a value. Comparisons with NaN are false.
+local function isBucket(raw)
+  if not raw or #raw % 24 ~= 8 or #raw > 8 + 24 * MAX_LEVELS then return false end
+  if not isWhole(math.abs(struct.unpack('<d', raw)), 0) then return false end
+  for from = 9, #raw, 24 do
+    local limit, duration, used = struct.unpack('<ddd', raw, from)
+    if not (isWhole(limit, 1) and isWhole(duration, 1) and isWhole(used, 0)) then return false end
+  end
+  return true
+end
+
 local function read(key)
   local bucket = { at = now, pending = 0 }
-  local raw = call('GET', key)
-  if not raw then return bucket end
+  local raw = redis.pcall('GET', key)
+  if type(raw) == 'table' and not string.find(raw.err, 'WRONGTYPE', 1, true) then error(raw) end
+  if not isBucket(raw) then return bucket end
   local at, elapsed, longest = struct.unpack('<d', raw), 0, 0
   for from = 9, #raw, 24 do longest = max(longest, (select(2, struct.unpack('<dd', raw, from)))) end
   if at - now > longest + slack then at, bucket.moved = now, true end

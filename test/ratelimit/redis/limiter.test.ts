@@ -3,6 +3,7 @@
  * expiry and what it remembers.
  */
 import { createHash } from "node:crypto";
+import { Redis } from "ioredis";
 import { createClient } from "redis";
 import { describe, expect, it, vi } from "vitest";
 import type { LimitVerdict } from "../../../src/contracts/limiter.js";
@@ -132,6 +133,77 @@ describe.skipIf(noRedis !== undefined)("redisLimiter", () => {
       const written = await bed.client.getBuffer(key);
       for (let i = 0; i < 3; i++) expect(isRefused(await limiterOf().take([one], 0))).toBe(true);
       expect(await bed.client.getBuffer(key)).toEqual(written);
+    });
+  });
+
+  describe("a value that is no bucket", () => {
+    const key = "keystile:{key_1}:key_1 requests";
+    const packed = (...numbers: number[]): Buffer => {
+      const value = Buffer.alloc(numbers.length * 8);
+      numbers.forEach((number, i) => value.writeDoubleLE(number, i * 8));
+      return value;
+    };
+    const [limit, duration] = [10, 60_000];
+    const later = () => Date.now() + 1e12;
+
+    it.each<readonly [string, () => Buffer | string]>([
+      ["a text", () => "hello"],
+      ["an empty text", () => ""],
+      ["32 NUL", () => "\0".repeat(32)],
+      ["56 x", () => "x".repeat(56)],
+      ["a time without levels", () => packed(Date.now())],
+      ["more levels than there are", () => packed(Date.now(), ...Array(5).fill([limit, duration, 1]).flat())],
+      ["a time that is not a number", () => packed(NaN, limit, duration, 60_000)],
+      ["a time at infinity", () => packed(Infinity, limit, duration, 60_000)],
+      ["so much used that it is not finite", () => packed(later(), limit, duration, Infinity)],
+      ["a number used that is none", () => packed(Date.now(), limit, duration, NaN)],
+      ["less than nothing used", () => packed(later(), limit, duration, -1e9)],
+      ["more used than a level can hold", () => packed(Date.now(), limit, duration, 2 ** 54)],
+      ["a part of a unit used at another rate", () => packed(later(), limit, 1_000, 0.5)],
+      ["a rate of nothing", () => packed(Date.now(), 0, duration, 6_000)],
+      ["a negative duration", () => packed(Date.now(), limit, -duration, 6_000)],
+    ])("%s counts as none, alone and with other limits, and is replaced", async (_, value) => {
+      for (const checks of [
+        [check()],
+        [check(), check({ bucket: "other" })],
+        [check({ limit: 20, configured: check() })],
+      ]) {
+        await bed.client.set(key, value());
+        const fresh = limiterOf();
+        expect((await fresh.take([{ ...checks[0]!, cost: 0 }], 0))[0]).toMatchObject({ remaining: checks[0]!.limit });
+        expect((await fresh.take(checks, 0))[0]).toEqual({
+          exceeded: false,
+          remaining: checks[0]!.limit - 1,
+          reset: expect.any(Number),
+        });
+        expect((await limiterOf().take(checks, 0))[0]).toMatchObject({ remaining: checks[0]!.limit - 2 });
+        expect(await bed.client.pttl(key)).toSatisfy((left: number) => left > 0 && left <= duration);
+      }
+    });
+
+    it("of another type: the same, with one call of the script", async () => {
+      for (const checks of [[check()], [check(), check({ bucket: "other" })]]) {
+        await bed.client.del(key);
+        await bed.client.rpush(key, "a list");
+        const before = await scriptCalls(bed.client);
+        expect((await limiterOf().take(checks, 0))[0]).toMatchObject({ exceeded: false, remaining: 9 });
+        expect((await scriptCalls(bed.client)) - before).toBe(1);
+        expect(await bed.client.type(key)).toBe("string");
+      }
+    });
+
+    it("one that may not be read is a failure, and not none", async () => {
+      await bed.client.call("ACL", "SETUSER", "blind", "on", "nopass", "~*", "+@all", "-get");
+      const blind = new Redis(bed.server.url, { username: "blind", password: "any" });
+      const limiter = redisLimiter(blind, { deadline: 10_000 });
+      const failure = {
+        code: "LIMITER_UNAVAILABLE",
+        cause: { message: expect.stringContaining("can't run this command") },
+      };
+      await expect(limiter.take([check()], 0)).rejects.toMatchObject(failure);
+      expect(await bed.client.dbsize()).toBe(0);
+      limiter.close();
+      blind.disconnect();
     });
   });
 
