@@ -165,7 +165,7 @@ async function send(
   if (act === undefined) throw new KeystileError("METHOD_NOT_ALLOWED", "this page has no form");
   try {
     const run = () => act(view, id);
-    const answer = found.isRead === true ? run() : context.sent.once(view, run);
+    const answer = found.isRead === true ? run() : context.sent.once({ ...view, owner: view.signedIn.id }, run);
     if (answer === undefined)
       throw new KeystileError("CONFLICT", "this form was sent before; go back and look at the result");
     const done = await answer;
@@ -269,13 +269,10 @@ async function failed(
 
 /** What was typed, to be looked at and sent again. */
 function sendAgain(view: View, form: URLSearchParams): Html {
-  const typed = [...new URLSearchParams(toKept(form))];
-  const hidden = Object.fromEntries([...typed, [ONCE, form.get(ONCE) ?? ""]]);
-  const again = formOf(view, { hidden, submit: "Send again" });
-  return section(
-    "What you typed",
-    html`${facts(typed.map(([name, value]) => [name, value]))}<div class="ks-below">${again}</div>`,
-  );
+  const kept = [...new URLSearchParams(toKept(form))];
+  const again = formOf({ ...view, form }, { hidden: Object.fromEntries(kept), submit: "Send again" });
+  const typed = kept.filter(([name]) => name !== ONCE);
+  return section("What you typed", html`${facts(typed)}<div class="ks-below">${again}</div>`);
 }
 
 /** The same for whoever is not known. */

@@ -7,12 +7,13 @@ import { ONCE, TOKEN } from "../view/form.js";
 
 /** Most characters of kept fields, encoded as a form sends them. The sign-in form carries them, in at most 16 kB. */
 const MAX_KEPT = 12_000;
-/** Of the form that was sent, not of who typed. */
-const OWN: readonly string[] = [TOKEN, ONCE];
 
-/** The fields that somebody typed, without keys. @returns as a form sends them; undefined: none, or too many */
+/**
+ * The fields that somebody typed, without keys, and the id of the form: it may have been taken before, and is taken
+ * once. @returns as a form sends them; undefined: nothing was typed, or too much
+ */
 export function toKept(form: URLSearchParams): string | undefined {
-  const typed = [...form].filter(([name, value]) => !OWN.includes(name) && !hasChecksum(value.trim()));
-  const text = new URLSearchParams(typed).toString();
-  return text === "" || text.length > MAX_KEPT ? undefined : text;
+  const kept = [...form].filter(([name, value]) => name !== TOKEN && !hasChecksum(value.trim()));
+  const text = new URLSearchParams(kept).toString();
+  return kept.every(([name]) => name === ONCE) || text.length > MAX_KEPT ? undefined : text;
 }

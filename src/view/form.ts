@@ -103,7 +103,9 @@ export function form(
 ): Html {
   // What was sent, and what was wrong with it, is of the one form that was sent.
   const view = to === given.here ? given : { ...given, form: new URLSearchParams(), failure: undefined };
-  const once = isUnknown(view) ? (view.form.get(ONCE) ?? "") : newId("form");
+  // What was refused did nothing, so that the next one is another form. Any other may have been taken already.
+  const isRefused = view.failure !== undefined && !isUnknown(view);
+  const once = (!isRefused && view.form.get(ONCE)) || newId("form");
   const kept = Object.entries({ [TOKEN]: view.token, [ONCE]: once, ...hidden });
   // The first field that has a problem is scrolled to, with the cursor in it; without one, what is wrong is.
   const faulty = fields.find((one) => problemOf(view, one) !== undefined);

@@ -44,17 +44,17 @@ export function createSentForms() {
     /**
      * Runs what a form does. The same form again while that runs, as a double click sends it, gets the same answer: a
      * browser shows only the last one.
-     * @param form its token says whose it is: nobody's forms push those of others out of the memory
+     * @param form with whose it is, whatever session sent it: nobody's forms push those of others out of the memory
      * @returns undefined: it was sent before
      * @throws (rejects) what `act` throws; the form may be sent again then
      */
     once<T>(
-      { token, here, form }: Pick<FormView, "token" | "here" | "form">,
+      { owner, here, form }: Pick<FormView, "here" | "form"> & { readonly owner: string },
       act: () => Promise<T>,
     ): Promise<T> | undefined {
       const id = (form.get(ONCE) ?? "").slice(0, MAX_ID);
       const fields = `${here} ${form.toString()}`;
-      const sent = owners.get(token) ?? new Map<string, Sent>();
+      const sent = owners.get(owner) ?? new Map<string, Sent>();
       const before = sent.get(id);
       if (before !== undefined)
         return before !== "done" && before.fields === fields ? (before.answer as Promise<T>) : undefined;
@@ -64,11 +64,11 @@ export function createSentForms() {
           return done;
         },
         (error: unknown) => {
-          forget(token, id);
+          forget(owner, id);
           throw error;
         },
       );
-      owners.set(token, sent.set(id, { fields, answer }));
+      owners.set(owner, sent.set(id, { fields, answer }));
       if (++size > MAX_SENT) makeSpace();
       return answer;
     },

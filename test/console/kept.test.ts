@@ -39,7 +39,7 @@ describe("console: a session that ends in a form", () => {
     expect([wrong.status, keptIn(wrong.text)]).toEqual([403, keptIn(asked.text)]);
     const shown = await browser.post("/sign-in", { to: "/owners/new", kept: keptIn(wrong.text), key: rootKey });
     expect(shown.status).toBe(200);
-    for (const text of ["Nothing was sent yet", 'value="umbrella"', "requests 10/1\nslow 5/60</textarea>"])
+    for (const text of ["What you sent last was not taken", 'value="umbrella"', "requests 10/1\nslow 5/60</textarea>"])
       expect(shown.text).toContain(text);
     expect(shown.text).toContain('<option value="weekly" selected>');
     await expect(keyring.getIdentity({ identity: "umbrella" })).rejects.toMatchObject({ code: "NOT_FOUND" });
@@ -54,13 +54,47 @@ describe("console: a session that ends in a form", () => {
     const asked = await browser.post("/owners/new", { ...hidden, ...TYPED, externalId: secret });
     expect(asked.text).not.toContain(secret);
     expect(keptIn(asked.text)).toContain("slow+5%2F60");
-    expect(keptIn(asked.text)).not.toMatch(/csrf|once/);
+    expect(keptIn(asked.text)).not.toMatch(/csrf/);
     const long = await browser.post("/owners/new", { ...hidden, externalId: "x".repeat(13_000) });
     expect([long.status, long.headers.get("location")]).toEqual([303, "/sign-in?to=%2Fowners%2Fnew"]);
     for (const page of ["/keys/find", "/keys", "/nowhere"]) {
       const search = await browser.post(page, { ...hidden, key: "other", search: "other" });
       expect([page, search.status, search.headers.get("location")]).toEqual([page, 303, "/sign-in"]);
     }
+  });
+
+  const CREDITS = "/owners/acme/credits";
+  it.each([
+    ["a change of credits", "/owners/acme", CREDITS, { operation: "increment", value: "7" }],
+    ["a grant", "/owners/acme/grant", "/owners/acme/grant", { credits: "7", grantId: "" }],
+    ["a change of the plan", "/owners/acme/plan", "/owners/acme/plan", { amount: "6000", now: "difference" }],
+  ])("%s that was made is not made again, by the same console or after a restart", async (_what, page, path, more) => {
+    const seeded = await seed(memoryStore());
+    const keyring = createKeyring(seeded.store);
+    const refill = { interval: "monthly", refillDay: "1", rollover: "", timeZone: "" };
+    const typed = path === CREDITS ? more : { ...(path.endsWith("plan") && refill), ...more };
+    let browser = client(seeded.store);
+    await browser.signIn(seeded.rootKey);
+    const sent = { ...hiddenOf((await browser.get(page)).text, path), ...typed };
+    expect((await browser.post(path, sent)).status).toBe(303);
+    const before = await keyring.getBalance({ identity: "acme" });
+    expect(before.remaining).toBeGreaterThan(4_200);
+    for (const restarts of [false, true]) {
+      await browser.post("/sign-out", hiddenOf((await browser.get("/")).text, "/sign-out"));
+      if (restarts) browser = client(seeded.store);
+      const asked = await browser.post(path, sent);
+      const shown = await browser.post("/sign-in", { to: path, kept: keptIn(asked.text), key: seeded.rootKey });
+      expect(shown.text).not.toContain("Nothing was sent");
+      const again = await browser.post(path, { ...hiddenOf(shown.text, path), ...typed });
+      if (!restarts) expect([again.status, again.text.includes("was sent before")]).toEqual([409, true]);
+      expect(await keyring.getBalance({ identity: "acme" })).toEqual(before);
+    }
+  });
+
+  it("a form without fields is not kept: its page is shown", async () => {
+    const { browser, hidden } = await ended();
+    const asked = await browser.post("/owners/acme/enable", hidden);
+    expect([asked.status, asked.headers.get("location")]).toEqual([303, "/sign-in?to=%2Fowners%2Facme%2Fenable"]);
   });
 
   it("shows who signs in with another root key that the form is not theirs", async () => {

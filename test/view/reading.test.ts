@@ -2,9 +2,9 @@
 import { describe, expect, it } from "vitest";
 import { createSentForms } from "../../src/view/reading.js";
 
-const formOf = (token: string, once: string, fields: Record<string, string> = {}, here = "/new") => ({
-  ...{ token, here },
-  form: new URLSearchParams({ csrf: token, once, ...fields }),
+const formOf = (owner: string, once: string, fields: Record<string, string> = {}, here = "/new") => ({
+  ...{ owner, here },
+  form: new URLSearchParams({ csrf: owner, once, ...fields }),
 });
 
 describe("createSentForms", () => {

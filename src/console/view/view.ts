@@ -71,7 +71,7 @@ export const NOTICES = {
   ended: "The grant has ended. What was left of it is taken away.",
   known: "A grant of this id was made before. Nothing was added.",
   found: "The key is found: this is its page.",
-  kept: "You are signed in again. Nothing was sent yet: look at what you typed, and send it.",
+  kept: "You are signed in again. What you sent last was not taken: look at what you typed, and send it.",
 } as const;
 export type NoticeName = keyof typeof NOTICES;
 
