@@ -1,7 +1,9 @@
 /** Calls the service over HTTP, and maps responses to exit codes (contract 1, 2.4, 7). */
 import { IDEMPOTENCY_KEY } from "../../http/idempotency-key.js";
 import { EXIT, type ExitCode, type Failure, failure } from "../io/failures.js";
+import { tryJson } from "../io/input.js";
 import type { Io } from "../io/io.js";
+import { isObject } from "../../lib/copy-json.js";
 import type { Settings } from "./settings.js";
 
 /** A success envelope. */
@@ -94,16 +96,9 @@ function readAnswer(response: Response, text: string, apiUrl: string): Answer {
 }
 
 /** An object unchanged, or the JSON object in a string; otherwise `undefined`. */
-function readObject(value: unknown): Record<string, unknown> | undefined {
-  let object = value;
-  if (typeof value === "string") {
-    try {
-      object = JSON.parse(value) as unknown;
-    } catch {
-      return undefined;
-    }
-  }
-  return typeof object === "object" && object !== null ? (object as Record<string, unknown>) : undefined;
+function readObject(value: unknown): Readonly<Record<string, unknown>> | undefined {
+  const object = typeof value === "string" ? tryJson(value).value : value;
+  return isObject(object) ? object : undefined;
 }
 
 /** Only the system's error code: messages of `fetch` may repeat what was sent. */

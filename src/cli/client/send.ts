@@ -1,4 +1,5 @@
 /** Sends the request of a command and prints the response (contract 4.2). */
+import { isObject } from "../../lib/copy-json.js";
 import { EXIT, type ExitCode, failure, usage } from "../io/failures.js";
 import { readJson } from "../io/input.js";
 import type { Io } from "../io/io.js";
@@ -50,15 +51,11 @@ export async function send(
     throw refusal(answer);
   }
   const { data, pagination } = answer.envelope;
-  const missing = needs.find((field) => !isOwn(data, field));
+  const missing = needs.find((field) => !isObject(data) || !Object.hasOwn(data, field));
   if (missing !== undefined)
     throw failure(EXIT.failed, `the server answered without \`${missing}\`; is the address that of this service?`);
   await printAnswer(io, flags, answer.envelope);
   if (selects !== undefined && Array.isArray(data) && data.length === 0 && pagination?.hasMore !== true)
     throw failure(EXIT.no, `no ${selects} was found`);
   return exitCodeOfData(data);
-}
-
-function isOwn(data: unknown, field: string): boolean {
-  return typeof data === "object" && data !== null && Object.hasOwn(data, field);
 }

@@ -286,9 +286,7 @@ async function open(flags: ServeFlags): Promise<Served> {
     file,
     name: flags.db,
     place: flags.db,
-    async close() {
-      await file.close();
-    },
+    close: async () => file.close(),
   };
 }
 

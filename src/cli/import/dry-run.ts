@@ -25,15 +25,10 @@ export async function dryRun(job: Job, { columns }: Format, carryover: Carryover
     stop.end();
     await report.end();
   }
-  if (job.isJson) await io.stdout.write(`${pretty({ ...totals, ...toCounts(carryover) })}\n`);
-  else await io.stdout.write(toText(totals, carryover, columns));
+  const [carried, lost] = [Object.fromEntries(carryover.carried), Object.fromEntries(carryover.lost)];
+  await io.stdout.write(job.isJson ? `${pretty({ ...totals, carried, lost })}\n` : toText(totals, carryover, columns));
   return totals.failed === 0 ? EXIT.done : EXIT.no;
 }
-
-const toCounts = ({ carried, lost }: Carryover) => ({
-  carried: Object.fromEntries(carried),
-  lost: Object.fromEntries(lost),
-});
 
 function toText(
   totals: { ready: number; failed: number },

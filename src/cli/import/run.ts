@@ -198,11 +198,7 @@ function toData(
 async function summarise(
   io: Io,
   { sent, requests, migrated, failed, isUncertain }: Totals,
-  {
-    total,
-    isWhole,
-    milliseconds,
-  }: { readonly total: number; readonly isWhole: boolean; readonly milliseconds: number },
+  { total, isWhole, milliseconds }: Pick<Run, "total"> & { readonly isWhole: boolean; readonly milliseconds: number },
 ): Promise<void> {
   const of = isWhole || total === 0 ? "" : ` of ${count(total)}`;
   const steps = requests > 0 ? plural(requests, "request") : plural(sent, "batch", "batches");
@@ -227,9 +223,7 @@ const plural = (number: number, one: string, many = `${one}s`): string =>
 export function listenForStop(io: Io): Stop & { readonly end: () => void } {
   let isWished = false;
   let requestStop: () => void = () => undefined;
-  const wished = new Promise<void>((resolve) => {
-    requestStop = resolve;
-  });
+  const wished = new Promise<void>((resolve) => (requestStop = resolve));
   const end = io.onStop(() => {
     isWished = true;
     requestStop();
