@@ -134,19 +134,9 @@ export function auditClauses(all: Clause): void {
 
   clause("clause 25: entries are read newest first, by ids, actor, operation and time, in slices", async (store) => {
     const entries = Array.from({ length: 9 }, (_, n): AuditEntry => {
-      const entry = {
-        time: NOW + n,
-        workspaceId: n === 4 ? "ws_2" : WS,
-        actorKind: "rootKey",
-        operation: `act${n % 2}`,
-      };
-      return {
-        ...entry,
-        ...(n % 3 > 0 && { actor: `root_${n % 3}` }),
-        ids: [`id_${n}`, "id"],
-        fields: ["a"],
-        count: n,
-      };
+      const what = { time: NOW + n, ids: [`id_${n}`, "id"], fields: ["a"], count: n };
+      const { actor: __, ...made } = entry(`act${n % 2}`, { ...what, workspaceId: n === 4 ? "ws_2" : WS });
+      return n % 3 > 0 ? { ...made, actor: `root_${n % 3}` } : made;
     });
     for (const [n, entry] of entries.entries())
       await store.write([{ table: "roles", row: role(`r${n}`, []) }], [entry]);

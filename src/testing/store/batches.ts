@@ -23,9 +23,8 @@ export function batchesClauses(clause: Clause): void {
     expect(await store.findKeys([...digests].reverse())).toEqual(singles.reverse());
     expect(singles.filter((record) => record !== undefined)).toHaveLength(4);
     expect(await store.findKeys([])).toEqual([]);
-    expect(await store.findKeys(["ключ"])).toMatchObject([
-      { permissions: ["a.read"], identity: { externalId: "user" } },
-    ]);
+    const [one] = await store.findKeys(["ключ"]);
+    expect(one).toMatchObject({ permissions: ["a.read"], identity: { externalId: "user" } });
   });
 
   clause("clause 20: rows are returned in the order of their ids, whatever the table", async (store) => {
@@ -43,10 +42,8 @@ export function batchesClauses(clause: Clause): void {
       expect(singles.map((row) => row?.id)).toEqual(asked.map((id) => (ids.includes(id) ? id : undefined)));
       expect(await store.readMany(table, []), table).toEqual([]);
     }
-    expect(await store.readMany("apis", ["gone", "api_1"])).toMatchObject([
-      undefined,
-      { id: "api_1", workspaceId: WS },
-    ]);
+    const apis = await store.readMany("apis", ["gone", "api_1"]);
+    expect(apis).toMatchObject([undefined, { id: "api_1", workspaceId: WS }]);
     expect(await store.readMany("workspaces", [WS])).toEqual([undefined]);
   });
 
@@ -90,10 +87,8 @@ export function batchesClauses(clause: Clause): void {
     const ids = back.map(({ id }) => id);
     expect((await store.findKeys(back.map(({ digest }) => digest!))).map((record) => record?.keyId)).toEqual(ids);
     expect((await store.readMany("keys", ids)).map((row) => row?.id)).toEqual(ids);
-    const balances = await store.readBalances(
-      ids.map((keyId) => ({ keyId, period: 0 })),
-      0,
-    );
+    const queries = ids.map((keyId) => ({ keyId, period: 0 }));
+    const balances = await store.readBalances(queries, 0);
     expect(balances.map((one) => one?.remaining)).toEqual(back.map((_, i) => (i % 2 === 1 ? MAX_BATCH - 1 - i : null)));
   });
 }

@@ -43,8 +43,7 @@ export function changesClauses(clause: Clause): void {
   clause("clause 8: a change is seen by the next find", async (store) => {
     await insert(store, keyRow(1));
     expect((await store.findKey("digest-1"))?.enabled).toBe(true);
-    const row = (await readRow(store, "keys", "key_000001"))!;
-    await store.write([{ table: "keys", row: { ...row, enabled: false } }]);
+    await change(store, "keys", keyRow(1).id, { enabled: false });
     expect((await store.findKey("digest-1"))?.enabled).toBe(false);
     const docs = (await readRow(store, "apis", "api_1"))!;
     await store.write([{ table: "apis", row: { ...docs, enabled: false, ipAllowlist: ["10.0.0.0/8"] } }]);
@@ -59,11 +58,8 @@ export function changesClauses(clause: Clause): void {
   clause("clause 8: roles, permissions and identities reach the keys that refer to them", async (store) => {
     await store.write(related());
     await insert(store, keyRow(1, { roles: ["role_r"], identityId: "id_user" }));
-    expect(await store.findKey("digest-1")).toMatchObject({
-      roles: ["r"],
-      permissions: ["a.read"],
-      identity: { externalId: "user" },
-    });
+    const found = await store.findKey("digest-1");
+    expect(found).toMatchObject({ roles: ["r"], permissions: ["a.read"], identity: { externalId: "user" } });
     await store.write([{ table: "identities", row: identity("user", { version: 1, meta: { now: "new" } }) }]);
     expect((await store.findKey("digest-1"))?.identity?.meta).toEqual({ now: "new" });
     await store.write([{ table: "permissions", remove: "perm_a_read", version: 1 }]);
@@ -90,8 +86,7 @@ export function changesClauses(clause: Clause): void {
     expect(dropsMiss(since(), "digest-1"), "a new key").toBe(true);
     await store.spendCredits(await refOf(store, "digest-1"), 1, 0, 0);
     expect(since()).toEqual([]);
-    const row = (await readRow(store, "keys", "key_000001"))!;
-    await store.write([{ table: "keys", row: { ...row, enabled: false } }]);
+    await change(store, "keys", keyRow(1).id, { enabled: false });
     expect(drops(since(), "digest-1"), "a changed key").toBe(true);
     const docs = (await readRow(store, "apis", "api_1"))!;
     const found = await store.findKey("digest-1");
@@ -127,10 +122,8 @@ export function changesClauses(clause: Clause): void {
       stops[leaves]!();
       enabled = !enabled;
       await change(store, "keys", keyRow(1).id, { enabled });
-      expect(
-        notified.map((changes) => drops(changes, "digest-1")),
-        `after that of ${leaves}`,
-      ).toEqual(left);
+      const told = notified.map((changes) => drops(changes, "digest-1"));
+      expect(told, `after that of ${leaves}`).toEqual(left);
       for (const [n, changes] of notified.entries()) if (!left[n]) expect(changes.splice(0)).toEqual([]);
       for (const changes of notified) changes.length = 0;
     }

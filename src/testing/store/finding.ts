@@ -1,5 +1,4 @@
 /** Finding, reading and closing: clauses 1, 2, 10, 11 and 12. */
-import { isKeystileError } from "../../contracts/errors.js";
 import { expect, faultOf } from "../expect.js";
 import type { Clause } from "./bed.js";
 import { balance, identity, insert, keyRow, readBalance, readRow, refOf, role, rootKey, WS } from "./rows.js";
@@ -58,11 +57,7 @@ export function findingClauses(clause: Clause): void {
         expect(await store.readMany(table, [odd, `key_000000${odd}`, `api_1${odd}`, `role_r${odd}`]), about).toEqual(
           new Array(4).fill(undefined),
         );
-      const names = await store.readNames("roles", WS, [`r${odd}`, "rx"]);
-      expect(
-        names.map(({ name }) => name),
-        about,
-      ).toEqual(["rx"]);
+      expect(await store.readNames("roles", WS, [`r${odd}`, "rx"]), about).toMatchObject([{ name: "rx" }]);
       expect(await store.readNames("roles", `${WS}${odd}`, ["rx"]), about).toEqual([]);
       expect(await store.list("keys", { workspaceId: `${WS}${odd}`, limit: 5 }), about).toEqual([]);
       expect(await readBalance(store, `key_000000${odd}`, 0, 0), about).toBeUndefined();
@@ -86,12 +81,9 @@ export function findingClauses(clause: Clause): void {
     spoil(await store.findKey("digest-1"));
     spoil(await readRow(store, "keys", given.id));
     spoil(await store.list("keys", { workspaceId: WS, limit: 5 }));
-    expect(await store.findKey("digest-1")).toMatchObject({
-      enabled: true,
-      meta: { deep: { list: [1] } },
-      permissions: [],
-    });
-    expect(await readRow(store, "keys", given.id)).toMatchObject({ enabled: true, meta: { deep: { list: [1] } } });
+    const kept = { enabled: true, meta: { deep: { list: [1] } }, permissions: [] };
+    expect(await store.findKey("digest-1")).toMatchObject(kept);
+    expect(await readRow(store, "keys", given.id)).toMatchObject(kept);
   });
 
   clause("clause 11: after close every call fails with STORE_CLOSED, and close again does nothing", async (store) => {
@@ -117,8 +109,7 @@ export function findingClauses(clause: Clause): void {
     ];
     if (store.powers.leases) calls.push(() => store.returnCredits("k", { holder: "h", spent: 0 }));
     for (const call of calls) {
-      const error = await faultOf(call);
-      expect(isKeystileError(error) && error.code, String(call)).toBe("STORE_CLOSED");
+      expect(await faultOf(call), String(call)).toMatchObject({ code: "STORE_CLOSED" });
     }
   });
 
@@ -130,22 +121,7 @@ export function findingClauses(clause: Clause): void {
   });
 
   clause("clause 2: many names at once are looked up as one by one", async (store) => {
-    const names = [
-      "a",
-      "A",
-      "é",
-      "e\u0301",
-      "日本",
-      "'; DROP TABLE x;--",
-      '"',
-      "\\",
-      "a b",
-      "%",
-      "_",
-      "1",
-      "null",
-      "🔑",
-    ];
+    const names = [...`aAé日"\\%_1🔑`, "e\u0301", "'; DROP TABLE x;--", "a b", "null"];
     const rows = names.map((name, i) => role(name, [`perm_${i}`], { id: `role_${i}`, description: name }));
     for (const row of rows) expect(await store.write([{ table: "roles", row }])).toBe("written");
     await store.write([{ table: "roles", row: role("b", [], { id: "role_other", workspaceId: "ws_2" }) }]);

@@ -1,6 +1,15 @@
 /** Credits of an identity, on which its keys draw: clause 26, and what it says of clauses 5, 7, 8, 13, 14 and 23. */
-import type { CreditChange, IdentityRow, KeyRef, KeyRow, Store, WriteOutcome } from "../../contracts/store.js";
+import type {
+  BalanceQuery,
+  CreditChange,
+  IdentityRow,
+  KeyRef,
+  KeyRow,
+  Store,
+  WriteOutcome,
+} from "../../contracts/store.js";
 import { expect } from "../expect.js";
+import { ONCE_BOUNDS } from "./account.js";
 import type { Clause } from "./bed.js";
 import { withPower } from "./powers.js";
 import { api, balance, identity, insert, keyRow, readRow, WS } from "./rows.js";
@@ -58,12 +67,10 @@ export function identityCreditsClauses(clause: Clause): void {
     await insert(store, ofIdentity(5, { hasCredits: true }), balance(6));
     await insert(store, ofIdentity(3, { creditsFrom: "none" }));
     await insert(store, keyRow(4));
-    const [own, drawing, unlimited, alone] = (await store.findKeys([1, 2, 3, 4].map((n) => `digest-${n}`))).map(
-      (record) => record!,
-    );
+    const [own, drawing, unlimited, alone] = await store.findKeys([1, 2, 3, 4].map((n) => `digest-${n}`));
     expect(own).toMatchObject({ hasCredits: true, generation: 0 });
-    for (const { account, creditsFrom, refill } of [own!, unlimited!, alone!])
-      expect([account, creditsFrom, refill]).toEqual([undefined, undefined, undefined]);
+    for (const one of [own, unlimited, alone])
+      expect([one!.account, one!.creditsFrom, one!.refill]).toEqual([undefined, undefined, undefined]);
     expect(drawing).toMatchObject({ hasCredits: true, creditsFrom: "identity", refill, generation: 1 });
     expect(drawing!.account!.id).toBe(keyRow(2).id);
     if (store.powers.wallets) {
@@ -94,13 +101,8 @@ export function identityCreditsClauses(clause: Clause): void {
     expect(await spend(store, 2, 6)).toEqual({ ok: true, remaining: 4 });
     expect(await spend(store, 1, 6)).toEqual({ ok: false, remaining: 4 });
     // A balance of their own takes its place, for both.
-    for (const n of [1, 2])
-      await changeKey(
-        store,
-        n,
-        { hasCredits: true, generation: 1 },
-        n === 1 ? { period: 0, remaining: 50 } : undefined,
-      );
+    await changeKey(store, 1, { hasCredits: true, generation: 1 }, { period: 0, remaining: 50 });
+    await changeKey(store, 2, { hasCredits: true, generation: 1 });
     expect(await spend(store, 2, 20)).toEqual({ ok: true, remaining: 30 });
     expect(await spend(store, 1, 20)).toEqual({ ok: true, remaining: 10 });
     expect((await read(store))?.remaining).toBe(4);
@@ -149,14 +151,8 @@ export function identityCreditsClauses(clause: Clause): void {
     expect(await spend(store, 1, 5)).toEqual({ ok: true, remaining: 95 });
     await changeKey(store, 1, { identityId: ID });
     expect(await spend(store, 1, 5)).toEqual({ ok: false, remaining: 0 });
-    const balances = await store.readBalances(
-      [
-        { identityId: "id_other", period: 0 },
-        { keyId: keyRow(1).id, period: 0 },
-        { identityId: "id_none", period: 0 },
-      ],
-      0,
-    );
+    const whose = [{ identityId: "id_other" }, { keyId: keyRow(1).id }, { identityId: "id_none" }];
+    const balances = await store.readBalances(whose.map((of) => ({ ...of, period: 0 })) as BalanceQuery[], 0);
     expect(balances.map((one) => one?.remaining)).toEqual([95, null, undefined]);
   });
 
@@ -240,17 +236,9 @@ export function identityCreditsClauses(clause: Clause): void {
     await insert(store, ofIdentity(1));
     const record = { workspaceId: WS, id: "id", body: "body", until: 1_000 };
     const ref = await accountOf(store, 1);
+    const request = { cost: 2, now: 0, once: { record, bounds: ONCE_BOUNDS } };
     for (const outcome of ["done", "repeated"])
-      expect(
-        await store.spendOnce(ref, 0, {
-          cost: 2,
-          now: 0,
-          once: { record, bounds: { maxRecords: 9, maxPerWorkspace: 9 } },
-        }),
-      ).toEqual({
-        outcome,
-        spend: { ok: true, remaining: 1 },
-      });
+      expect(await store.spendOnce(ref, 0, request)).toEqual({ outcome, spend: { ok: true, remaining: 1 } });
   });
 }
 

@@ -2,7 +2,8 @@
 import type { ListQuery, Store, Table } from "../../contracts/store.js";
 import { expect, faultOf } from "../expect.js";
 import type { Clause } from "./bed.js";
-import { api, identity, insert, keyRow, override, permission, readRow, role, WS } from "./rows.js";
+import { api, identity, insert, keyRow, override, permission, role, WS } from "./rows.js";
+import { change } from "./shared-steps.js";
 
 const numberIn = (id: string) => Number(id.slice(4));
 type Query = Partial<ListQuery>;
@@ -70,13 +71,7 @@ export function listsClauses(clause: Clause): void {
     const queries = [{}, { apiId: "api_1" }, { identityId: "id_user" }, { apiId: "api_1", identityId: "id_user" }];
     for (const query of queries) expect(await ids(query)).toEqual([0, 2, 4]);
     for (const query of queries) expect(await ids({ ...query, limit: 2, after: "key_000000" })).toEqual([2, 4]);
-    for (const [n, deleted] of [
-      [2, true],
-      [3, false],
-    ] as const) {
-      const row = (await readRow(store, "keys", keyRow(n).id))!;
-      await store.write([{ table: "keys", row: { ...row, deleted } }]);
-    }
+    for (const n of [2, 3]) await change(store, "keys", keyRow(n).id, { deleted: n === 2 });
     for (const query of queries) expect(await ids(query)).toEqual([0, 3, 4]);
     expect((await store.findKey("digest-3"))?.identity?.externalId).toBe("user");
     await store.write([{ table: "keys", remove: keyRow(1).id, version: 1 }]);
@@ -87,9 +82,8 @@ export function listsClauses(clause: Clause): void {
   clause("clause 17: names of one workspace are unknown in another", async (store) => {
     await store.write([{ table: "roles", row: role("admin", []) }]);
     expect(await store.readNames("roles", "ws_2", ["admin"])).toEqual([]);
-    expect(await store.write([{ table: "roles", row: role("admin", [], { id: "role_2", workspaceId: "ws_2" }) }])).toBe(
-      "written",
-    );
+    const theirs = role("admin", [], { id: "role_2", workspaceId: "ws_2" });
+    expect(await store.write([{ table: "roles", row: theirs }])).toBe("written");
     expect(await store.readNames("roles", "ws_2", ["admin"])).toMatchObject([{ id: "role_2" }]);
     expect(await store.list("roles", { workspaceId: "ws_2", limit: 10 })).toHaveLength(1);
     expect(await store.list("keys", { workspaceId: "ws_2", limit: 10 })).toEqual([]);
@@ -97,8 +91,7 @@ export function listsClauses(clause: Clause): void {
 
   clause("clause 18: deleted keys, and keys of deleted APIs, are not found", async (store) => {
     await store.insertKeys([1, 2].map((n) => ({ row: keyRow(n, { foreignDigest: `f${n}`, migrationId: "m" }) })));
-    const row = (await readRow(store, "keys", "key_000001"))!;
-    await store.write([{ table: "keys", row: { ...row, deleted: true } }]);
+    await change(store, "keys", keyRow(1).id, { deleted: true });
     expect(await store.findKey("digest-1")).toBeUndefined();
     expect(await store.findForeignKey("m", "f1")).toBeUndefined();
     expect((await store.findKey("digest-2"))?.keyId).toBe("key_000002");
@@ -139,9 +132,7 @@ export function listsClauses(clause: Clause): void {
     expect(await ids({ namespaceId: "ns_2", after: "ov_3" })).toEqual(["ov_4"]);
     expect(await ids({ namespaceId: "ns" })).toEqual([]);
     expect(await ids({ namespaceId: "ns_1", workspaceId: "ws_2" })).toEqual(["ov_5"]);
-    expect(await store.readNames("overrides", WS, ["ns_2 a", "ns_1 ns_2 a", "ns_9 a"])).toMatchObject([
-      { id: "ov_4" },
-      { id: "ov_1" },
-    ]);
+    const named = await store.readNames("overrides", WS, ["ns_2 a", "ns_1 ns_2 a", "ns_9 a"]);
+    expect(named).toMatchObject([{ id: "ov_4" }, { id: "ov_1" }]);
   });
 }

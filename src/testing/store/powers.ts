@@ -1,5 +1,5 @@
 /** What a store says that it can do, and what it does: clause 21. */
-import { isKeystileError } from "../../contracts/errors.js";
+import type { KeystileError } from "../../contracts/errors.js";
 import type { Change, Power, Store } from "../../contracts/store.js";
 import { expect, faultOf } from "../expect.js";
 import { ONCE_BOUNDS } from "./account.js";
@@ -11,10 +11,8 @@ const REQUEST = { holder: "h", spent: 0, cost: 1, step: 10, size: 40, period: 0,
 
 export function powersClauses(clause: Clause): void {
   clause("clause 21: the powers are of their types, and stay as they are", async ({ powers }, open) => {
-    expect(typeof powers.leases).toBe("boolean");
-    expect(typeof powers.reserves).toBe("boolean");
-    expect(typeof powers.idempotency).toBe("boolean");
-    expect(typeof powers.usage).toBe("boolean");
+    for (const name of ["leases", "reserves", "idempotency", "usage"] as const)
+      expect(typeof powers[name]).toBe("boolean");
     for (const name of ["audit", "reservations", "analytics", "search", "alerts", "wallets", "refusals"] as const)
       expect(typeof (powers[name] ?? false)).toBe("boolean");
     expect(powers.reserves && !powers.leases, "reserves without leases").toBe(false);
@@ -130,7 +128,7 @@ export function withPower<O, More extends unknown[]>(
 }
 
 async function expectLacking(call: () => unknown, power: Power | "audit" | "analytics"): Promise<void> {
-  const error = await faultOf(call);
-  expect(isKeystileError(error) && error.code).toBe("STORE_POWER_MISSING");
-  expect(isKeystileError(error) && error.detail.includes(`"${power}"`), "the error names the power").toBe(true);
+  const error = (await faultOf(call)) as KeystileError | undefined;
+  expect(error?.code).toBe("STORE_POWER_MISSING");
+  expect(error?.detail.includes(`"${power}"`), "the error names the power").toBe(true);
 }

@@ -4,8 +4,8 @@ import { expect, faultOf } from "../expect.js";
 import { UNTIL, withCredits, withCreditsOf } from "./account.js";
 import type { Clause } from "./bed.js";
 import { withPower } from "./powers.js";
-import { identity, insert, keyRow, readBalance, readRow } from "./rows.js";
-import type { SharedClause, SharedStore } from "./shared-steps.js";
+import { identity, insert, keyRow, readBalance } from "./rows.js";
+import { removeRow, type SharedClause, type SharedStore } from "./shared-steps.js";
 
 const HOUR = 3_600_000;
 const MAX_OPEN = 1_000;
@@ -127,18 +127,13 @@ export function reservationsClauses(all: Clause): void {
     async (store) => {
       const { ref, reserve, settle, change, read } = await withCredits(store, 100);
       expect(await reserve("none", 0)).toEqual({ ok: true, remaining: 100 });
-      const stale = await store.reserveCredits(ref, 32_000_000_001, {
-        cost: 1,
-        now: 0,
-        reservation: { id: "res_stale", until: UNTIL },
-      });
-      expect(stale).toMatchObject({ ok: false, stale: true });
+      const late = { cost: 1, now: 0, reservation: { id: "res_stale", until: UNTIL } };
+      expect(await store.reserveCredits(ref, 32_000_000_001, late)).toMatchObject({ ok: false, stale: true });
       expect(await change({ remaining: null })).toHaveLength(1);
       expect(await reserve("free", 5)).toEqual({ ok: true, remaining: null });
       for (const id of ["none", "stale", "free"]) expect(await settle(id, 0)).toEqual(ended("unknown"));
       expect((await read())?.reserved).toBe(0);
-      const { version } = (await readRow(store, "keys", keyRow(1).id))!;
-      await store.write([{ table: "keys", remove: keyRow(1).id, version }]);
+      await removeRow(store, "keys", keyRow(1).id);
       expect(await reserve("gone", 5)).toBeUndefined();
       expect(await settle("gone", 0)).toEqual(ended("unknown"));
     },
@@ -146,18 +141,13 @@ export function reservationsClauses(all: Clause): void {
 
   clause("clause 27: an id or a number that is none is a RangeError, and nothing is changed", async (store) => {
     const { ref, spend } = await withCredits(store, 100);
-    const [good, settled] = [
-      { id: "res_a", until: UNTIL },
-      { id: "res_a", spent: 1, now: 0 },
-    ];
+    const reserve = (cost: number, wrong = {}) =>
+      store.reserveCredits(ref, 0, { cost, now: 0, reservation: { id: "res_a", until: UNTIL, ...wrong } });
     for (const wrong of [{ id: "node.1" }, { id: "res_" }, { id: "res_a b" }, { until: NaN }])
-      await expectRangeError(() =>
-        store.reserveCredits(ref, 0, { cost: 1, now: 0, reservation: { ...good, ...wrong } }),
-      );
-    for (const cost of [-1, NaN, 1.5])
-      await expectRangeError(() => store.reserveCredits(ref, 0, { cost, now: 0, reservation: good }));
+      await expectRangeError(() => reserve(1, wrong));
+    for (const cost of [-1, NaN, 1.5]) await expectRangeError(() => reserve(cost));
     for (const wrong of [{ id: "node.1" }, { spent: -1 }, { spent: NaN }, { now: NaN }])
-      await expectRangeError(() => store.settleCredits(ref, { ...settled, ...wrong }));
+      await expectRangeError(() => store.settleCredits(ref, { ...{ id: "res_a", spent: 1, now: 0 }, ...wrong }));
     expect(await spend(0)).toEqual({ ok: true, remaining: 100 });
   });
 
@@ -175,12 +165,8 @@ export function reservationsClauses(all: Clause): void {
     await store.write([{ table: "identities", row, credits: { period: 0, remaining: 100 } }]);
     await insert(store, keyRow(1, { identityId: row.id }));
     const { ref } = (await store.findKey("digest-1"))!.account!;
-    expect(
-      await store.reserveCredits(ref, 0, { cost: 60, now: 0, reservation: { id: "res_a", until: UNTIL } }),
-    ).toEqual({
-      ok: true,
-      remaining: 40,
-    });
+    const reservation = { id: "res_a", until: UNTIL };
+    expect(await store.reserveCredits(ref, 0, { cost: 60, now: 0, reservation })).toEqual({ ok: true, remaining: 40 });
     const query = { identityId: row.id, period: 0 };
     expect((await store.readBalances([query], 0))[0]).toMatchObject({ remaining: 40, reserved: 60 });
     expect(await store.settleCredits(ref, { id: "res_a", spent: 25, now: 0 })).toEqual({ settled: true });

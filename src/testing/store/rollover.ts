@@ -103,11 +103,8 @@ export function rolloverClauses(clause: Clause): void {
       for (const isFirst of [true, false]) {
         const n = 2 * i + (isFirst ? 0 : 1);
         const { ref, spend, settle, read } = await open(store, 100, { amount: 10, rollover }, n);
-        const reservation = { id: `res_${n}`, until: 1_000 };
-        expect(await store.reserveCredits(ref, DAYS, { cost: 40, now: 0, reservation })).toEqual({
-          ok: true,
-          remaining: 60,
-        });
+        const request = { cost: 40, now: 0, reservation: { id: `res_${n}`, until: 1_000 } };
+        expect(await store.reserveCredits(ref, DAYS, request)).toEqual({ ok: true, remaining: 60 });
         if (isFirst) expect(await spend(1, DAYS + 1)).toMatchObject({ ok: true });
         expect(await settle(String(n), 10, 500)).toEqual({ settled: true });
         if (!isFirst) expect(await spend(1, DAYS + 1)).toMatchObject({ ok: true });

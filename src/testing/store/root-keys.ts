@@ -38,18 +38,15 @@ export function rootKeysClauses(clause: Clause): void {
   clause("clause 19: a digest belongs to one root key, whatever the workspace", async (store) => {
     expect(await store.write([{ table: "rootKeys", row: rootKey(1) }])).toBe("written");
     const same = { digest: "root-digest-1" };
+    const theirs = { ...same, workspaceId: "ws_2" };
     expect(await store.write([{ table: "rootKeys", row: rootKey(2, same) }])).toBe("taken");
-    expect(await store.write([{ table: "rootKeys", row: rootKey(2, { ...same, workspaceId: "ws_2" }) }])).toBe("taken");
+    expect(await store.write([{ table: "rootKeys", row: rootKey(2, theirs) }])).toBe("taken");
     expect(await store.write([{ table: "rootKeys", row: rootKey(2, { workspaceId: "ws_2" }) }])).toBe("written");
-    expect(
-      await store.write([{ table: "rootKeys", row: rootKey(2, { ...same, workspaceId: "ws_2", version: 1 }) }]),
-    ).toBe("taken");
+    expect(await store.write([{ table: "rootKeys", row: rootKey(2, { ...theirs, version: 1 }) }])).toBe("taken");
     expect((await store.findRootKey("root-digest-1"))?.id).toBe("root_1");
     expect((await store.findRootKey("root-digest-2"))?.id).toBe("root_2");
     expect(await store.write([{ table: "rootKeys", remove: "root_1", version: 1 }])).toBe("written");
-    expect(await store.write([{ table: "rootKeys", row: rootKey(3, { ...same, workspaceId: "ws_2" }) }])).toBe(
-      "written",
-    );
+    expect(await store.write([{ table: "rootKeys", row: rootKey(3, theirs) }])).toBe("written");
     expect((await store.findRootKey("root-digest-1"))?.id).toBe("root_3");
   });
 

@@ -95,10 +95,8 @@ export function roundTripsClauses(clause: Clause): void {
       const rows = [fullRow(0), { ...fullRow(1), deleted: true }];
       for (const [name, { row, absent }] of Object.entries<KeyField>(KEY_FIELDS)) {
         if (row === undefined || NEEDED.includes(name) || NOT_WRITTEN.includes(name)) continue;
-        const [full, alone] = [
-          fullRow(rows.length),
-          { ...keyRow(rows.length), ...(name === "identityId" && { identityId: "id_user" }) },
-        ];
+        const full = fullRow(rows.length);
+        const alone = { ...keyRow(rows.length), ...(name === "identityId" && { identityId: "id_user" }) };
         const { [name as "name"]: _, ...without } = full;
         rows.push((absent === true ? without : { ...full, [name]: usual[name as keyof KeyRow] }) as FullRow);
         rows.push({ ...alone, [name]: full[name as keyof FullRow] } as FullRow);
@@ -160,15 +158,8 @@ export function roundTripsClauses(clause: Clause): void {
       { table: "roles", row: role("y", []) },
       { table: "identities", row: identity("user", { meta: { plan: "pro" }, ratelimits: [limit] }) },
     ]);
-    await insert(
-      store,
-      keyRow(1, {
-        permissions: ["perm_b_read"],
-        roles: ["role_z", "role_y", "role_gone"],
-        identityId: "id_user",
-        ratelimits: [limit],
-      }),
-    );
+    const roles = ["role_z", "role_y", "role_gone"];
+    await insert(store, keyRow(1, { permissions: ["perm_b_read"], roles, identityId: "id_user", ratelimits: [limit] }));
     expect(await store.findKey("digest-1")).toMatchObject({
       permissions: ["a.read", "b.read"],
       roles: ["y", "z"],

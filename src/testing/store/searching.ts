@@ -26,9 +26,8 @@ async function fill(store: Store): Promise<void> {
     ...APIS.slice(1).map((id) => ({ table: "apis" as const, row: api({ id }) })),
     { table: "identities", row: identity("user") },
   ]);
-  await store.insertKeys(
-    ROWS.map((row) => ({ row, ...(row.hasCredits && { balance: balance(Number(row.id.slice(4))) }) })),
-  );
+  const keys = ROWS.map((row) => ({ row, ...(row.hasCredits && { balance: balance(Number(row.id.slice(4))) }) }));
+  await store.insertKeys(keys);
   if (store.powers.usage) await store.recordUses([5, 6, 7].map((n) => ({ keyId: keyRow(n).id, usedAt: n * 60_000 })));
 }
 
@@ -88,11 +87,8 @@ export function searchingClauses(all: Clause): void {
     await fill(store);
     for (const apiIds of [APIS, ["api_2"], ["api_2", "api_3", "api_gone"]]) {
       const newest = idsOf(listed(apiIds)).reverse();
-      const expiring = idsOf(
-        listed(apiIds)
-          .filter(({ expires }) => expires !== undefined)
-          .sort(byExpiry),
-      );
+      const ending = listed(apiIds).filter(({ expires }) => expires !== undefined);
+      const expiring = idsOf(ending.sort(byExpiry));
       for (const [among, limit] of SIZES) {
         const size = { apiIds, among, limit };
         expect(await walk(store, { ...size, order: "newest" })).toEqual({ ids: newest, looked: newest.length });
@@ -185,10 +181,8 @@ export function searchingClauses(all: Clause): void {
       expect(wanted.length > 0, JSON.stringify(mayMatch)).toBe(true);
       for (const [among, limit] of SIZES) {
         const { ids } = await walk(store, { order: "newest", among, limit, mayMatch });
-        expect(
-          ids.filter((id) => wanted.includes(id)),
-          JSON.stringify(mayMatch),
-        ).toEqual(wanted);
+        const found = ids.filter((id) => wanted.includes(id));
+        expect(found, JSON.stringify(mayMatch)).toEqual(wanted);
       }
     }
     if (!store.powers.usage) return;

@@ -127,9 +127,7 @@ export function sharedChangesClauses(clause: SharedClause): void {
       for (const n of [0, 999, 1_000, 2_499]) expect(await there.findKey(`digest-${n}`)).toBeUndefined();
       expect((await here.insertKeys(rows.map((row) => ({ row })))).includes(false)).toBe(false);
       await there.pollChanges("anew");
-      for (const n of [0, 999, 1_000, 2_499]) {
-        expect((await there.findKey(`digest-${n}`))?.keyId).toBe(keyRow(n).id);
-      }
+      for (const n of [0, 999, 1_000, 2_499]) expect((await there.findKey(`digest-${n}`))?.keyId).toBe(keyRow(n).id);
     },
   );
 

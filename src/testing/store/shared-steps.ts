@@ -63,10 +63,8 @@ export async function change<T extends Table>(
   id: string,
   over: Partial<Rows[T]>,
 ): Promise<void> {
-  const row = (await readRow(store, table, id)) ?? { id, version: 0 };
-  expect(await store.write([{ table, row: { ...row, ...over } } as unknown as Write]), `${table} ${id}`).toBe(
-    "written",
-  );
+  const row = { ...((await readRow(store, table, id)) ?? { id, version: 0 }), ...over };
+  expect(await store.write([{ table, row } as unknown as Write]), `${table} ${id}`).toBe("written");
 }
 
 /** Removes a row as it was read. */

@@ -18,10 +18,7 @@ import { reach, type SharedClause, type SharedStore } from "./shared-steps.js";
 
 /** Exactly one of two succeeded. */
 const expectOneOf = (answers: readonly unknown[], about: string): void =>
-  expect(
-    answers.filter((answer) => answer === true),
-    about,
-  ).toHaveLength(1);
+  expect(answers.filter((answer) => answer === true).length, about).toBe(1);
 
 /** One of two writes was made, and the other refused for this reason. */
 const expectOneWritten = (outcomes: readonly WriteOutcome[], refusal: WriteOutcome, about: string): void =>
@@ -151,26 +148,17 @@ export function sharedWritingClauses(clause: SharedClause): void {
   clause(
     "clauses 13 and 19: of two new rows of one name one is refused, whichever handle made it",
     async ({ here, there }) => {
-      const pairs: readonly (readonly [Write, Write])[] = [
-        [
-          { table: "roles", row: role("r", []) },
-          { table: "roles", row: role("r", [], { id: "role_other" }) },
-        ],
-        [
-          { table: "permissions", row: permission("a.read") },
-          { table: "permissions", row: permission("a.read", { id: "perm_other" }) },
-        ],
-        [
-          { table: "identities", row: identity("user") },
-          { table: "identities", row: identity("user", { id: "id_other" }) },
-        ],
-        [
-          { table: "rootKeys", row: rootKey(1) },
-          { table: "rootKeys", row: rootKey(2, { digest: rootKey(1).digest, workspaceId: "ws_2" }) },
-        ],
-      ];
-      for (const [ours, theirs] of pairs)
-        expectOneWritten(await Promise.all([here.write([ours]), there.write([theirs])]), "taken", ours.table);
+      const rows = [
+        { table: "roles", row: role("r", []) },
+        { table: "permissions", row: permission("a.read") },
+        { table: "identities", row: identity("user") },
+        { table: "rootKeys", row: rootKey(1) },
+      ] as const;
+      for (const { table, row } of rows) {
+        const over = { id: `${row.id}_other`, ...(table === "rootKeys" && { workspaceId: "ws_2" }) };
+        const [ours, theirs] = [row, { ...row, ...over }].map((one) => ({ table, row: one }) as Write);
+        expectOneWritten(await Promise.all([here.write([ours!]), there.write([theirs!])]), "taken", table);
+      }
       for (const store of [here, there]) {
         expect(await store.readNames("roles", WS, ["r"])).toHaveLength(1);
         expect(await store.write([{ table: "roles", row: role("r", [], { id: "role_third" }) }])).toBe("taken");

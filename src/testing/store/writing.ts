@@ -43,12 +43,8 @@ export function writingClauses(clause: Clause): void {
       expect(await readRow(store, "roles", fresh.id)).toBeUndefined();
     }
     expect(await store.write([{ table: "roles", row: fresh }])).toBe("written");
-    expect(
-      await store.write([
-        { table: "roles", row: role("a", [], { id: "role_x" }) },
-        { table: "roles", row: role("a", [], { id: "role_y" }) },
-      ]),
-    ).toBe("taken");
+    const namesakes = ["role_x", "role_y"].map((id) => ({ table: "roles", row: role("a", [], { id }) }) as const);
+    expect(await store.write(namesakes)).toBe("taken");
     const row = (await readRow(store, "keys", "key_000001"))!;
     expect(await store.write([{ table: "keys", row: { ...row, name: "first" } }])).toBe("written");
     expect(await store.write([{ table: "keys", row: { ...row, name: "second" } }])).toBe("conflict");
@@ -80,9 +76,8 @@ export function writingClauses(clause: Clause): void {
     const named = ["role_1", "role_2"].map((id) => role("new", [], { id }));
     const taken = await atOnce({ table: "roles", row: named[0]! }, { table: "roles", row: named[1]! });
     expect(taken.includes("taken"), "the other name is taken").toBe(true);
-    expect(await store.readNames("roles", WS, ["new"])).toMatchObject([
-      { id: taken[0] === "written" ? "role_1" : "role_2" },
-    ]);
+    const written = taken[0] === "written" ? "role_1" : "role_2";
+    expect(await store.readNames("roles", WS, ["new"])).toMatchObject([{ id: written }]);
   });
 
   clause("clause 13: a name that is taken is told apart from a row that changed, in every table", async (store) => {
@@ -202,9 +197,8 @@ export function writingClauses(clause: Clause): void {
     expect(await store.write([{ table: "keys", row: share(3, 2) }])).toBe("written");
     expect(await spend(3, 1)).toEqual({ ok: true, remaining: 3 });
     const second = (await readRow(store, "keys", keyRow(2).id))!;
-    expect(await store.write([{ table: "keys", row: second, credits: { period: 0, add: 10 } }])).toEqual([
-      { remaining: 13, reserved: 0, added: 10 },
-    ]);
+    const added = await store.write([{ table: "keys", row: second, credits: { period: 0, add: 10 } }]);
+    expect(added).toEqual([{ remaining: 13, reserved: 0, added: 10 }]);
     expect([await read(2), await read(3)]).toEqual([13, 13]);
     const removals = [2, 3].map((n) => ({ table: "keys" as const, remove: keyRow(n).id }));
     expect(await store.write([{ ...removals[0]!, version: 2 }])).toBe("written");
