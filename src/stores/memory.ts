@@ -66,7 +66,7 @@ const NO_LEASES: ReadonlyMap<string, Lease> = new Map();
  */
 export function memoryStore(): Port.Store {
   const state = emptyState();
-  const { rows, sorted, unique, accounts } = state;
+  const { rows, unique } = state;
   const { add: subscribe, notify } = createListeners<Port.Change>();
   const recorded = createMemoryOnce();
   const creditDays = createMemoryCreditDays(state);
@@ -87,15 +87,7 @@ export function memoryStore(): Port.Store {
       return reserve(account, { leases, known }, { cost, period, now, reservation });
     });
   };
-  const walletAccounts: WalletAccounts = {
-    find: (ref) => accounts.get(ref),
-    leases: (ref, now, id) => (id === undefined ? expiredOf(state, ref, now) : leasesOf(state, ref)),
-    reservations(ref, id) {
-      const leases = leasesOf(state, ref);
-      return { count: countReservations(leases), hasId: leases.has(id) };
-    },
-    endingOf: (id) => endedAs(state.endings.find(id)),
-  };
+  const walletAccounts = walletAccountsOf(state);
   const spendTogether = (wallets: readonly Port.Wallet[], request: Port.WalletSpend) =>
     keepStep(state, spendFromWallets(walletAccounts, wallets, request));
   const findKey: Port.Store["findKey"] = (digest) => recordOf(state, keyBy(`digest ${digest}`));
@@ -165,29 +157,12 @@ export function memoryStore(): Port.Store {
       assertRefs(wallets);
       return keepStep(state, settleParts(walletAccounts, wallets, request));
     },
-    readBalances: (queries, now) =>
-      queries.map((query) => {
-        const { period } = query;
-        const ref = refOfQuery(state, query);
-        const expires = query.grantId === undefined ? undefined : query.expires;
-        if (ref === undefined) return undefined;
-        return countedBalance(accounts.get(ref), leasesOf(state, ref), { period, now, expires });
-      }),
+    readBalances: (queries, now) => queries.map((query) => balanceOf(state, query, now)),
 
     readMany: (table, ids) => ids.map((id) => rows[table].get(id)),
     readNames: (table, workspaceId, names) =>
       [...new Set(names)].flatMap((name) => rows[table].get(unique.get(nameOf(table, workspaceId, name)) ?? "") ?? []),
-    list<T extends Port.Table>(table: T, query: Port.ListQuery) {
-      const of = rows[table] as Map<string, Port.Rows[T]>;
-      const found: Port.Rows[T][] = [];
-      const all = sorted.get(`${table} ${query.workspaceId}`);
-      const ids = all?.ids ?? [];
-      for (let i = all?.after(query.after ?? "") ?? 0; i < ids.length && found.length < query.limit; i++) {
-        const row = of.get(ids[i] as string) as Port.Rows[T];
-        if (listed(row, query)) found.push(row);
-      }
-      return found;
-    },
+    list: (table, query) => listOf(state, table, query),
     searchKeys: (search) => searchKeys(keyIdsOf(state, search), rows.keys, search),
     countKeys: (count) => countKeys(keyIdsOf(state, count), rows, count),
     findKeyIds: (wanted) =>
@@ -251,6 +226,38 @@ const NO_IDS = new SortedIds();
 
 function keyIdsOf({ sorted }: State, { workspaceId }: { readonly workspaceId: string }): SortedIds {
   return sorted.get(`keys ${workspaceId}`) ?? NO_IDS;
+}
+
+function walletAccountsOf(state: State): WalletAccounts {
+  return {
+    find: (ref) => state.accounts.get(ref),
+    leases: (ref, now, id) => (id === undefined ? expiredOf(state, ref, now) : leasesOf(state, ref)),
+    reservations(ref, id) {
+      const leases = leasesOf(state, ref);
+      return { count: countReservations(leases), hasId: leases.has(id) };
+    },
+    endingOf: (id) => endedAs(state.endings.find(id)),
+  };
+}
+
+function listOf<T extends Port.Table>({ rows, sorted }: State, table: T, query: Port.ListQuery): Port.Rows[T][] {
+  const of = rows[table] as Map<string, Port.Rows[T]>;
+  const found: Port.Rows[T][] = [];
+  const all = sorted.get(`${table} ${query.workspaceId}`) ?? NO_IDS;
+  const { ids } = all;
+  for (let i = all.after(query.after ?? ""); i < ids.length && found.length < query.limit; i++) {
+    const row = of.get(ids[i] as string) as Port.Rows[T];
+    if (listed(row, query)) found.push(row);
+  }
+  return found;
+}
+
+function balanceOf(state: State, query: Port.BalanceQuery, now: number): Port.CountedBalance | undefined {
+  const { period } = query;
+  const ref = refOfQuery(state, query);
+  const expires = query.grantId === undefined ? undefined : query.expires;
+  if (ref === undefined) return undefined;
+  return countedBalance(state.accounts.get(ref), leasesOf(state, ref), { period, now, expires });
 }
 
 function recordOf(state: State, row: Port.KeyRow | undefined): Port.KeyRecord | undefined {

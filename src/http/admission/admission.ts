@@ -97,152 +97,15 @@ export interface Hold {
 
 /** Creates an {@link Admission}. */
 export function createAdmission(bounds: AdmissionBounds) {
-  const { budget, wait, isFair, places, turnMs } = bounds;
-  const bytes = new FairPool(budget, { isFair, reserve: budget * PART_OF_RESERVE });
-  const parsing = new FairPool(places, { isFair });
-  const making = new FairPool(places, { isFair });
-  const requests = new Requests(bounds.requests ?? Math.floor(budget / BYTES_PER_REQUEST));
-  const turns = createFairTurns(turnMs);
-  const recognized = createRecognized();
-
-  const arrive = (authorization: string | undefined, end?: () => void): Hold => {
-    let account = authorization === undefined ? STRANGERS : recognized.find(authorization);
-    let held = 0;
-    let isAnswered = false;
-    let body: { free(): number } | undefined;
-    let isGone = false;
-    let endWait: (() => void) | undefined;
-    let began = NaN;
-    /** Milliseconds left to wait, counted from the first wait. */
-    const left = (): number => {
-      const now = performance.now();
-      if (Number.isNaN(began)) began = now;
-      return wait - (now - began);
-    };
-    const onWait = (stop: () => void): void => {
-      if (isGone) stop();
-      else endWait = stop;
-    };
-    const abandon = (): void => {
-      isGone = true;
-      endWait?.();
-    };
-    const turn = (isLong: boolean): Promise<void> =>
-      new Promise((resolve) => turns.wait(account, isLong ? WEIGHT.long : WEIGHT.short, resolve));
-    /** Many requests may time out in the same tick, so their refusals take turns too. */
-    const inTurn = async (error: unknown): Promise<never> => {
-      await turn(false);
-      throw error;
-    };
-    const grow = (amount: number, part: number): MaybePromise<void> => {
-      const of = account;
-      const taken = bytes.take(of, { amount, own: held, part }, left(), onWait);
-      if (taken === undefined) return void (held += amount);
-      return taken.then(() => {
-        // The connection may have ended meanwhile, or the caller was authenticated.
-        if (isGone) {
-          bytes.give(of, amount);
-          throw overloaded();
-        }
-        if (of !== account) bytes.move(of, account, amount);
-        held += amount;
-      }, inTurn);
-    };
-    const inPlace = async <T>(pool: FairPool, act: () => Promise<T>): Promise<T> => {
-      const of = account;
-      await pool.take(of, { amount: 1, own: 0, part: 1 }, left(), onWait)?.catch(inTurn);
-      try {
-        return await act();
-      } finally {
-        pool.give(of, 1);
-      }
-    };
-    const set = (amount: number): void => {
-      if (amount > held) bytes.record(account, amount - held);
-      else bytes.give(account, held - amount);
-      held = amount;
-    };
-    const moveTo = (other: string): void => {
-      bytes.move(account, other, held);
-      requests.remove(account, ongoing);
-      account = other;
-      if (end !== undefined && !isGone) requests.add(account, ongoing);
-    };
-    const release = (): void => {
-      abandon();
-      requests.remove(account, ongoing);
-      body?.free();
-      set(0);
-    };
-    const ongoing: Ongoing = {
-      get isAnswered() {
-        return isAnswered;
-      },
-      end() {
-        requests.remove(account, ongoing);
-        end?.();
-        // A request that still runs is released with its answer.
-        if (isAnswered) release();
-        else abandon();
-      },
-    };
-    if (end !== undefined) requests.add(account, ongoing);
-    return {
-      get account() {
-        return account;
-      },
-      turn,
-      belongsTo(workspaceId) {
-        if (workspaceId === account) return;
-        moveTo(workspaceId);
-        if (authorization !== undefined) recognized.add(authorization, workspaceId);
-      },
-      refused() {
-        if (authorization === undefined || account === UNPROVEN) return;
-        moveTo(UNPROVEN);
-        recognized.forget(authorization);
-      },
-      growBody: (amount) => (amount > 0 ? grow(amount, PART_OF_BODIES) : undefined),
-      withinShare: () => grow(WORK_BYTES, 1),
-      growValues: (amount) => grow(amount, 1),
-      keepBody(of) {
-        body = of;
-        if (isGone) body.free();
-      },
-      freeBody() {
-        if (body !== undefined) set(held - body.free());
-      },
-      parse: (act) => inPlace(parsing, act),
-      async makePage(act) {
-        let growing: MaybePromise<void> = undefined;
-        const made = await inPlace(making, async () => {
-          growing = grow(PAGE_BYTES, 1);
-          return growing === undefined ? { page: await act() } : undefined;
-        });
-        if (made !== undefined) return made.page;
-        // While a page waits for space, its place is free for pages that have the space.
-        await growing;
-        return inPlace(making, act);
-      },
-      answered(amount) {
-        body?.free();
-        endWait?.();
-        const isMore = amount > held;
-        set(amount);
-        if (isMore) requests.endUnread(account, () => bytes.isOver(account));
-        isAnswered = true;
-      },
-      abandon,
-      release,
-    };
-  };
+  const shared = shareOf(bounds);
+  const { bytes, requests, turns } = shared;
   return {
     /**
      * Call when the head of a request has arrived.
      * @param authorization the header: its workspace is known if it was authenticated before
      * @param end ends the connection of the request, when too many are under way; absent: the host bounds them
      */
-    arrive,
+    arrive: (authorization: string | undefined, end?: () => void): Hold => createHold(shared, authorization, end),
     /** Ends the oldest request of the workspace that has the most of them. */
     makeSpace: (): void => requests.endOldest(),
     /** Call when other work waits for this tick to end: the tick then continues no requests. */
@@ -254,6 +117,156 @@ export function createAdmission(bounds: AdmissionBounds) {
 
 /** The admission control of a process. */
 export type Admission = ReturnType<typeof createAdmission>;
+
+/** What all requests share. */
+function shareOf({ budget, requests = Math.floor(budget / BYTES_PER_REQUEST), ...bounds }: AdmissionBounds) {
+  const { wait, isFair, places, turnMs } = bounds;
+  return {
+    bytes: new FairPool(budget, { isFair, reserve: budget * PART_OF_RESERVE }),
+    parsing: new FairPool(places, { isFair }),
+    making: new FairPool(places, { isFair }),
+    requests: new Requests(requests),
+    turns: createFairTurns(turnMs),
+    recognized: createRecognized(),
+    wait,
+  };
+}
+
+function createHold(
+  { bytes, parsing, making, requests, turns, recognized, wait }: ReturnType<typeof shareOf>,
+  authorization: string | undefined,
+  end?: () => void,
+): Hold {
+  let account = authorization === undefined ? STRANGERS : recognized.find(authorization);
+  let held = 0;
+  let isAnswered = false;
+  let body: { free(): number } | undefined;
+  let isGone = false;
+  let endWait: (() => void) | undefined;
+  let began = NaN;
+  /** Milliseconds left to wait, counted from the first wait. */
+  const left = (): number => {
+    const now = performance.now();
+    if (Number.isNaN(began)) began = now;
+    return wait - (now - began);
+  };
+  const onWait = (stop: () => void): void => {
+    if (isGone) stop();
+    else endWait = stop;
+  };
+  const abandon = (): void => {
+    isGone = true;
+    endWait?.();
+  };
+  const turn = (isLong: boolean): Promise<void> =>
+    new Promise((resolve) => turns.wait(account, isLong ? WEIGHT.long : WEIGHT.short, resolve));
+  /** Many requests may time out in the same tick, so their refusals take turns too. */
+  const inTurn = async (error: unknown): Promise<never> => {
+    await turn(false);
+    throw error;
+  };
+  const grow = (amount: number, part: number): MaybePromise<void> => {
+    const of = account;
+    const taken = bytes.take(of, { amount, own: held, part }, left(), onWait);
+    if (taken === undefined) return void (held += amount);
+    return taken.then(() => {
+      // The connection may have ended meanwhile, or the caller was authenticated.
+      if (isGone) {
+        bytes.give(of, amount);
+        throw overloaded();
+      }
+      if (of !== account) bytes.move(of, account, amount);
+      held += amount;
+    }, inTurn);
+  };
+  const inPlace = async <T>(pool: FairPool, act: () => Promise<T>): Promise<T> => {
+    const of = account;
+    await pool.take(of, { amount: 1, own: 0, part: 1 }, left(), onWait)?.catch(inTurn);
+    try {
+      return await act();
+    } finally {
+      pool.give(of, 1);
+    }
+  };
+  const set = (amount: number): void => {
+    if (amount > held) bytes.record(account, amount - held);
+    else bytes.give(account, held - amount);
+    held = amount;
+  };
+  const moveTo = (other: string): void => {
+    bytes.move(account, other, held);
+    requests.remove(account, ongoing);
+    account = other;
+    if (end !== undefined && !isGone) requests.add(account, ongoing);
+  };
+  const release = (): void => {
+    abandon();
+    requests.remove(account, ongoing);
+    body?.free();
+    set(0);
+  };
+  const ongoing: Ongoing = {
+    get isAnswered() {
+      return isAnswered;
+    },
+    end() {
+      requests.remove(account, ongoing);
+      end?.();
+      // A request that still runs is released with its answer.
+      if (isAnswered) release();
+      else abandon();
+    },
+  };
+  if (end !== undefined) requests.add(account, ongoing);
+  return {
+    get account() {
+      return account;
+    },
+    turn,
+    belongsTo(workspaceId) {
+      if (workspaceId === account) return;
+      moveTo(workspaceId);
+      if (authorization !== undefined) recognized.add(authorization, workspaceId);
+    },
+    refused() {
+      if (authorization === undefined || account === UNPROVEN) return;
+      moveTo(UNPROVEN);
+      recognized.forget(authorization);
+    },
+    growBody: (amount) => (amount > 0 ? grow(amount, PART_OF_BODIES) : undefined),
+    withinShare: () => grow(WORK_BYTES, 1),
+    growValues: (amount) => grow(amount, 1),
+    keepBody(of) {
+      body = of;
+      if (isGone) body.free();
+    },
+    freeBody() {
+      if (body !== undefined) set(held - body.free());
+    },
+    parse: (act) => inPlace(parsing, act),
+    async makePage(act) {
+      let growing: MaybePromise<void> = undefined;
+      const made = await inPlace(making, async () => {
+        growing = grow(PAGE_BYTES, 1);
+        return growing === undefined ? { page: await act() } : undefined;
+      });
+      if (made !== undefined) return made.page;
+      // While a page waits for space, its place is free for pages that have the space.
+      await growing;
+      return inPlace(making, act);
+    },
+    answered(amount) {
+      body?.free();
+      endWait?.();
+      const isMore = amount > held;
+      set(amount);
+      if (isMore) requests.endUnread(account, () => bytes.isOver(account));
+      isAnswered = true;
+    },
+    abandon,
+    release,
+  };
+}
 
 /** Remembers keyed fingerprints of 53 bits, not credentials; nobody can construct a collision. */
 function createRecognized() {
@@ -270,11 +283,7 @@ function createRecognized() {
     add(authorization: string, workspaceId: string): void {
       const number = numberOf(authorization);
       if (Number.isNaN(number)) return;
-      if (workspaces.size >= MAX_RECOGNIZED)
-        for (const oldest of workspaces.keys()) {
-          workspaces.delete(oldest);
-          break;
-        }
+      if (workspaces.size >= MAX_RECOGNIZED) workspaces.delete(workspaces.keys().next().value as number);
       workspaces.set(number, workspaceId);
     },
     forget: (authorization: string): void => void workspaces.delete(numberOf(authorization)),
