@@ -24,7 +24,7 @@ import { grantsOf, isOverage, type OpenGrant } from "../keyring/granted.js";
 import { othersOfAccount } from "../keyring/keys/account-keys.js";
 import { type ReadAccount, readAccounts } from "../keyring/keys/key-response.js";
 import { createSlicing } from "../keyring/keys/slicing.js";
-import { MAX_BATCH, readRows } from "../keyring/rows.js";
+import { MAX_BATCH, readApisOf, readRows } from "../keyring/rows.js";
 
 /** What an alert says of its own. */
 type Said<A = Alert> = A extends Alert ? Omit<A, "id" | "time" | "workspaceId" | "rule"> : never;
@@ -340,8 +340,7 @@ async function existingKeys(context: Watching, ids: readonly string[]): Promise<
     const others = row.deleted ? await othersOfAccount(context, row) : [];
     keys.set(id, others.findLast(({ deleted }) => !deleted) ?? row);
   }
-  const apiIds = [...keys.values()].map(({ apiId }) => apiId);
-  const apis = await readRows(context, "apis", apiIds);
+  const apis = await readApisOf(context, [...keys.values()]);
   for (const [id, { deleted, apiId }] of keys) if (deleted || apis.get(apiId)?.deleted !== false) keys.delete(id);
   return keys;
 }

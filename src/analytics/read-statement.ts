@@ -37,11 +37,8 @@ export async function readStatement(
   const ids = [...new Set([...days.map((day) => day.identityId ?? []), ...used, ...named].flat())];
   const changed = [...(identity === undefined ? [] : [identity.id]), ...ids].slice(0, MAX_NAMED);
   const changes = store.powers.audit === true ? await readChanges(store, { workspaceId, ids: changed, from, to }) : [];
-  const grants = await rowsOf(
-    store,
-    "grants",
-    days.flatMap((day) => day.grantId ?? []),
-  );
+  const grantIds = days.flatMap((day) => day.grantId ?? []);
+  const grants = await rowsOf(store, "grants", grantIds);
   const granted = [...grants.values()].flatMap(({ accountId }) => accountId ?? []);
   const keys = await rowsOf(store, "keys", [...named, ...granted, ...changes.flatMap((entry) => entry.ids)]);
   return toStatement(month, of, { days, counts, changes, keys, grants, now });

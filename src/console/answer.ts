@@ -281,10 +281,8 @@ export function refuse({ basePath, onFault }: ConsoleContext, thrown: unknown): 
   const requestId = newId("req");
   if (status >= 500) onFault(thrown, requestId);
   const body = html`<p>${detail}</p>${status >= 500 && html`<p>${muted(`Request ${requestId}`)}</p>`}`;
-  return toOutgoing(
-    status,
-    outside((to) => basePath + to, title, body),
-  );
+  const path = (below: string): string => basePath + below;
+  return toOutgoing(status, outside(path, title, body));
 }
 
 const toPage = (view: View, content: Content, status: number): Outgoing => toOutgoing(status, page(view, content));

@@ -1,8 +1,9 @@
 /** The audit trail of administration: its options, its actors and the queue of its listener. */
 import type { AuditEntry } from "../contracts/audit.js";
 import type { Caller } from "../contracts/caller.js";
-import { callable, type Check, group, ownOnly } from "../lib/check-options.js";
+import { callable, type Check, group, ownOnly, workspace } from "../lib/check-options.js";
 import { createEventQueue, type EventQueue, QUEUE_OPTIONS, type QueueOptions } from "../lib/event-queue.js";
+import { STORE_GUARD_OPTIONS } from "../lib/guards/guard-store.js";
 import type { Audit } from "./context.js";
 
 /** Options of the audit trail, of everything that administers. */
@@ -24,9 +25,13 @@ export const AUDIT_OPTIONS = {
 
 const MAX_ACTOR = 1_024;
 
-/** The same, and the option that names who a program acts for. */
-export const PROGRAM_AUDIT_OPTIONS = {
+/** The checks of what keyrings and rate limits have in common. */
+export const PROGRAM_OPTIONS = {
+  ...STORE_GUARD_OPTIONS,
   ...AUDIT_OPTIONS,
+  workspaceId: workspace,
+  clock: callable,
+  newId: callable,
   actor: (value: unknown, path: string) => {
     if (typeof value !== "string" || value === "" || value.length > MAX_ACTOR)
       throw new TypeError(`${path} must be a string of 1 to ${MAX_ACTOR} characters`);

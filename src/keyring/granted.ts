@@ -67,11 +67,8 @@ export async function readOpenGrants<O extends OwnedRow>(
     const all = await grantsOf({ ...context, workspaceId }, id);
     const grants = all.filter((row) => !isOver(row, context.now));
     const balances = await readGrants(context, grants);
-    if (grants.length > 0)
-      open.set(
-        id,
-        grants.map((row, i) => ({ row, balance: balances[i] })),
-      );
+    const found = grants.map((row, i) => ({ row, balance: balances[i] }));
+    if (found.length > 0) open.set(id, found);
   }
   return open;
 }

@@ -13,7 +13,7 @@ import { toLimitRows } from "./keys/new-key.js";
 import { readMatches } from "./list-page.js";
 import { operation } from "./operation.js";
 import { IDENTITIES, readReservedIds } from "./rbac/resolve-names.js";
-import { ownedRow, readRows, requireNamed, setField } from "./rows.js";
+import { ownedRow, readApisOf, requireNamed, setField } from "./rows.js";
 import { changedCredits, credits, drawingKeys } from "./schemas/credits.js";
 import { listedIdentities } from "./schemas/page.js";
 import type { Schema } from "./schemas/parse.js";
@@ -103,12 +103,7 @@ async function detailsOf(context: Context, rows: readonly IdentityRow[]): Promis
     let seen = 0;
     for (let page = 0, after = ""; mayCount && page < MAX_PAGES && seen <= MAX_COUNTED; page++) {
       const keys = await store.list("keys", { workspaceId, identityId: row.id, after, limit: MAX_COUNTED + 1 });
-      await readRows(
-        context,
-        "apis",
-        keys.map(({ apiId }) => apiId),
-        apis,
-      );
+      await readApisOf(context, keys, apis);
       seen += keys.filter(isSeen).length;
       if (keys.length <= MAX_COUNTED) break;
       after = keys.at(-1)!.id;

@@ -3,13 +3,13 @@ import { DEFAULT_SCHEME } from "../access/grants.js";
 import type { StandardSchema } from "../contracts/standard-schema.js";
 import type { Store } from "../contracts/store.js";
 import type { Identity, JsonObject } from "../contracts/types.js";
-import { callable, type Check, checkOptions, word, workspace } from "../lib/check-options.js";
-import { checkStore, STORE_GUARD_OPTIONS, type StoreGuardOptions } from "../lib/guards/guard-store.js";
+import { type Check, checkOptions, word } from "../lib/check-options.js";
+import { checkStore, type StoreGuardOptions } from "../lib/guards/guard-store.js";
 import { standardSchema } from "../lib/meta-schema.js";
 import type { MigrationAlgorithms } from "../lib/migration-hashes.js";
 import { adjustmentMethod, type AdjustmentOptions } from "./adjustment.js";
 import { createApi, deleteApi, getApi, getOrCreateApi, listApis, updateApi } from "./apis.js";
-import { type Audited, type AuditOptions, PROGRAM_AUDIT_OPTIONS, programAudit } from "./audit.js";
+import { type Audited, type AuditOptions, PROGRAM_OPTIONS, programAudit } from "./audit.js";
 import { type Audit, createContext } from "./context.js";
 import { changePlan } from "./change-plan.js";
 import { getBalance } from "./balance.js";
@@ -353,11 +353,7 @@ export interface Keyring<Meta = JsonObject> {
 }
 
 const OPTIONS = {
-  ...STORE_GUARD_OPTIONS,
-  ...PROGRAM_AUDIT_OPTIONS,
-  workspaceId: workspace,
-  clock: callable,
-  newId: callable,
+  ...PROGRAM_OPTIONS,
   migrationAlgorithms: () => {},
   meta: standardSchema,
   scheme: word,

@@ -114,6 +114,12 @@ export async function readRows<T extends Table>(
   return found;
 }
 
+/** The APIs of keys, by id. @param found those that are known already, which the others join */
+export function readApisOf(context: Reading, keys: readonly KeyRow[], found?: Map<string, ApiRow>) {
+  const ids = keys.map(({ apiId }) => apiId);
+  return readRows(context, "apis", ids, found);
+}
+
 /** A new row of this workspace. */
 export function ownedRow(context: Context, id: string) {
   return { id, version: 0, workspaceId: context.workspaceId };

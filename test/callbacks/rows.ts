@@ -247,6 +247,9 @@ async function looked(options: Partial<PortalOptions>): Promise<string> {
   return status === 200 ? "in" : String(status);
 }
 
+const fails = (): never => {
+  throw new Error("fault");
+};
 const mistake = /^500$/;
 const listens = /^in$/;
 
@@ -273,6 +276,13 @@ export const ROWS: Readonly<Record<string, Row>> = {
     always: /^FORBIDDEN$/,
   },
   "ConsoleOptions.authenticate": { run: (authenticate) => consoled({ authenticate }) },
+  "ConsoleOptions.clock": { run: (clock) => consoled({ clock, authenticate: () => ({ ...ALL, workspaceId: WS }) }) },
+  "ConsoleOptions.onError": { run: (onError) => consoled({ onError, authenticate: fails }), always: mistake },
+  // Whom `authenticate` names has no list of addresses.
+  "ConsoleHandlerOptions.clientAddress": {
+    run: (clientAddress) => consoled({ clientAddress, authenticate: () => ({ ...ALL, workspaceId: WS }) }),
+    always: listens,
+  },
   "ConsoleOptions.analytics": {
     run: (query) =>
       consoled({
@@ -286,6 +296,7 @@ export const ROWS: Readonly<Record<string, Row>> = {
     isUncalled: true,
   },
   "PortalOptions.owner": { run: (owner) => looked({ owner }) },
+  "PortalOptions.onError": { run: (onError) => looked({ onError, owner: fails }), always: mistake },
   // It must be one that createAnalytics made.
   "PortalOptions.analytics": { run: (statement) => looked({ analytics: { statement } }), isUncalled: true },
   "Authenticator.authenticate": {

@@ -60,14 +60,24 @@ export function findCallbacks(): { readonly callbacks: readonly string[]; readon
     return ts.forEachChild(node, (child) => isCallable(child, seen) || undefined) ?? false;
   };
 
+  /** Members of other options that these have as well: `extends Pick<KeyringOptions, "clock">`. */
+  const picked = ({ expression, typeArguments }: ts.ExpressionWithTypeArguments): readonly ts.TypeElement[] => {
+    if (expression.getText() !== "Pick") return [];
+    const [from, names] = typeArguments!.map((type) => type.getText());
+    const type = declared.get(from!);
+    if (type === undefined || !ts.isInterfaceDeclaration(type)) return [];
+    return type.members.filter(({ name }) => name !== undefined && names!.includes(`"${name.getText()}"`));
+  };
+
   const callbacks: string[] = [];
   const visited = new Set<string>();
   const visit = (name: string): void => {
     const type = declared.get(name);
     if (visited.has(name) || type === undefined || !ts.isInterfaceDeclaration(type)) return;
     visited.add(name);
-    for (const { types } of type.heritageClauses ?? []) for (const base of types) visit(base.expression.getText());
-    for (const member of type.members)
+    const bases = (type.heritageClauses ?? []).flatMap(({ types }) => [...types]);
+    for (const base of bases) visit(base.expression.getText());
+    for (const member of [...type.members, ...bases.flatMap(picked)])
       if (member.name !== undefined && isCallable(member, new Set([name])))
         callbacks.push(`${name}.${member.name.getText()}`);
   };

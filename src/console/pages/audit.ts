@@ -111,14 +111,8 @@ function row(view: View, entry: Entry, names: ReadonlyMap<string, string>): Part
       : html`${name(shown)} ${muted(actorName === undefined ? kind : name(actor ?? ""))}`;
   const why = reason === undefined ? "" : html`<div>${muted("Reason:")} ${name(reason)}</div>`;
   const many = entries === undefined ? "" : html` ${muted(`${count(rows, "key")} in ${entries} batches`)}`;
-  return [
-    time(at, view.now),
-    who,
-    html`${verb(operation)}${why}${many}`,
-    changed(entry),
-    amounts(entry),
-    of(view, entry, names),
-  ];
+  const what = html`${verb(operation)}${why}${many}`;
+  return [time(at, view.now), who, what, changed(entry), amounts(entry), of(view, entry, names)];
 }
 
 /** What each field was and is; of others only their names. */

@@ -1,6 +1,6 @@
 /** An empty store: an API, its first key, and the line that tries it; and the form that makes an API at any time. */
 import { button, type Field, form } from "../../view/form.js";
-import { html, type Html, type Part } from "../../view/html.js";
+import { html, type Html } from "../../view/html.js";
 import { code, section } from "../../view/parts.js";
 import { ifAble } from "../ask.js";
 import type { Content, Done, Page, View } from "../view/view.js";
@@ -9,6 +9,7 @@ const FIELDS: readonly Field[] = [
   { name: "name", label: "Name", hint: "For people, such as documents. Keys are of one API.", isRequired: true },
 ];
 const PATH = "/apis/new";
+const toNewKey = (apiId: string): string => `/keys/new?apiId=${encodeURIComponent(apiId)}`;
 
 /** What to do first, for whoever may; undefined: there is a key, or nothing that this caller could begin with. */
 export async function firstRun(view: View): Promise<Content | undefined> {
@@ -17,19 +18,14 @@ export async function firstRun(view: View): Promise<Content | undefined> {
   const [api] = apis?.data ?? [];
   if (apis === undefined || (api === undefined && !view.may("apis.createApi"))) return undefined;
   if (api !== undefined && (await view.ask("keys.searchKeys", { limit: 1 })).data.length > 0) return undefined;
-  const create = button(
-    view,
-    `/keys/new?apiId=${encodeURIComponent(api?.id ?? "")}`,
-    "Create the first key",
-    "primary",
-  );
+  const create = button(view, toNewKey(api?.id ?? ""), "Create the first key", "primary");
   const id = JSON.stringify(api?.id ?? "api_…");
   return {
     title: "Overview",
     about: "There are no keys yet.",
-    body: html`${step("1. Make an API", api === undefined ? apiForm(view) : html`<p>It is there: ${code(api.id)}.</p>`)}
-      ${step("2. Create a key", api === undefined ? "Of the API, once it is made." : create)}
-      ${step(
+    body: html`${section("1. Make an API", api === undefined ? apiForm(view) : html`<p>It is there: ${code(api.id)}.</p>`)}
+      ${section("2. Create a key", api === undefined ? "Of the API, once it is made." : create)}
+      ${section(
         "3. Try it",
         html`<p>With the key comes a line to paste: a request to your program, which asks
         ${code(`verifier.verify({ key }, { apiId: ${id} })`)}, or has ${code(`apiKey(verifier, { apiId: ${id} })`)}
@@ -38,22 +34,17 @@ export async function firstRun(view: View): Promise<Content | undefined> {
   };
 }
 
-const step = (title: string, body: Part): Html => section(title, body);
-
 const apiForm = (view: View, more: { readonly cancel?: string } = {}): Html =>
   form(view, { to: PATH, fields: FIELDS, submit: "Create API", ...more });
 
 async function showNew(view: View): Promise<Content> {
-  return {
-    title: "New API",
-    about: "The service that keys give access to.",
-    body: apiForm(view, { cancel: "/keys/new" }),
-  };
+  const body = apiForm(view, { cancel: "/keys/new" });
+  return { title: "New API", about: "The service that keys give access to.", body };
 }
 
 async function create(view: View): Promise<Done> {
   const { apiId } = await view.ask("apis.createApi", { name: view.form.get("name") ?? "" });
-  return { to: `/keys/new?apiId=${encodeURIComponent(apiId)}` };
+  return { to: toNewKey(apiId) };
 }
 
 /** The page that makes an API. */

@@ -168,10 +168,8 @@ async function progress(view: View, { apiId }: Filters, searched: number): Promi
 
 async function toList(view: View, { data, pagination }: Found, box?: Box): Promise<List> {
   const apis = new Map(await apiOptions(view));
-  const used = await sparks(
-    view,
-    data.map(({ keyId }) => keyId),
-  );
+  const keyIds = data.map(({ keyId }) => keyId);
+  const used = await sparks(view, keyIds);
   const columns = [...(box ? ["Select"] : []), ...COLUMNS, ...(used ? ["14 days"] : [])];
   const rows = data.map((key): Part[] => [
     ...(box ? [box(key)] : []),

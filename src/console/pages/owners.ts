@@ -49,10 +49,7 @@ async function list(view: View): Promise<Content> {
     title: "Owners",
     about: "The customers who own keys. The keys of an owner share limits and credits.",
     actions: view.may("identities.createIdentity") && button(view, "/owners/new", "New owner", "primary"),
-    body: searched(view, [searchField(view, "Id or external id")], {
-      ...(await ownerList(view, data)),
-      pagination,
-    }),
+    body: searched(view, [searchField(view, "Id or external id")], { ...(await ownerList(view, data)), pagination }),
   };
 }
 
@@ -104,20 +101,10 @@ async function used(view: View, { externalId, ratelimits = [] }: Identity): Prom
 }
 
 async function showNew(view: View): Promise<Content> {
-  const id: Field = {
-    name: "externalId",
-    label: "External id",
-    hint: "Your own id of the customer.",
-    isRequired: true,
-  };
-  return {
-    title: "New owner",
-    body: form(view, {
-      fields: [id, EXPIRES, SHARED, META, ...creditFields(NONE)],
-      submit: "Create",
-      cancel: "/owners",
-    }),
-  };
+  const hint = "Your own id of the customer.";
+  const id: Field = { name: "externalId", label: "External id", hint, isRequired: true };
+  const fields = [id, EXPIRES, SHARED, META, ...creditFields(NONE)];
+  return { title: "New owner", body: form(view, { fields, submit: "Create", cancel: "/owners" }) };
 }
 
 async function create(view: View): Promise<Done> {

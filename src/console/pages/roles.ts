@@ -62,10 +62,8 @@ async function showNew(view: View): Promise<Content> {
     { name: "name", label: "Name", isRequired: true },
     { name: "description", label: "Description" },
   ];
-  return {
-    title: "New role",
-    body: form(view, { fields: [...names, PERMISSIONS], submit: "Create", cancel: "/roles" }),
-  };
+  const fields = [...names, PERMISSIONS];
+  return { title: "New role", body: form(view, { fields, submit: "Create", cancel: "/roles" }) };
 }
 
 async function create(view: View): Promise<Done> {

@@ -29,20 +29,15 @@ async function show(view: View, of: StatementOf, whose: Html, apiId?: string): P
   const found = await analytics.statement(of, month);
   if (view.query.get("as") === "csv")
     return { file: `statement-${month}.csv`, type: "text/csv; charset=utf-8", text: statementCsv(found, view.now) };
+  const keyIds = found.accounts.flatMap(({ keyId = [] }) => keyId);
+  const keys = await keysById(view, keyIds);
   const way = (at: number, text: string): Html => button(view, `${view.here}?month=${toMonth(at)}`, text);
   return {
     title: `Statement of ${toTitle(from)}`,
     about: html`${whose} ${muted("Days are those of UTC.")}`,
     actions: html`${button(view, `${view.here}?month=${month}&as=csv`, "Download as CSV")}${way(from - 1, "Previous month")}${to <= view.now && way(to, "Next month")}`,
     body: html`<div class="ks-grid">${section("Credits", ledger(found, to > view.now))}${section("Refused", refusals(found))}</div>
-      ${section("Line by line", changesOf(found, view.may("audit.listAudit")))}${balances(
-        view,
-        found,
-        await keysById(
-          view,
-          found.accounts.flatMap(({ keyId = [] }) => keyId),
-        ),
-      )}
+      ${section("Line by line", changesOf(found, view.may("audit.listAudit")))}${balances(view, found, keys)}
       ${section("Spent by day", spending(found))}
       ${view.may("audit.listAudit") && section("Changes", await changeTable(view, "Changes", [...found.changes].reverse()))}`,
   };

@@ -141,10 +141,8 @@ export async function refusedKeys(view: View, externalId: string, since: number 
   const times = new Map<string, number>();
   for (const { keyId = "", count } of rows) times.set(keyId, (times.get(keyId) ?? 0) + count);
   const most = [...times].sort(([, a], [, b]) => b - a).slice(0, TOP_ROWS);
-  const keys = await keysById(
-    view,
-    most.map(([id]) => id),
-  );
+  const ids = most.map(([id]) => id);
+  const keys = await keysById(view, ids);
   const cells = most.map(([id, some]): Part[] => {
     const key = keys.get(id);
     return [key === undefined ? link(view.path(toKey(id)), code(id)) : keyLink(view, key), number(some)];
@@ -249,11 +247,8 @@ async function topList(
   const keys = await keysById(view, named?.flatMap(({ keyId = [] }) => keyId) ?? []);
   const cells = named?.map(({ [by]: id = "", count, spent }): Part[] => {
     const shown = keys.get(id)?.name;
-    return [
-      shown === undefined ? show(view, id) : link(view.path(toKey(id)), name(shown)),
-      number(count),
-      number(spent),
-    ];
+    const who = shown === undefined ? show(view, id) : link(view.path(toKey(id)), name(shown));
+    return [who, number(count), number(spent)];
   });
   const numbers = ["Verifications", "Credits"].map((column) => ({ title: column, isNumber: true }));
   const list = cells && table(`Most used: ${title}`, [title, ...numbers], cells, `None in ${days} days.`);

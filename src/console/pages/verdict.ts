@@ -155,11 +155,8 @@ function names({ has, missing }: Check<"INSUFFICIENT_PERMISSIONS">): Part {
 
 function limits({ limits: all, retryAfter, degraded }: Check<"RATE_LIMITED">, seesLimits: boolean): Part {
   if (all.length === 0) return "No limit applies.";
-  if (!seesLimits)
-    return html`Not available in this console: ${join(
-      all.map(({ name: called }) => name(called)),
-      ", ",
-    )}`;
+  const names = all.map(({ name: called }) => name(called));
+  if (!seesLimits) return html`Not available in this console: ${join(names, ", ")}`;
   const shown = all.map(({ name: called, cost, remaining, limit, duration: length }) => {
     const left = `${number(remaining)} of ${number(limit)} per ${window(length)} left`;
     return html`<div>${name(called)}: ${left}, takes ${number(cost)}</div>`;

@@ -8,7 +8,7 @@ import type { Mutable } from "../../lib/mutable.js";
 import { type Context, updateWithRetry } from "../context.js";
 import { operation } from "../operation.js";
 import { repeatPasses } from "../passes.js";
-import { readRows } from "../rows.js";
+import { readApisOf, readRows } from "../rows.js";
 import { changedKeys } from "../schemas/search-keys.js";
 import type { ChangeKeysRequestBody, SearchKeysRequestBody } from "../schemas/requests.js";
 import type { KeyChange, SearchPage } from "../schemas/responses.js";
@@ -87,11 +87,7 @@ async function readChangeable(
 ): Promise<readonly (KeyRow | undefined)[]> {
   const { workspaceId, caller } = context;
   const keys = await readRows(context, "keys", ids);
-  const apis = await readRows(
-    context,
-    "apis",
-    [...keys.values()].map(({ apiId }) => apiId),
-  );
+  const apis = await readApisOf(context, [...keys.values()]);
   return ids.map((keyId) => {
     const row = keys.get(keyId);
     if (row === undefined || row.workspaceId !== workspaceId || row.deleted) return undefined;

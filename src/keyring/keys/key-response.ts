@@ -20,7 +20,7 @@ import { type DisabledParent, type KeyState, keyState } from "../../lib/key-stat
 import type { Mutable } from "../../lib/mutable.js";
 import type { Context, ReadingAt } from "../context.js";
 import { grantedBy, type OpenGrant, readOpenGrants } from "../granted.js";
-import { MAX_BATCH, readRows, setField } from "../rows.js";
+import { MAX_BATCH, readApisOf, readRows, setField } from "../rows.js";
 import { ALWAYS_SHOWN, SHOWN_UNLESS_USUAL } from "../schemas/key-names.js";
 import type { IdentityData, KeyCredits, KeyResponseData } from "../schemas/responses.js";
 import { readBalances } from "./read-balances.js";
@@ -72,7 +72,7 @@ export async function toKeyResponses(
   const permissions = await read("permissions", (row) => row.permissions);
   const roles = await read("roles", (row) => row.roles);
   const identities = await read("identities", ({ identityId }) => (identityId === undefined ? [] : [identityId]));
-  await read("apis", ({ apiId }) => [apiId]);
+  await readApisOf(context, keys, known.apis);
   await readWorkspace(context, known);
   const drawn = await drawnCredits(context, keys, identities);
   const responses: KeyResponseData[] = [];
@@ -235,11 +235,8 @@ export async function readMainAccounts<T extends "keys" | "identities">(
       if (isLast || balance === undefined || balance === "invalid") return false;
       return !isOfCalendar(balance, queries[at]?.period);
     });
-    const current = await readRows(
-      context,
-      table,
-      outdated.map(([, { id }]) => id),
-    );
+    const ids = outdated.map(([, { id }]) => id);
+    const current = await readRows(context, table, ids);
     pending = [];
     for (const [i, { id }] of outdated) {
       const row = current.get(id);

@@ -2,7 +2,7 @@
 import type { IdentityRow, KeyRow, ListQuery } from "../../contracts/store.js";
 import { drawsOnIdentity } from "../../lib/credits-source.js";
 import { type Context, pause } from "../context.js";
-import { MAX_BATCH, readRows } from "../rows.js";
+import { MAX_BATCH, readApisOf } from "../rows.js";
 
 /** All keys that a filter selects, oldest first, a thousand at a time; the event loop runs in between. */
 export async function* pagesOfKeys(
@@ -23,11 +23,7 @@ export async function* pagesOfKeys(
 /** Those that draw on an identity's credits, disabled ones too; not those of deleted APIs, which are not found. */
 export async function* keysThatDrawOn(context: Context, identity: IdentityRow): AsyncGenerator<KeyRow> {
   for await (const rows of pagesOfKeys(context, { identityId: identity.id })) {
-    const apis = await readRows(
-      context,
-      "apis",
-      rows.map(({ apiId }) => apiId),
-    );
+    const apis = await readApisOf(context, rows);
     for (const row of rows) if (drawsOnIdentity(row, identity) && apis.get(row.apiId)?.deleted === false) yield row;
   }
 }

@@ -7,7 +7,7 @@ import { digestKey } from "../../lib/hash.js";
 import type { Context } from "../context.js";
 import { fillPage, type Listing, readPage } from "../list-page.js";
 import { operation } from "../operation.js";
-import { notFound, readRows, requireApi, requireKeyOfAnyApi } from "../rows.js";
+import { notFound, readApisOf, requireApi, requireKeyOfAnyApi } from "../rows.js";
 import { page } from "../schemas/page.js";
 import * as atom from "../schemas/primitives.js";
 import type * as R from "../schemas/requests.js";
@@ -34,8 +34,7 @@ export const getKeys = operation(
     const ids = [...new Set(keyIds)];
     const found = (await store.readMany("keys", ids)).flatMap((row) => (row?.workspaceId === workspaceId ? row : []));
     const known = knownRows();
-    const apiIds = found.map(({ apiId }) => apiId);
-    const apis = await readRows(context, "apis", apiIds, known.apis);
+    const apis = await readApisOf(context, found, known.apis);
     const isShown = ({ id: keyId, apiId, deleted }: KeyRow): boolean =>
       (includeDeleted || (!deleted && apis.get(apiId)?.deleted === false)) &&
       caller?.may("read_key", { type: "api", id: apiId, keyId }) !== false;

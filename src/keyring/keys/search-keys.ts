@@ -227,12 +227,9 @@ async function rankAll(
     });
     const places = value.places.filter(isAfter);
     if (places.length > limit || value.places.length < RANKED) {
-      const known = await readRows(
-        context,
-        "keys",
-        places.slice(0, limit).map(({ id }) => id),
-      );
-      const read = places.slice(0, limit).flatMap(({ id }) => known.get(id) ?? []);
+      const ids = places.slice(0, limit).map(({ id }) => id);
+      const known = await readRows(context, "keys", ids);
+      const read = ids.flatMap((id) => known.get(id) ?? []);
       const rows = await fitting(walk, read);
       return { ...toFound(order, places, rows, limit), searched: value.searched, asOf };
     }

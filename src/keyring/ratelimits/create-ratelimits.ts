@@ -3,21 +3,14 @@ import { strictCaller } from "../../access/check-caller.js";
 import type { Caller } from "../../contracts/caller.js";
 import type { Limiter } from "../../contracts/limiter.js";
 import type { Store } from "../../contracts/store.js";
-import {
-  callable,
-  type Check,
-  checkOptions,
-  contextError,
-  isPlainObject,
-  narrowing,
-  workspace,
-} from "../../lib/check-options.js";
-import { checkStore, STORE_GUARD_OPTIONS, type StoreGuardOptions } from "../../lib/guards/guard-store.js";
+import { type Check, checkOptions, contextError, isPlainObject, narrowing } from "../../lib/check-options.js";
+import { checkStore, type StoreGuardOptions } from "../../lib/guards/guard-store.js";
 import { LIMITER_OPTIONS, withFallback } from "../../ratelimit/fallback.js";
 import { memoryLimiter } from "../../ratelimit/memory/limiter.js";
 import { limiterOfStore } from "../../ratelimit/memory/limiter-of-store.js";
-import { type Audited, type AuditOptions, PROGRAM_AUDIT_OPTIONS, programAudit } from "../audit.js";
+import { type Audited, type AuditOptions, PROGRAM_OPTIONS, programAudit } from "../audit.js";
 import { type Audit, createContext, type OfCall } from "../context.js";
+import type { KeyringOptions } from "../keyring.js";
 import { type Operation, runRequest, withContext } from "../operation.js";
 import { parse, type Schema } from "../schemas/parse.js";
 import type { SearchRequestBody } from "../schemas/requests.js";
@@ -34,19 +27,8 @@ export interface RatelimitContext {
 }
 
 /** Options of {@link createRatelimits}. */
-export interface RatelimitsOptions extends StoreGuardOptions, AuditOptions {
-  /** Who the program acts for, in the audit trail, where a call has no `caller`: 1–1,024 characters. Default: none. */
-  readonly actor?: string;
-  /** 1–255 characters of `[a-zA-Z0-9_-]`, default `ws_default`. Workspaces cannot see each other's rows. */
-  readonly workspaceId?: string;
-  /** Unix time, milliseconds; default `Date.now`. */
-  readonly clock?: () => number;
-  /**
-   * Makes the id of a new namespace or override, for tests: `prefix`, `_` and 22 characters of `1-9`, `A-Z` and `a-z`
-   * without `I`, `O` and `l`, never the same twice; `testIds()` of `keystile/testing` is one. Default: from `now` (Unix
-   * time, milliseconds) and random characters.
-   */
-  readonly newId?: (prefix: string, now: number) => string;
+export interface RatelimitsOptions
+  extends StoreGuardOptions, AuditOptions, Pick<KeyringOptions, "actor" | "workspaceId" | "clock" | "newId"> {
   /**
    * Default: a `memoryLimiter()` of its own: limits hold for these operations alone and end with their process.
    * `sqliteLimiter(store)` shares them between the processes of a host. May be shared with a verifier and with other
@@ -122,11 +104,7 @@ export interface Ratelimits {
 }
 
 const OPTIONS = {
-  workspaceId: workspace,
-  clock: callable,
-  newId: callable,
-  ...PROGRAM_AUDIT_OPTIONS,
-  ...STORE_GUARD_OPTIONS,
+  ...PROGRAM_OPTIONS,
   ...LIMITER_OPTIONS,
 } as const satisfies Record<keyof RatelimitsOptions, Check>;
 

@@ -255,7 +255,7 @@ export interface V2PermissionsGetPermissionRequestBody {
 }
 /** Body of `createRole`. */
 export interface V2PermissionsCreateRoleRequestBody {
-  /** 1–128 code points. */
+  /** 1–128 code points, unique in the workspace. */
   readonly name: string;
   /** At most 512 code points. */
   readonly description?: string;

@@ -9,6 +9,8 @@ import type { CreditsSource } from "../../lib/credits-source.js";
 import type { DisabledParent, KeyState } from "../../lib/key-state.js";
 import type { ALWAYS_SHOWN, SHOWN_UNLESS_USUAL } from "./key-names.js";
 import type { MigrationResults, MigrationTotals } from "./migration-requests.js";
+import type { V2PermissionsCreatePermissionRequestBody, V2PermissionsCreateRoleRequestBody } from "./requests.js";
+import type { V2RatelimitSetOverrideRequestBody } from "./service-requests.js";
 
 /** The operation succeeded; there is no data. */
 export type EmptyResponse = Record<string, never>;
@@ -286,25 +288,15 @@ export type AuditKind =
   | "workspace"
   | "other";
 
-/** A permission as administration sees it. */
-export interface Permission {
+/** A permission as administration sees it. Its name is the slug where it was made by granting it. */
+export interface Permission extends V2PermissionsCreatePermissionRequestBody {
   /** `perm_` and 22 characters of `[a-zA-Z0-9]`. */
   readonly id: string;
-  /** For people, 1–512 code points; the slug where it was made by granting it. */
-  readonly name: string;
-  /** What queries and grants compare, 1–128 characters of `[a-zA-Z0-9_:./*-]`. */
-  readonly slug: string;
-  /** At most 512 code points. */
-  readonly description?: string;
 }
 /** A role as administration sees it. */
-export interface Role {
+export interface Role extends Pick<V2PermissionsCreateRoleRequestBody, "name" | "description"> {
   /** `role_` and 22 characters of `[a-zA-Z0-9]`. */
   readonly id: string;
-  /** 1–128 code points, unique in the workspace. */
-  readonly name: string;
-  /** At most 512 code points. */
-  readonly description?: string;
   /** Sorted by slug; absent when there are none. */
   readonly permissions?: readonly Permission[];
 }
@@ -408,15 +400,12 @@ export interface V2RatelimitMultiLimitCheck extends Omit<V2RatelimitLimitRespons
   readonly passed: boolean;
 }
 /** A limit and window of one identifier, whatever a check asks for. */
-export interface RatelimitOverride {
+export interface RatelimitOverride extends Pick<
+  V2RatelimitSetOverrideRequestBody,
+  "identifier" | "limit" | "duration"
+> {
   /** `ovr_` and 22 characters of `[a-zA-Z0-9]`. */
   readonly overrideId: string;
-  /** 1–512 code points, compared exactly. */
-  readonly identifier: string;
-  /** Tokens per window, ≥ 0; 0: nothing passes. */
-  readonly limit: number;
-  /** Window, milliseconds, ≥ 1_000. */
-  readonly duration: number;
 }
 /** Response of `setOverride`. */
 export interface V2RatelimitSetOverrideResponseData {

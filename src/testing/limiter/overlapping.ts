@@ -22,11 +22,8 @@ export function overlappingClauses(clause: LimiterClause): void {
         { now: START + 5_000, cost: 2, left: [3, 1] },
       ];
       for (const { now, cost, left } of rounds) {
-        const granted = await atOnce(
-          limiter,
-          now,
-          times(50, () => [check(cost, 5)]),
-        );
+        const calls = times(50, () => [check(cost, 5)]);
+        const granted = await atOnce(limiter, now, calls);
         const remaining = granted.filter((one) => one !== undefined).sort((a, b) => b - a);
         expect(remaining, `at ${now - START} ms`).toEqual(left);
       }
