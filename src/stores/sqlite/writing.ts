@@ -29,7 +29,7 @@ export interface WritingOptions {
 }
 
 export function createWriting(tables: SqliteTables, { locks, runWrite, short, long }: WritingOptions) {
-  const { rows, keyWriter, audit, creditDays, recorded } = tables;
+  const { keyWriter, audit, creditDays, recorded } = tables;
   /**
    * {@link Store.insertKeys}, in one transaction.
    * @param deadline when to stop waiting for a lock
@@ -68,7 +68,7 @@ export function createWriting(tables: SqliteTables, { locks, runWrite, short, lo
         const known = once && knownAs(recorded, once);
         if (known !== undefined) return known;
         const effects = creditDays.around(writes, timeOfWrites(writes, entries, once) ?? Date.now(), () =>
-          new RowWriter(rows, keyWriter).apply(writes),
+          new RowWriter(tables).apply(writes),
         );
         if (typeof effects === "string") return effects;
         if (once !== undefined) {

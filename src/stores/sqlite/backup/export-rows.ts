@@ -5,7 +5,7 @@
  * what it reserved. What nodes held is forfeited: whether they spent it is unknown.
  */
 import type { AccountTable, Rows } from "../../../contracts/store.js";
-import { type Account, type Lease, sweep } from "../../../credits/account.js";
+import { sweep } from "../../../credits/account.js";
 import { ENTITY_TABLES, type EntityTable } from "../../codec/entity-codec.js";
 import {
   type ExportedKey,
@@ -21,7 +21,7 @@ import { toStoreError } from "../connection/errors.js";
 import { assertOwnLog } from "../connection/foreign-log.js";
 import { type Handle, select } from "../connection/handle.js";
 import { SCHEMA_VERSION } from "../connection/schema.js";
-import { accountOfGrant, accountOfIdentity, createAccounts } from "../credits/account-table.js";
+import { createAccounts } from "../credits/account-table.js";
 import { createOnceTable } from "../credits/once-table.js";
 import { createKeyReader } from "../keys/find-keys.js";
 import { createEntityTables, TABLES } from "../tables/entity-tables.js";
@@ -69,39 +69,31 @@ function read(handle: Handle) {
   const countOf = (table: string) =>
     Number(select<{ n: number | bigint }>(handle, `SELECT count(*) AS n FROM ${table}`).get()?.n);
 
-  type IdentityNumber = { readonly id: string; readonly number: number | bigint };
   const accountsOf = (table: AccountTable, ids: readonly string[]) => {
     const found = accounts.readMany(table, ids);
-    return (id: string): Account | undefined => {
-      const { account, leases } = found.get(id) ?? { account: undefined, leases: new Map<string, Lease>() };
-      return account && sweep(account, leases, { now: Infinity }).account;
+    return (id: string) => {
+      const { number, account, leases } = found.get(id)!;
+      return { number, account: account && sweep(account, leases, { now: Infinity }).account };
     };
   };
   function* entityPages(table: EntityTable): Iterable<ExportedPage> {
-    const numbers = select<IdentityNumber>(
+    const page = select<{ id: string }>(
       handle,
-      `SELECT id, number FROM ${TABLES[table]} WHERE id > ? ORDER BY id LIMIT ${PAGE}`,
+      `SELECT id FROM ${TABLES[table]} WHERE id > ? ORDER BY id LIMIT ${PAGE}`,
     );
-    for (let page = numbers.all(""); page.length > 0; page = numbers.all((page.at(-1) as IdentityNumber).id)) {
-      const ids = page.map(({ id }) => id);
+    for (let ids = [""]; (ids = page.all(ids.at(-1) as string).map(({ id }) => id)).length > 0;) {
       const rows = entities.readMany(table, ids).filter((row) => row !== undefined);
       yield table === "identities" || table === "grants"
-        ? ownerPage(table, page, rows as Rows[OwningTable][])
+        ? ownerPage(table, rows as Rows[OwningTable][])
         : { kind: table, rows: rows as Rows[PlainTable][] };
     }
   }
-  function ownerPage(
-    table: OwningTable,
-    page: readonly IdentityNumber[],
-    rows: readonly Rows[OwningTable][],
-  ): ExportedPage {
-    const numberFrom = table === "grants" ? accountOfGrant : accountOfIdentity;
-    const numberOf = new Map(page.map(({ id, number }) => [id, numberFrom(number)]));
-    const accountOf = accountsOf(table, [...numberOf.keys()]);
-    return {
-      kind: table,
-      rows: rows.map((row) => ({ number: numberOf.get(row.id) as number, row, account: accountOf(row.id) })),
-    };
+  function ownerPage(table: OwningTable, rows: readonly Rows[OwningTable][]): ExportedPage {
+    const accountOf = accountsOf(
+      table,
+      rows.map(({ id }) => id),
+    );
+    return { kind: table, rows: rows.map((row) => ({ row, ...accountOf(row.id) })) };
   }
   function* keyPages(): Iterable<ExportedPage> {
     const numbers = select<{ number: number | bigint; id: string; account: number | bigint | null }>(
@@ -118,7 +110,7 @@ function read(handle: Handle) {
           const row = rows[i];
           if (row === undefined) return [];
           const sharedAccount = shared === null ? undefined : Number(shared);
-          return [{ number: Number(number), sharedAccount, row, account: accountOf(id) }];
+          return [{ number: Number(number), sharedAccount, row, account: accountOf(id).account }];
         }),
       };
       page = numbers.all(Number((page.at(-1) as { number: number | bigint }).number));

@@ -18,7 +18,8 @@ import { COUNT_ENDINGS, CREATE_KEY_SEARCH, LIST_DELETED, OWNER_STATES } from "..
 import { CREATE_ALERTS } from "../tables/alert-table.js";
 import { AUDIT_CHANGES, AUDIT_CREDITS, COUNT_AUDIT, CREATE_AUDIT } from "../tables/audit-table.js";
 import { CAPPED_DAYS } from "../tables/credit-days.js";
-import { CREATE_OUTCOMES, KEEP_REFUSALS, REMOVE_UNNAMED } from "../tables/outcome-tables.js";
+import { CREATE_OUTCOMES, REMOVE_UNNAMED } from "../tables/outcome-tables.js";
+import { KEEP_REFUSALS } from "../tables/refusal-table.js";
 import { resultName } from "./errors.js";
 import { grantsStep } from "./grants-step.js";
 import { type Handle, select } from "./handle.js";

@@ -35,14 +35,6 @@ export const CREATE_RESERVATIONS = `
   ) STRICT, WITHOUT ROWID;
   CREATE INDEX keystile_reservations_ended_until ON keystile_reservations_ended (until);`;
 
-/**
- * The number of an identity's account, that of the identity below 0. Keys have those above 0, and grants those from
- * −2^52 downwards.
- */
-export function accountOfIdentity(identity: number | bigint): number {
-  return -Number(identity);
-}
-
 const GRANTS = -(2 ** 52);
 
 /** The number of a grant's account. */
@@ -53,8 +45,19 @@ export function accountOfGrant(grant: number | bigint): number {
 /** {@link accountOfGrant} in SQL. */
 export const accountOfGrantSql = (number: string): string => `${GRANTS} - ${number}`;
 
+/**
+ * A statement for each table, with the number of the account of its row `o`: keys have those above 0, an identity's is
+ * its own number below 0, and grants have those from −2^52 downwards.
+ */
+const ofEach = <T>(prepare: (rows: string, account: string) => T): Readonly<Record<AccountTable, T>> => ({
+  keys: prepare("keystile_keys o", "coalesce(o.account, o.number)"),
+  identities: prepare("keystile_identities o", "-o.number"),
+  grants: prepare("keystile_grants o", accountOfGrantSql("o.number")),
+});
+
 /** An account, `undefined` if there never was one, and its leases. */
 interface AccountWithLeases {
+  readonly number: number;
   readonly account: Account | undefined;
   readonly leases: Map<string, Lease>;
 }
@@ -85,77 +88,78 @@ const AFTER_RESERVATIONS = "res`";
 
 export const NO_LEASES: ReadonlyMap<string, Lease> = new Map();
 
-export function createAccounts(handle: Handle) {
-  const byNumber = select<AccountRaw>(handle, `SELECT ${COLUMNS.join(", ")} FROM keystile_accounts WHERE number = ?`);
-  const byIds = (table: string, number: string) =>
-    select<JoinedRaw>(
-      handle,
-      `SELECT o.id, ${number} AS n, ${COLUMNS.map((name) => `a.${name}`).join(", ")}, ${LEASE_COLUMNS}
-       FROM json_each(?) j CROSS JOIN ${table} o ON o.id = j.value
-       LEFT JOIN keystile_accounts a ON a.number = ${number} LEFT JOIN keystile_leases l ON l.account = a.number`,
-    );
-  const owned = {
-    keys: byIds("keystile_keys", "coalesce(o.account, o.number)"),
-    identities: byIds("keystile_identities", "-o.number"),
-    grants: byIds("keystile_grants", accountOfGrantSql("o.number")),
-  };
-  const put = handle.prepare(
-    // Not REPLACE, which would delete the row first, and with it the leases.
-    `INSERT INTO keystile_accounts (number, ${COLUMNS.join(", ")}) VALUES (?${", ?".repeat(COLUMNS.length)})
-     ON CONFLICT (number) DO UPDATE SET ${COLUMNS.map((name) => `${name} = excluded.${name}`).join(", ")}`,
-  );
-  const open = createManyRows(
-    handle,
-    "INSERT INTO keystile_accounts (number, remaining, credited, amount, period, generation, seal, rollover, rollover_seal) VALUES",
-    9,
-  );
-  const saveSpend = handle.prepare("UPDATE keystile_accounts SET remaining = ?, spent = ? WHERE number = ?");
-  const saveAll = handle.prepare(
-    `UPDATE keystile_accounts SET ${COLUMNS.map((name) => `${name} = ?`).join(", ")} WHERE number = ?`,
-  );
-  const swap = handle.prepare(
-    `UPDATE keystile_accounts SET remaining = ?, spent = ?
-     WHERE number = ? AND remaining = ? AND spent = ? AND period = ? AND generation = ? AND unlimited = 0`,
-  );
-  const readLeases = select<LeaseRaw>(handle, `SELECT ${LEASE_COLUMNS} FROM keystile_leases l WHERE l.account = ?`);
+const statements = (handle: Handle) => {
+  const lease = (where: string) =>
+    select<LeaseRaw>(handle, `SELECT ${LEASE_COLUMNS} FROM keystile_leases l WHERE ${where}`);
   const expired = "l.account = ? AND l.expires <= ?";
-  const readExpired = select<LeaseRaw>(handle, `SELECT ${LEASE_COLUMNS} FROM keystile_leases l WHERE ${expired}`);
-  // Not a UNION, for which SQLite read all leases of the account: 111 µs beside a thousand, and this 1.4.
-  const readExpiredAndOne = select<LeaseRaw>(
-    handle,
-    `SELECT ${LEASE_COLUMNS} FROM keystile_leases l WHERE (${expired}) OR (l.account = ? AND l.holder = ?)`,
-  );
-  // By a range of the primary key: by a part of the holder it took nine times as long.
-  const countReservations = select<{ count: number | bigint }>(
-    handle,
-    `SELECT count(*) AS count FROM keystile_leases
-     WHERE account = ? AND holder >= '${RESERVATION}' AND holder < '${AFTER_RESERVATIONS}'`,
-  );
-  const hasLease = select<object>(handle, "SELECT 1 FROM keystile_leases WHERE account = ? AND holder = ?");
-  const putEnding = handle.prepare(
-    "INSERT OR REPLACE INTO keystile_reservations_ended (id, how, until) VALUES (?, ?, ?)",
-  );
-  const readEnding = select<{ how: Ending }>(handle, "SELECT how FROM keystile_reservations_ended WHERE id = ?");
-  const forget = handle.prepare(
-    `DELETE FROM keystile_reservations_ended WHERE id IN (
-       SELECT id FROM keystile_reservations_ended WHERE until <= ? ORDER BY until LIMIT ${FORGOTTEN_PER_WRITE})`,
-  );
-  const putLease = handle.prepare(
-    `INSERT OR REPLACE INTO keystile_leases
-       (account, holder, generation, rollovers, expires, reserved, held, spent, is_forfeited)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-  );
-  const dropLease = handle.prepare("DELETE FROM keystile_leases WHERE account = ? AND holder = ?");
-  const remove = handle.prepare(
-    `DELETE FROM keystile_accounts WHERE number = ?
-       AND NOT EXISTS (SELECT 1 FROM keystile_keys WHERE number = ? UNION ALL SELECT 1 FROM keystile_keys WHERE account = ?)`,
-  );
-  const dropAll = handle.prepare("DELETE FROM keystile_leases WHERE account = ?");
+  return {
+    account: select<AccountRaw>(handle, `SELECT ${COLUMNS.join(", ")} FROM keystile_accounts WHERE number = ?`),
+    number: ofEach((rows, account) =>
+      select<{ n: number | bigint }>(handle, `SELECT ${account} AS n FROM ${rows} WHERE o.id = ?`),
+    ),
+    byIds: ofEach((rows, account) =>
+      select<JoinedRaw>(
+        handle,
+        `SELECT o.id, ${account} AS n, ${COLUMNS.map((name) => `a.${name}`).join(", ")}, ${LEASE_COLUMNS}
+         FROM json_each(?) j CROSS JOIN ${rows} ON o.id = j.value
+         LEFT JOIN keystile_accounts a ON a.number = ${account} LEFT JOIN keystile_leases l ON l.account = a.number`,
+      ),
+    ),
+    put: handle.prepare(
+      // Not REPLACE, which would delete the row first, and with it the leases.
+      `INSERT INTO keystile_accounts (number, ${COLUMNS.join(", ")}) VALUES (?${", ?".repeat(COLUMNS.length)})
+       ON CONFLICT (number) DO UPDATE SET ${COLUMNS.map((name) => `${name} = excluded.${name}`).join(", ")}`,
+    ),
+    open: createManyRows(
+      handle,
+      "INSERT INTO keystile_accounts (number, remaining, credited, amount, period, generation, seal, rollover, rollover_seal) VALUES",
+      9,
+    ),
+    saveSpend: handle.prepare("UPDATE keystile_accounts SET remaining = ?, spent = ? WHERE number = ?"),
+    saveAll: handle.prepare(
+      `UPDATE keystile_accounts SET ${COLUMNS.map((name) => `${name} = ?`).join(", ")} WHERE number = ?`,
+    ),
+    swap: handle.prepare(
+      `UPDATE keystile_accounts SET remaining = ?, spent = ?
+       WHERE number = ? AND remaining = ? AND spent = ? AND period = ? AND generation = ? AND unlimited = 0`,
+    ),
+    leases: lease("l.account = ?"),
+    expired: lease(expired),
+    // Not a UNION, for which SQLite read all leases of the account: 111 µs beside a thousand, and this 1.4.
+    expiredAndOne: lease(`(${expired}) OR (l.account = ? AND l.holder = ?)`),
+    // By a range of the primary key: by a part of the holder it took nine times as long.
+    countReservations: select<{ count: number | bigint }>(
+      handle,
+      `SELECT count(*) AS count FROM keystile_leases
+       WHERE account = ? AND holder >= '${RESERVATION}' AND holder < '${AFTER_RESERVATIONS}'`,
+    ),
+    hasLease: select<object>(handle, "SELECT 1 FROM keystile_leases WHERE account = ? AND holder = ?"),
+    putEnding: handle.prepare("INSERT OR REPLACE INTO keystile_reservations_ended (id, how, until) VALUES (?, ?, ?)"),
+    ending: select<{ how: Ending }>(handle, "SELECT how FROM keystile_reservations_ended WHERE id = ?"),
+    forgetEndings: handle.prepare(
+      `DELETE FROM keystile_reservations_ended WHERE id IN (
+         SELECT id FROM keystile_reservations_ended WHERE until <= ? ORDER BY until LIMIT ${FORGOTTEN_PER_WRITE})`,
+    ),
+    putLease: handle.prepare(
+      `INSERT OR REPLACE INTO keystile_leases
+         (account, holder, generation, rollovers, expires, reserved, held, spent, is_forfeited)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    ),
+    dropLease: handle.prepare("DELETE FROM keystile_leases WHERE account = ? AND holder = ?"),
+    dropLeases: handle.prepare("DELETE FROM keystile_leases WHERE account = ?"),
+    remove: handle.prepare(
+      `DELETE FROM keystile_accounts WHERE number = ?
+         AND NOT EXISTS (SELECT 1 FROM keystile_keys WHERE number = ? UNION ALL SELECT 1 FROM keystile_keys WHERE account = ?)`,
+    ),
+  };
+};
 
+export function createAccounts(handle: Handle) {
+  const sql = statements(handle);
   return {
     /** @throws KeystileError STORE_INVALID: the account in the file is damaged, or was changed by something else */
     read(n: number): Account | undefined {
-      const raw = readExactly(() => byNumber.get(n));
+      const raw = readExactly(() => sql.account.get(n));
       return raw && decodeAccount(n, raw);
     },
     /**
@@ -166,43 +170,49 @@ export function createAccounts(handle: Handle) {
       const found = new Map<string, AccountWithLeases>();
       for (const raw of ids.length === 0
         ? []
-        : readExactly(() => owned[table].all(JSON.stringify([...new Set(ids)])))) {
-        const account = raw.unlimited === null ? undefined : decodeAccount(Number(raw.n), raw);
-        const known = found.get(raw.id) ?? { account, leases: new Map() };
+        : readExactly(() => sql.byIds[table].all(JSON.stringify([...new Set(ids)])))) {
+        const number = Number(raw.n);
+        const account = raw.unlimited === null ? undefined : decodeAccount(number, raw);
+        const known = found.get(raw.id) ?? { number, account, leases: new Map() };
         if (raw.holder !== null) known.leases.set(raw.holder, decodeLease(raw));
         found.set(raw.id, known);
       }
       return found;
     },
     /** Leases of an account, by id. @throws KeystileError STORE_INVALID: a lease in the file is invalid */
-    leases: (n: number): Map<string, Lease> => toLeases(readExactly(() => readLeases.all(n))),
+    leases: (n: number): Map<string, Lease> => toLeases(readExactly(() => sql.leases.all(n))),
     /** Those that have expired by then, and one that has not. @throws as {@link Accounts.leases} */
     expiredLeases: (n: number, now: number, id?: string): Map<string, Lease> =>
-      toLeases(readExactly(() => (id === undefined ? readExpired.all(n, now) : readExpiredAndOne.all(n, now, n, id)))),
+      toLeases(readExactly(() => (id === undefined ? sql.expired.all(n, now) : sql.expiredAndOne.all(n, now, n, id)))),
     /** How many reservations an account has, and whether one of them has this id. */
     reservations: (n: number, id: string): { readonly count: number; readonly hasId: boolean } => ({
-      count: Number(countReservations.get(n)!.count),
-      hasId: hasLease.get(n, id) !== undefined,
+      count: Number(sql.countReservations.get(n)!.count),
+      hasId: sql.hasLease.get(n, id) !== undefined,
     }),
     /** How a reservation ended. */
-    endingOf: (id: string): Ending | undefined => readEnding.get(id)?.how,
+    endingOf: (id: string): Ending | undefined => sql.ending.get(id)?.how,
     /** Forgets some endings that are over at `now`. */
-    forgetEndings: (now: number): void => void forget.run(now),
+    forgetEndings: (now: number): void => void sql.forgetEndings.run(now),
+    /** The number of the account of a row; `undefined`: the row is not there. The account itself may be missing. */
+    numberOf(table: AccountTable, id: string): number | undefined {
+      const found = sql.number[table].get(id);
+      return found && Number(found.n);
+    },
     /** Writes an account that exists. @throws KeystileError STORE_FAILED: it does not */
     save(n: number, before: Account, after: Account): void {
       const saved = isSpendOnly(before, after)
-        ? saveSpend.run(after.remaining, after.spent, n)
-        : saveAll.run(...encodeAccount(n, after), n);
+        ? sql.saveSpend.run(after.remaining, after.spent, n)
+        : sql.saveAll.run(...encodeAccount(n, after), n);
       if (Number(saved.changes) !== 1)
         throw new KeystileError("STORE_FAILED", "an account vanished while it was changed");
     },
     saveLeases(n: number, changes: LeaseChanges): void {
       for (const [id, lease, ending] of changes) {
-        if (ending !== undefined) putEnding.run(id, ending.how, ending.until);
-        if (lease === undefined) dropLease.run(n, id);
+        if (ending !== undefined) sql.putEnding.run(id, ending.how, ending.until);
+        if (lease === undefined) sql.dropLease.run(n, id);
         else {
           const { generation, rollovers, expires, reserved, held, spent, isForfeited } = lease;
-          putLease.run(n, id, generation, rollovers, expires, reserved, held, spent, isForfeited ? 1 : 0);
+          sql.putLease.run(n, id, generation, rollovers, expires, reserved, held, spent, isForfeited ? 1 : 0);
         }
       }
     },
@@ -213,7 +223,7 @@ export function createAccounts(handle: Handle) {
     compareAndSpend: (n: number, before: Account, after: Account): boolean =>
       isSpendOnly(before, after) &&
       Number(
-        swap.run(after.remaining, after.spent, n, before.remaining, before.spent, before.period, before.generation)
+        sql.swap.run(after.remaining, after.spent, n, before.remaining, before.spent, before.period, before.generation)
           .changes,
       ) === 1,
     /** Inserts the accounts of those new keys that have one. */
@@ -226,14 +236,14 @@ export function createAccounts(handle: Handle) {
         values.push(n, remaining, account.credited, amount, period, generation, sealOf(n, account));
         values.push(account.rollover, rolloverSealOf(account));
       }
-      open(values);
+      sql.open(values);
     },
     /** Writes an account, new or changed by an administrator. */
-    replace: (n: number, account: Account): void => void put.run(n, ...encodeAccount(n, account)),
+    replace: (n: number, account: Account): void => void sql.put.run(n, ...encodeAccount(n, account)),
     /** Removes all leases of an account. */
-    dropLeases: (n: number): void => void dropAll.run(n),
+    dropLeases: (n: number): void => void sql.dropLeases.run(n),
     /** Removes an account that no key has, with its leases. */
-    removeUnused: (n: number): void => void remove.run(n, n, n),
+    removeUnused: (n: number): void => void sql.remove.run(n, n, n),
   };
 }
 

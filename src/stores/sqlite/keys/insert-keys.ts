@@ -17,9 +17,12 @@ import type { KeyedHash } from "./keyed-hash.js";
 import { marks, rowsOf } from "./multi-row-insert.js";
 
 /** Inserts one key at a time. */
-export interface SingleKeys {
+export interface KeysOneByOne {
+  readonly index: HashIndex;
+  readonly hash: KeyedHash;
+  readonly accounts: Accounts;
   /** The number of the new row; `undefined`: its id, digest or foreign digest already exists. */
-  insert(key: EncodedKey, identity: number | null): number | undefined;
+  insertOne(key: EncodedKey, identity: number | null): number | undefined;
   apiNumber(id: string): number;
   identityNumber(id: string | null): number | null;
 }
@@ -43,13 +46,8 @@ interface Candidate {
 }
 
 /** @returns a function that returns, for each key, whether it was inserted */
-export function createBulkInsert(
-  handle: Handle,
-  index: HashIndex,
-  hash: KeyedHash,
-  accounts: Accounts,
-  single: SingleKeys,
-): (keys: readonly EncodedKey[]) => boolean[] {
+export function createBulkInsert(handle: Handle, keyRows: KeysOneByOne): (keys: readonly EncodedKey[]) => boolean[] {
+  const { index, hash, accounts } = keyRows;
   const rows = rowsOf(handle, COLUMNS.length);
   const insertRows = handle.prepare(`${INSERT} ${marks(COLUMNS.length, rows)}`);
   const lastNumber = select<{ seq: number | bigint }>(
@@ -66,7 +64,7 @@ export function createBulkInsert(
     if (id === null) return null;
     const kept = known.get(id);
     if (kept !== undefined) return kept;
-    const n = single.identityNumber(id);
+    const n = keyRows.identityNumber(id);
     if (known.size >= MAX_KNOWN_IDENTITIES) known.clear();
     if (n !== null) known.set(id, n);
     return n;
@@ -78,14 +76,14 @@ export function createBulkInsert(
     return { key, identity: identityNumber(identityId), hashes, n: undefined };
   };
   const insertSingly = (candidate: Candidate): void => {
-    candidate.n = single.insert(candidate.key, candidate.identity);
+    candidate.n = keyRows.insertOne(candidate.key, candidate.identity);
   };
   /** Inserts by one statement; if an id already exists, one by one. @returns those inserted by the one statement */
   const insertRowsOf = (chunk: readonly Candidate[]): readonly Candidate[] => {
     const first = Number(lastNumber.get()?.seq ?? 0) + 1;
     const values: SqliteValue[] = [];
     chunk.forEach(({ key, identity }, i) => {
-      values.push(first + i, key.id, single.apiNumber(key.apiId), identity, key.version + 1, key.digest);
+      values.push(first + i, key.id, keyRows.apiNumber(key.apiId), identity, key.version + 1, key.digest);
       values.push(key.foreignDigest, key.deleted ? 1 : 0, key.grants, key.body);
     });
     if (tryInsert(insertRows, values)) return chunk.map((candidate, i) => ((candidate.n = first + i), candidate));

@@ -11,7 +11,7 @@ import type { Write } from "../../../contracts/store.js";
 import { DAY, IS_SETTLED, toCreditDay, TOTALS, TOTALS_KEPT } from "../../outcome-entries.js";
 import { IS_OPEN, OWNER_OF_GRANT } from "../connection/grants-step.js";
 import { type Handle, select } from "../connection/handle.js";
-import { accountOfGrantSql } from "../credits/account-table.js";
+import { accountOfGrantSql, type Accounts } from "../credits/account-table.js";
 import { given, one } from "./given.js";
 
 const SUMS = [...TOTALS_KEPT, "balance"];
@@ -97,38 +97,41 @@ type State = Readonly<
   >
 > & { readonly ws: string | null; readonly name: string | null; readonly lastName: string | null };
 
-export function createCreditDays(handle: Handle) {
-  const state = select<State>(
+const IS_NOBODYS = `d.external_id IS NULL AND NOT EXISTS
+  (SELECT 1 FROM keystile_credit_days e WHERE e.account = d.account AND e.seq > d.seq)`;
+
+const statements = (handle: Handle) => ({
+  state: select<State>(
     handle,
     `${given("account", "main")}, owner AS (${OWNER}),
        last AS (SELECT * FROM keystile_credit_days WHERE account = ${one("account")} ORDER BY seq DESC LIMIT 1)
      SELECT o.ws, o.name, o.cap, l.seq, l.day, l.external_id AS lastName, l.is_cap AS lastCap, a.remaining, a.reserved,
        ${TOTALS_KEPT.map((name) => `a.${name} AS now_${name}`).join(", ")}, ${SUMS.map((name) => `l.${name} AS last_${name}`).join(", ")}
      FROM given g LEFT JOIN owner o LEFT JOIN last l LEFT JOIN keystile_accounts a ON a.number = g.account`,
-  );
+  ),
   /** The row of a day in the time of the last owner. */
-  const place = select<{ seq: number | bigint }>(
+  place: select<{ seq: number | bigint }>(
     handle,
     `${given("account", "day", "name", "cap")}
      SELECT seq FROM keystile_credit_days d WHERE account = ${one("account")} AND day = ${one("day")} AND NOT EXISTS
        (SELECT 1 FROM keystile_credit_days e WHERE e.account = d.account AND e.seq >= d.seq
          AND (e.external_id IS NOT ${one("name")} OR e.is_cap <> ${one("cap")}))`,
-  );
-  const insert = handle.prepare(
+  ),
+  insert: handle.prepare(
     `INSERT INTO keystile_credit_days (account, seq, day, workspace_id, external_id, is_cap, ${each((name) => name)})
      VALUES (?, ?, ?, ?, ?, ?, ${each(() => "?")})`,
-  );
-  const add = handle.prepare(
+  ),
+  add: handle.prepare(
     `UPDATE keystile_credit_days SET ${each((name) => `${name} = ${name} + ?`)} WHERE account = ? AND seq >= ?`,
-  );
-  const hasGrants = select(handle, "SELECT 1 FROM keystile_grants LIMIT 1");
-  const identityBeside = select<{ account: number | bigint }>(
+  ),
+  hasGrants: select(handle, "SELECT 1 FROM keystile_grants LIMIT 1"),
+  identityBeside: select<{ account: number | bigint }>(
     handle,
     `${given("main")}, owner AS (SELECT k.number, k.identity FROM keystile_keys k
        WHERE (k.number = ${one("main")} OR k.account = ${one("main")}) AND k.deleted = 0 ORDER BY 1 DESC LIMIT 1)
      SELECT a.number AS account FROM owner o JOIN keystile_accounts a ON a.number = -o.identity`,
-  );
-  const grantsBeside = select<Kept>(
+  ),
+  grantsBeside: select<Kept>(
     handle,
     `${given("main", "ids")}, m (account) AS (SELECT main FROM given)
      SELECT ${accountOfGrantSql("g.number")} AS account, m.account AS main, json_extract(g.body, '$.expires') / ${DAY} AS end
@@ -137,32 +140,8 @@ export function createCreditDays(handle: Handle) {
          OR (SELECT ${IS_SETTLED} FROM keystile_credit_days d CROSS JOIN keystile_accounts a
            WHERE d.account = ${accountOfGrantSql("g.number")} AND a.number = d.account
            ORDER BY d.seq DESC LIMIT 1) IS NOT TRUE)`,
-  );
-  const keepOne = ({ account, main, end }: Kept, today: number): void => {
-    const found = state.get(Number(account), Number(main)) as State;
-    if (found.remaining === null && found.lastName === null) return;
-    const [day, last] = [Math.min(today, Number(end ?? today)), Number(found.day ?? -Infinity)];
-    const sums = sumsOf(found, end !== null && Number(end) < today);
-    const cap = found.name === null ? 0 : Number(found.cap ?? found.lastCap);
-    const isSame = found.seq !== null && found.lastName === found.name && Number(found.lastCap) === cap;
-    const known = !isSame
-      ? undefined
-      : last === day
-        ? found.seq
-        : place.get(Number(account), day, found.name, cap)?.seq;
-    if (known !== undefined && known !== null)
-      add.run(
-        ...SUMS.map((name, i) => (sums[i] as number) - Number(found[`last_${name}`])),
-        Number(account),
-        Number(known),
-      );
-    else {
-      // The time of an owner ends no earlier than what was told of it.
-      const from = isSame ? day : Math.max(day, last);
-      insert.run(Number(account), Number(found.seq ?? 0) + 1, from, found.ws, found.name, cap, ...sums);
-    }
-  };
-  const read = select<Record<string, unknown>>(
+  ),
+  read: select<Record<string, unknown>>(
     handle,
     `${given("ws", "key", "owner", "first", "last")}, m (account) AS (
        SELECT account FROM keystile_subjects WHERE workspace_id = ${one("ws")} AND key_id = ${one("key")} AND is_total = 0
@@ -181,46 +160,58 @@ export function createCreditDays(handle: Handle) {
          (SELECT max(e.seq) FROM keystile_credit_days e WHERE e.account = d.account))
        AND d.seq <= (SELECT max(e.seq) FROM keystile_credit_days e WHERE e.account = d.account AND e.day < ${one("last")})
      ORDER BY d.account, d.seq`,
-  );
-  const isNobodys = `d.external_id IS NULL AND NOT EXISTS
-    (SELECT 1 FROM keystile_credit_days e WHERE e.account = d.account AND e.seq > d.seq)`;
+  ),
   // Subjects first: they are found by the totals of their account.
-  const removals = [
+  removals: [
     `${given("day", "most")} DELETE FROM keystile_subjects WHERE number IN (
        SELECT s.number FROM keystile_credit_days d CROSS JOIN keystile_subjects s
-       WHERE d.until < ${one("day")} AND ${isNobodys} AND s.account = d.account AND s.account <> 0 LIMIT ${one("most")})`,
+       WHERE d.until < ${one("day")} AND ${IS_NOBODYS} AND s.account = d.account AND s.account <> 0 LIMIT ${one("most")})`,
     `${given("day", "most")} DELETE FROM keystile_credit_days WHERE (account, seq) IN (
-       SELECT d.account, d.seq FROM keystile_credit_days d WHERE d.until < ${one("day")} AND NOT (${isNobodys}
+       SELECT d.account, d.seq FROM keystile_credit_days d WHERE d.until < ${one("day")} AND NOT (${IS_NOBODYS}
          AND EXISTS (SELECT 1 FROM keystile_subjects s WHERE s.account = d.account AND s.account <> 0))
        LIMIT ${one("most")})`,
-  ].map((sql) => handle.prepare(sql));
-  const anything = select(
-    handle,
-    "SELECT 1 FROM keystile_flushes UNION ALL SELECT 1 FROM keystile_credit_days LIMIT 1",
-  );
-  const accountOf = {
-    keys: select<{ n: number | bigint }>(
-      handle,
-      "SELECT coalesce(account, number) AS n FROM keystile_keys WHERE id = ?",
-    ),
-    identities: select<{ n: number | bigint }>(handle, "SELECT -number AS n FROM keystile_identities WHERE id = ?"),
-    grants: select<{ n: number | bigint }>(
-      handle,
-      `SELECT ${accountOfGrantSql("number")} AS n FROM keystile_grants WHERE id = ?`,
-    ),
+  ].map((sql) => handle.prepare(sql)),
+  anything: select(handle, "SELECT 1 FROM keystile_flushes UNION ALL SELECT 1 FROM keystile_credit_days LIMIT 1"),
+});
+
+export function createCreditDays(handle: Handle, { numberOf }: Pick<Accounts, "numberOf">) {
+  const sql = statements(handle);
+  const keepOne = ({ account, main, end }: Kept, today: number): void => {
+    const found = sql.state.get(Number(account), Number(main)) as State;
+    if (found.remaining === null && found.lastName === null) return;
+    const [day, last] = [Math.min(today, Number(end ?? today)), Number(found.day ?? -Infinity)];
+    const sums = sumsOf(found, end !== null && Number(end) < today);
+    const cap = found.name === null ? 0 : Number(found.cap ?? found.lastCap);
+    const isSame = found.seq !== null && found.lastName === found.name && Number(found.lastCap) === cap;
+    const known = !isSame
+      ? undefined
+      : last === day
+        ? found.seq
+        : sql.place.get(Number(account), day, found.name, cap)?.seq;
+    if (known !== undefined && known !== null)
+      sql.add.run(
+        ...SUMS.map((name, i) => (sums[i] as number) - Number(found[`last_${name}`])),
+        Number(account),
+        Number(known),
+      );
+    else {
+      // The time of an owner ends no earlier than what was told of it.
+      const from = isSame ? day : Math.max(day, last);
+      sql.insert.run(Number(account), Number(found.seq ?? 0) + 1, from, found.ws, found.name, cap, ...sums);
+    }
   };
   /** Accounts with what is kept besides them; a grant that is named, and found beside none of them, is nobody's. */
   const besides = (named: Iterable<number>, grantIds: readonly string[] = []): Map<number, Kept> => {
     const all = new Map<number, Kept>();
     for (const account of named) all.set(account, { account, main: account, end: null });
     for (const account of [...all.keys()]) {
-      const identity = account > 0 ? identityBeside.get(account) : undefined;
+      const identity = account > 0 ? sql.identityBeside.get(account) : undefined;
       if (identity !== undefined)
         all.set(Number(identity.account), { account: identity.account, main: identity.account, end: null });
     }
-    if (hasGrants.get() === undefined) return all;
+    if (sql.hasGrants.get() === undefined) return all;
     for (const account of [...all.keys()])
-      for (const one of grantsBeside.all(account, JSON.stringify(grantIds))) all.set(Number(one.account), one);
+      for (const one of sql.grantsBeside.all(account, JSON.stringify(grantIds))) all.set(Number(one.account), one);
     return all;
   };
   const concerned = (writes: readonly Write[]): { accounts: number[]; grantIds: string[] } => {
@@ -230,8 +221,8 @@ export function createCreditDays(handle: Handle) {
       const { table } = write;
       if (table !== "keys" && table !== "identities" && table !== "grants") continue;
       const id = "remove" in write ? write.remove : write.row.id;
-      const found = accountOf[table].get(id);
-      if (found !== undefined) accounts.push(Number(found.n));
+      const account = numberOf(table, id);
+      if (account !== undefined) accounts.push(account);
       if (table === "grants") grantIds.push(id);
     }
     return { accounts, grantIds };
@@ -246,7 +237,7 @@ export function createCreditDays(handle: Handle) {
     },
     /** Makes changes, and keeps the totals of what they concern before and after, if anything was ever counted. */
     around<T>(writes: readonly Write[], at: number, change: () => T): T {
-      if (anything.get() === undefined) return change();
+      if (sql.anything.get() === undefined) return change();
       const { accounts, grantIds } = concerned(writes);
       const before = besides(accounts, grantIds);
       keepAll(before, at);
@@ -257,10 +248,10 @@ export function createCreditDays(handle: Handle) {
       return result;
     },
     read: ({ workspaceId, keyId, externalId, from, to }: CreditDaysQuery): CreditDay[] =>
-      read.all(workspaceId, keyId ?? null, externalId ?? null, from / DAY, to / DAY).map(toCreditDay),
+      sql.read.all(workspaceId, keyId ?? null, externalId ?? null, from / DAY, to / DAY).map(toCreditDay),
     /** Removes totals that ended before a day, and subjects of accounts that did. @returns the most of one kind */
     prune: (day: number, most: number): number =>
-      Math.max(...removals.map((statement) => Number(statement.run(day, most).changes))),
+      Math.max(...sql.removals.map((statement) => Number(statement.run(day, most).changes))),
   };
 }
 

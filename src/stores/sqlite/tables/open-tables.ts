@@ -5,7 +5,7 @@ import { createOnceTable } from "../credits/once-table.js";
 import { createKeyReader } from "../keys/find-keys.js";
 import { createKeyUses } from "../keys/key-uses.js";
 import { createKeySearch } from "../keys/search-keys.js";
-import { createKeyWriter } from "../keys/write-keys.js";
+import { KeyWriter } from "../keys/write-keys.js";
 import { createAlertTable } from "./alert-table.js";
 import { createAuditTable } from "./audit-table.js";
 import { createCreditDays } from "./credit-days.js";
@@ -19,7 +19,7 @@ export function openTables(handle: Handle, auditRows: number) {
   const accounts = createAccounts(handle);
   const rows = createEntityTables(handle);
   const reader = createKeyReader(handle, references, rows.openGrants);
-  const creditDays = createCreditDays(handle);
+  const creditDays = createCreditDays(handle, accounts);
   return {
     references,
     accounts,
@@ -27,7 +27,7 @@ export function openTables(handle: Handle, auditRows: number) {
     reader,
     creditDays,
     search: createKeySearch(handle, reader),
-    keyWriter: createKeyWriter(handle, references, accounts),
+    keyWriter: new KeyWriter(handle, references, accounts),
     recordUses: createKeyUses(handle),
     audit: createAuditTable(handle, auditRows),
     outcomes: createOutcomeTables(handle, creditDays),

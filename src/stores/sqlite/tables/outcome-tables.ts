@@ -11,8 +11,6 @@ import {
   type OutcomeLevel,
   type OutcomeQuery,
   type OutcomeRow,
-  type Refusal,
-  type RefusalsQuery,
 } from "../../../contracts/outcomes.js";
 import {
   accountsOf,
@@ -20,13 +18,9 @@ import {
   type Dialect,
   entriesOf,
   type EntrySubject,
-  FORGOTTEN_KEYS,
   lastDayOf,
-  lastRefusals,
   NO_TAGS,
   OTHER_TAGS,
-  REFUSED_KEYS,
-  type RefusedKey,
   refusedIn,
   selectOutcomes,
   tagTexts,
@@ -37,8 +31,11 @@ import { type Handle, select, type Statement } from "../connection/handle.js";
 import { countRows, readCounts } from "./counted-rows.js";
 import { CREATE_CREDIT_DAYS, type CreditDays, ENDED_TOTALS, ENDED_TOTALS_DOWN } from "./credit-days.js";
 import { given, one } from "./given.js";
+import { createRefusals } from "./refusal-table.js";
 
 const LEVEL_NAMES = Object.keys(LEVELS) as readonly OutcomeLevel[];
+const eachLevel = <T>(prepare: (level: OutcomeLevel) => T) =>
+  Object.fromEntries(LEVEL_NAMES.map((level) => [level, prepare(level)])) as Readonly<Record<OutcomeLevel, T>>;
 
 /** Part of the file format. */
 export const CREATE_OUTCOMES = `
@@ -130,25 +127,6 @@ export const REMOVE_UNNAMED = {
   refuses: {},
 } as const;
 
-/** The last refusals of keys, a row a key of a workspace: a JSON list, newest first. They go with the key's row. */
-export const KEEP_REFUSALS = {
-  up: `
-  CREATE TABLE keystile_refusals (
-    key_id TEXT NOT NULL,
-    workspace_id TEXT NOT NULL,
-    time INTEGER NOT NULL,
-    refusals TEXT NOT NULL,
-    oldest INTEGER NOT NULL GENERATED ALWAYS AS (json_extract(refusals, '$[#-1].time')) STORED,
-    PRIMARY KEY (key_id, workspace_id)
-  ) STRICT, WITHOUT ROWID;
-  CREATE INDEX keystile_refusals_of ON keystile_refusals (workspace_id, time);
-  CREATE INDEX keystile_refusals_by_age ON keystile_refusals (oldest);
-  CREATE TRIGGER keystile_keys_removed AFTER DELETE ON keystile_keys
-    BEGIN DELETE FROM keystile_refusals WHERE key_id = OLD.id; END;`,
-  down: "DROP TRIGGER keystile_keys_removed; DROP TABLE keystile_refusals;",
-  refuses: {},
-} as const;
-
 const DIALECT: Dialect = {
   table: (name) => `keystile_${name}`,
   number: (place) => one(`v${place}`),
@@ -164,14 +142,97 @@ const DIALECT: Dialect = {
   none: "0",
 };
 
-export function createOutcomeTables(handle: Handle, creditDays: CreditDays) {
-  const advance = handle.prepare(
+const statements = (handle: Handle) => ({
+  advance: handle.prepare(
     `${given("source", "seq", "at")} INSERT INTO keystile_flushes (source, seq, at)
        SELECT g.source, g.seq, g.at FROM given g
        WHERE g.seq = 1 OR EXISTS (SELECT 1 FROM keystile_flushes f WHERE f.source = g.source)
      ON CONFLICT (source) DO UPDATE SET seq = excluded.seq, at = excluded.at WHERE excluded.seq = keystile_flushes.seq + 1`,
-  );
-  const lastSeq = select<{ seq: number | bigint }>(handle, "SELECT seq FROM keystile_flushes WHERE source = ?");
+  ),
+  lastSeq: select<{ seq: number | bigint }>(handle, "SELECT seq FROM keystile_flushes WHERE source = ?"),
+  upserts: eachLevel((level) =>
+    handle.prepare(
+      `INSERT INTO keystile_outcomes_${level} VALUES (?, ?, ?${", ?".repeat(COUNT_COLUMNS.length)})
+       ON CONFLICT DO UPDATE SET ${COUNT_COLUMNS.map((name) => `${name} = ${name} + excluded.${name}`).join(", ")}`,
+    ),
+  ),
+  removals: eachLevel((level) =>
+    handle.prepare(
+      `DELETE FROM keystile_outcomes_${level} WHERE (bucket, subject, tag_set) IN
+         (SELECT bucket, subject, tag_set FROM keystile_outcomes_${level} WHERE bucket < ?
+          ORDER BY bucket, subject, tag_set LIMIT ?)`,
+    ),
+  ),
+  removeFlushes: handle.prepare(
+    `DELETE FROM keystile_flushes WHERE source IN (SELECT source FROM keystile_flushes WHERE at < ? LIMIT ?)`,
+  ),
+  /** The day of the oldest count, or the given one. */
+  oldest: select<{ day: number | bigint }>(
+    handle,
+    `${given("day")} SELECT min(g.day, ${LEVEL_NAMES.map(
+      (level) =>
+        `coalesce((SELECT min(bucket) FROM keystile_outcomes_${level}) / ${LEVELS.day / LEVELS[level]}, g.day)`,
+    ).join(", ")}) AS day FROM given g`,
+  ),
+  unnamed: [
+    `DELETE FROM keystile_tag_sets WHERE number IN
+       (SELECT number FROM keystile_tag_sets WHERE day < ? ORDER BY day LIMIT ?)`,
+    `DELETE FROM keystile_subjects WHERE number IN
+       (SELECT number FROM keystile_subjects WHERE account = 0 AND day < ? ORDER BY day LIMIT ?)`,
+  ].map((sql) => handle.prepare(sql)),
+});
+
+export function createOutcomeTables(handle: Handle, creditDays: CreditDays) {
+  const sql = statements(handle);
+  const names = createNames(handle);
+  const refusals = createRefusals(handle);
+  const add = (flush: OutcomeFlush): number[] => {
+    const { cells, at } = flush;
+    const texts = tagTexts(cells);
+    const { subjectOf, tagSetOf } = names.of(flush);
+    const folded: number[] = [];
+    for (const level of LEVEL_NAMES)
+      for (const { bucket, of, tags, sums, place } of entriesOf(cells, texts, level)) {
+        const { number, isOther } = tagSetOf(of.workspaceId, tags);
+        sql.upserts[level].run(bucket, subjectOf(of), number, ...sums);
+        if (isOther && level === "day" && place !== undefined && tags !== OTHER_TAGS) folded.push(place);
+      }
+    creditDays.keep(accountsOf(cells).map(Number), at);
+    refusals.keep(refusedIn(cells));
+    return folded;
+  };
+  return {
+    count(flush: OutcomeFlush): FlushResult {
+      const { source, seq, at } = flush;
+      const began = performance.now();
+      if (Number(sql.advance.run(source, seq, at).changes) === 0)
+        return { outcome: Number(sql.lastSeq.get(source)?.seq ?? 0) >= seq ? "repeated" : "gap", folded: [] };
+      return { outcome: "counted", folded: add(flush), busy: Math.round(performance.now() - began) };
+    },
+    read(query: OutcomeQuery): OutcomeRow[] {
+      const { text, values } = selectOutcomes(query, DIALECT);
+      const named = given(...values.map((_, i) => `v${i + 1}`));
+      return toOutcomeRows(select<Record<string, unknown>>(handle, `${named} ${text}`).all(...values), query);
+    },
+    readRefusals: refusals.read,
+    prune(level: OutcomeLevel, before: number, most: number): number {
+      const bucket = Math.floor(before / LEVELS[level]);
+      const removed = Number(sql.removals[level].run(bucket, most).changes);
+      if (level === "hour") return Math.max(removed, refusals.prune(before, most));
+      if (level !== "day") return removed;
+      const since = Number(sql.oldest.get(bucket)?.day);
+      const rest = [
+        Number(sql.removeFlushes.run(before, most).changes),
+        ...sql.unnamed.map((statement) => Number(statement.run(since, most).changes)),
+        creditDays.prune(since, most),
+      ];
+      return Math.max(removed, ...rest);
+    },
+  };
+}
+
+/** What counts name, subjects and sets of tags: found, or added. */
+function createNames(handle: Handle) {
   const findSubject = select<Named>(
     handle,
     `SELECT number, day FROM keystile_subjects WHERE workspace_id = ? AND is_total = ? AND key_id = ? AND external_id = ?
@@ -188,152 +249,37 @@ export function createOutcomeTables(handle: Handle, creditDays: CreditDays) {
   const addTags = handle.prepare("INSERT INTO keystile_tag_sets (workspace_id, digest, day, tags) VALUES (?, ?, ?, ?)");
   const touchSubject = handle.prepare("UPDATE keystile_subjects SET day = ? WHERE number = ?");
   const touchTags = handle.prepare("UPDATE keystile_tag_sets SET day = ? WHERE number = ?");
-  const upserts = LEVEL_NAMES.map(
-    (level) =>
-      [
-        level,
-        handle.prepare(
-          `INSERT INTO keystile_outcomes_${level} VALUES (?, ?, ?${", ?".repeat(COUNT_COLUMNS.length)})
-       ON CONFLICT DO UPDATE SET ${COUNT_COLUMNS.map((name) => `${name} = ${name} + excluded.${name}`).join(", ")}`,
-        ),
-      ] as const,
-  );
-  const removals = Object.fromEntries(
-    LEVEL_NAMES.map((level) => [
-      level,
-      handle.prepare(
-        `DELETE FROM keystile_outcomes_${level} WHERE (bucket, subject, tag_set) IN
-           (SELECT bucket, subject, tag_set FROM keystile_outcomes_${level} WHERE bucket < ?
-            ORDER BY bucket, subject, tag_set LIMIT ?)`,
-      ),
-    ]),
-  );
-  const removeFlushes = handle.prepare(
-    `DELETE FROM keystile_flushes WHERE source IN (SELECT source FROM keystile_flushes WHERE at < ? LIMIT ?)`,
-  );
-  /** The day of the oldest count, or the given one. */
-  const oldest = select<{ day: number | bigint }>(
-    handle,
-    `${given("day")} SELECT min(g.day, ${LEVEL_NAMES.map(
-      (level) =>
-        `coalesce((SELECT min(bucket) FROM keystile_outcomes_${level}) / ${LEVELS.day / LEVELS[level]}, g.day)`,
-    ).join(", ")}) AS day FROM given g`,
-  );
-  const unnamed = [
-    `DELETE FROM keystile_tag_sets WHERE number IN
-       (SELECT number FROM keystile_tag_sets WHERE day < ? ORDER BY day LIMIT ?)`,
-    `DELETE FROM keystile_subjects WHERE number IN
-       (SELECT number FROM keystile_subjects WHERE account = 0 AND day < ? ORDER BY day LIMIT ?)`,
-  ].map((sql) => handle.prepare(sql));
-
-  const findRefusals = select<{ refusals: string }>(
-    handle,
-    "SELECT refusals FROM keystile_refusals WHERE key_id = ? AND workspace_id = ?",
-  );
-  const putRefusals = handle.prepare(
-    `INSERT INTO keystile_refusals VALUES (?, ?, ?, ?)
-     ON CONFLICT DO UPDATE SET time = excluded.time, refusals = excluded.refusals`,
-  );
-  const refusedKeys = select<{ n: number | bigint }>(handle, "SELECT count(*) AS n FROM keystile_refusals");
-  /** The keys of one workspace get numbers from its newest on: the highest are of those that have most. */
-  const forgetRefusals = handle.prepare(
-    `DELETE FROM keystile_refusals WHERE (key_id, workspace_id) IN (SELECT key_id, workspace_id FROM (
-       SELECT key_id, workspace_id, row_number() OVER (PARTITION BY workspace_id ORDER BY time DESC) AS place FROM keystile_refusals
-     ) ORDER BY place DESC LIMIT ?)`,
-  );
-  const oldRefusals = select<RefusalsQuery & { refusals: string }>(
-    handle,
-    "SELECT key_id AS keyId, workspace_id AS workspaceId, refusals FROM keystile_refusals WHERE oldest < ? LIMIT ?",
-  );
-  const removeRefusals = handle.prepare("DELETE FROM keystile_refusals WHERE key_id = ? AND workspace_id = ?");
-  const readRefusals = ({ keyId, workspaceId }: RefusalsQuery): readonly Refusal[] =>
-    JSON.parse(findRefusals.get(keyId, workspaceId)?.refusals ?? "[]") as Refusal[];
-  const put = (keyId: string, workspaceId: string, refusals: readonly Refusal[]): void =>
-    void putRefusals.run(keyId, workspaceId, refusals[0]!.time, JSON.stringify(refusals));
-  const keepRefusals = (keys: readonly RefusedKey[]): void => {
-    for (const { keyId, workspaceId, refusals } of keys)
-      put(keyId, workspaceId, lastRefusals(refusals, readRefusals({ keyId, workspaceId })));
-    if (keys.length > 0 && Number(refusedKeys.get()?.n) > REFUSED_KEYS) forgetRefusals.run(FORGOTTEN_KEYS);
-  };
-  const pruneRefusals = (before: number, most: number): number => {
-    const old = oldRefusals.all(before, most);
-    for (const { keyId, workspaceId, refusals } of old) {
-      const kept = (JSON.parse(refusals) as Refusal[]).filter(({ time }) => time >= before);
-      if (kept.length > 0) put(keyId, workspaceId, kept);
-      else removeRefusals.run(keyId, workspaceId);
-    }
-    return old.length;
-  };
-
-  /** @returns the number of what was found, which is then there until this day at least */
-  const kept = (found: Named | undefined, touch: Statement, day: number): number | undefined => {
-    if (found === undefined) return undefined;
-    if (Number(found.day) < day) touch.run(day, Number(found.number));
-    return Number(found.number);
-  };
-  const subjectOf = (of: EntrySubject, day: number): number => {
-    const { workspaceId, isTotal, keyId, externalId, apiId, account } = of;
-    const subject = [workspaceId, Number(isTotal === true), keyId, externalId, apiId, Number(account ?? 0)] as const;
-    return (
-      kept(findSubject.get(...subject), touchSubject, day) ?? Number(addSubject.run(...subject, day).lastInsertRowid)
-    );
-  };
-  const tagSetOf = (workspaceId: string, tags: string, most: number, day: number): TagSet => {
-    const digest = digestOf(tags);
-    const isOther = tags === OTHER_TAGS;
-    const number = kept(findTags.get(workspaceId, digest), touchTags, day);
-    if (number !== undefined) return { number, isOther };
-    if (!isOther && tags !== NO_TAGS && counts.of(workspaceId) >= most)
-      return tagSetOf(workspaceId, OTHER_TAGS, most, day);
-    return { number: Number(addTags.run(workspaceId, digest, day, tags).lastInsertRowid), isOther };
-  };
-  const add = (flush: OutcomeFlush): number[] => {
-    const { cells, at, maxTagSets } = flush;
-    const day = lastDayOf(flush);
-    const texts = tagTexts(cells);
-    const subjects = remember((of: EntrySubject) => subjectOf(of, day));
-    const tagSets = new Map<string, (tags: string) => TagSet>();
-    const folded: number[] = [];
-    for (const [level, upsert] of upserts)
-      for (const { bucket, of, tags, sums, place } of entriesOf(cells, texts, level)) {
-        const { workspaceId } = of;
-        let find = tagSets.get(workspaceId);
-        if (find === undefined)
-          tagSets.set(workspaceId, (find = remember((text: string) => tagSetOf(workspaceId, text, maxTagSets, day))));
-        const { number, isOther } = find(tags);
-        upsert.run(bucket, subjects(of), number, ...sums);
-        if (isOther && level === "day" && place !== undefined && tags !== OTHER_TAGS) folded.push(place);
-      }
-    creditDays.keep(accountsOf(cells).map(Number), at);
-    keepRefusals(refusedIn(cells));
-    return folded;
-  };
   return {
-    count(flush: OutcomeFlush): FlushResult {
-      const { source, seq, at } = flush;
-      const began = performance.now();
-      if (Number(advance.run(source, seq, at).changes) === 0)
-        return { outcome: Number(lastSeq.get(source)?.seq ?? 0) >= seq ? "repeated" : "gap", folded: [] };
-      return { outcome: "counted", folded: add(flush), busy: Math.round(performance.now() - began) };
-    },
-    read(query: OutcomeQuery): OutcomeRow[] {
-      const { text, values } = selectOutcomes(query, DIALECT);
-      const names = given(...values.map((_, i) => `v${i + 1}`));
-      return toOutcomeRows(select<Record<string, unknown>>(handle, `${names} ${text}`).all(...values), query);
-    },
-    readRefusals,
-    prune(level: OutcomeLevel, before: number, most: number): number {
-      const bucket = Math.floor(before / LEVELS[level]);
-      const removed = Number((removals[level] as (typeof upserts)[0][1]).run(bucket, most).changes);
-      if (level === "hour") return Math.max(removed, pruneRefusals(before, most));
-      if (level !== "day") return removed;
-      const since = Number(oldest.get(bucket)?.day);
-      const rest = [
-        Number(removeFlushes.run(before, most).changes),
-        ...unnamed.map((statement) => Number(statement.run(since, most).changes)),
-        creditDays.prune(since, most),
-      ];
-      return Math.max(removed, ...rest);
+    /** Of one flush: what it names is there until its last day at least. Each thing is looked up once. */
+    of(flush: OutcomeFlush) {
+      const day = lastDayOf(flush);
+      const kept = (found: Named | undefined, touch: Statement): number | undefined => {
+        if (found === undefined) return undefined;
+        if (Number(found.day) < day) touch.run(day, Number(found.number));
+        return Number(found.number);
+      };
+      const tagSetOf = remember((workspaceId: string) =>
+        remember((tags: string): TagSet => {
+          const digest = digestOf(tags);
+          const isOther = tags === OTHER_TAGS;
+          const number = kept(findTags.get(workspaceId, digest), touchTags);
+          if (number !== undefined) return { number, isOther };
+          if (!isOther && tags !== NO_TAGS && counts.of(workspaceId) >= flush.maxTagSets)
+            return tagSetOf(workspaceId)(OTHER_TAGS);
+          return { number: Number(addTags.run(workspaceId, digest, day, tags).lastInsertRowid), isOther };
+        }),
+      );
+      return {
+        tagSetOf: (workspaceId: string, tags: string): TagSet => tagSetOf(workspaceId)(tags),
+        subjectOf: remember((of: EntrySubject): number => {
+          const { workspaceId, isTotal, keyId, externalId, apiId, account } = of;
+          const total = Number(isTotal === true);
+          const subject = [workspaceId, total, keyId, externalId, apiId, Number(account ?? 0)] as const;
+          return (
+            kept(findSubject.get(...subject), touchSubject) ?? Number(addSubject.run(...subject, day).lastInsertRowid)
+          );
+        }),
+      };
     },
   };
 }
