@@ -1,7 +1,17 @@
 /** Rows of the table `apikey` of better-auth's plugin `@better-auth/api-key`, 1.7, as keys of an import. */
 import { isObject } from "../../lib/copy-json.js";
 import { tryJson } from "../io/input.js";
-import { booleanOf, bound, type ForeignRow, integerOf, isFalse, type Lose, MAX_START, timeOf } from "./values.js";
+import {
+  booleanOf,
+  bound,
+  type ForeignRow,
+  integerOf,
+  isFalse,
+  MAX_START,
+  type Remarks,
+  setAside,
+  timeOf,
+} from "./values.js";
 
 /** Columns that have no place here, and why. */
 const LEFT: Readonly<Record<string, string>> = {
@@ -28,9 +38,11 @@ const GRANTABLE = /^[a-zA-Z0-9_:\-./]{1,128}$/;
  * @param row columns in camel case, without those that are NULL
  * @param now a refill that is due by then is counted
  */
-export function ofBetterAuth(row: ForeignRow, lose: Lose, now: number): object {
-  for (const name of Object.keys(row)) if (!READ.has(name)) lose(name, LEFT[name] ?? "no column of the plugin's table");
+export function ofBetterAuth(row: ForeignRow, remarks: Remarks, now: number): object {
+  setAside(Object.fromEntries(Object.entries(row).filter(([name]) => !READ.has(name))), LEFT, remarks);
+  const { lose } = remarks;
   const createdAt = timeOf(row["createdAt"]);
+  if (createdAt === undefined) lose("createdAt", "no time; the time of the import");
   return {
     hash: row["key"],
     name: row["name"],
@@ -48,7 +60,7 @@ export function ofBetterAuth(row: ForeignRow, lose: Lose, now: number): object {
   };
 }
 
-function prefixOf({ prefix }: ForeignRow, lose: Lose): string | undefined {
+function prefixOf({ prefix }: ForeignRow, lose: Remarks["lose"]): string | undefined {
   if (typeof prefix !== "string") return undefined;
   const [, name] = /^([a-zA-Z0-9_]{1,16})_$/.exec(prefix) ?? [];
   if (name === undefined) lose("prefix", "does not end with _, or has other characters; rotated keys go without");
@@ -62,7 +74,12 @@ function limitsOf(row: ForeignRow): object[] | undefined {
   return [{ name: "requests", limit, duration, autoApply: true }];
 }
 
-function creditsOf(row: ForeignRow, createdAt: number | undefined, lose: Lose, now: number): object | undefined {
+function creditsOf(
+  row: ForeignRow,
+  createdAt: number | undefined,
+  lose: Remarks["lose"],
+  now: number,
+): object | undefined {
   const [remaining, amount] = [bound(integerOf, row["remaining"]), bound(integerOf, row["refillAmount"])];
   const interval = bound(integerOf, row["refillInterval"]);
   if (remaining === undefined) {
@@ -91,7 +108,7 @@ function refillOf(interval: number, amount: number, last: number): object | unde
 }
 
 /** `{"documents":["read"]}` as `documents.read`. */
-function permissionsOf(given: unknown, lose: Lose): string[] | undefined {
+function permissionsOf(given: unknown, lose: Remarks["lose"]): string[] | undefined {
   const byResource = jsonOf(given);
   if (byResource === undefined) return undefined;
   if (!isObject(byResource)) {
@@ -107,7 +124,7 @@ function permissionsOf(given: unknown, lose: Lose): string[] | undefined {
   return granted.length === 0 ? undefined : [...new Set(granted)];
 }
 
-function metaOf(given: unknown, lose: Lose): object | undefined {
+function metaOf(given: unknown, lose: Remarks["lose"]): object | undefined {
   const meta = jsonOf(given);
   if (meta === undefined || isObject(meta)) return meta;
   lose("metadata", "not an object");

@@ -1,13 +1,13 @@
 /** Forms in which other systems hand over keys: `--from`. */
 import type { MaybePromise } from "../../contracts/types.js";
-import { usage } from "../io/failures.js";
 import { ofBetterAuth } from "./better-auth.js";
 import type { KeySource } from "./key-source.js";
-import { ofUnkey, refuseUnkey } from "./unkey.js";
-import { bound, type ForeignRow, type Lose, type SourceRow, timeOf } from "./values.js";
+import { ofUnkey, UNKEY_V1 } from "./unkey.js";
+import { bound, type ForeignRow, type Remarks, setAside, type SourceRow, timeOf } from "./values.js";
 import type { ImportedKeyData } from "../../keyring/schemas/migration-requests.js";
 import { importedKey } from "../../keyring/schemas/imports.js";
 import { type JsonSchema, toJsonSchema } from "../../keyring/schemas/json-schema.js";
+import { nearest } from "../../lib/nearest.js";
 import { tryJson } from "../io/input.js";
 
 /** A form of rows. */
@@ -16,14 +16,13 @@ export interface Format {
   readonly algorithm?: string;
   /** Columns by the field of a key that they become, where that has another name. */
   readonly columns: Readonly<Record<string, string>>;
-  /** Why a row cannot be a key, and what to do; absent: validation alone says. */
-  readonly refuse?: (row: ForeignRow) => string | undefined;
-  /** @param lose is told of each column that does not carry over */
-  toKey(row: ForeignRow, lose: Lose, now: number): MaybePromise<object>;
+  /** What fields that it does not have are called here: those of an earlier version. */
+  readonly renamed?: Readonly<Record<string, string>>;
+  toKey(row: ForeignRow, remarks: Remarks, now: number): MaybePromise<object>;
 }
 
 /** What `generateAPIKey` returns that nobody should have kept. */
-const PREFIXED_SECRETS: readonly string[] = ["token", "longToken"];
+const PREFIXED_SECRETS = { token: "a secret, which is not kept", longToken: "a secret, which is not kept" };
 
 /** By the value of `--from`. */
 export const FORMATS: Readonly<Record<string, Format>> = {
@@ -37,29 +36,24 @@ export const FORMATS: Readonly<Record<string, Format>> = {
       credits: "remaining, refillAmount, refillInterval",
       meta: "metadata",
     },
-    toKey: (row, lose, now) => ofBetterAuth(camelCase(row), lose, now),
+    toKey: (row, remarks, now) => ofBetterAuth(camelCase(row), remarks, now),
   },
   csv: {
     columns: {},
-    toKey: (row) =>
-      ofColumns(row, (name) => {
-        throw usage(`--keys: ${name}: is no field of an import; see npx keystile import --help`);
-      }),
+    toKey: (row, remarks) => ofColumns(row, {}, remarks),
   },
   unkey: {
     algorithm: "sha256",
     columns: { hash: "plaintext" },
-    refuse: refuseUnkey,
-    toKey: (row, lose) => ofUnkey(camelCase(row), lose),
+    renamed: UNKEY_V1,
+    toKey: (row, remarks) => ofUnkey(camelCase(row), remarks),
   },
   "prefixed-api-key": {
     algorithm: "prefixed-api-key",
     columns: { hash: "longTokenHash", start: "keyPrefix, shortToken" },
-    toKey(row, lose) {
+    toKey(row, remarks) {
       const { longTokenHash, shortToken, keyPrefix, ...rest } = camelCase(row);
-      for (const name of PREFIXED_SECRETS) if (rest[name] !== undefined) lose(name, "a secret, which is not kept");
-      const others = Object.entries(rest).filter(([name]) => !PREFIXED_SECRETS.includes(name));
-      const key = ofColumns(Object.fromEntries(others), (name) => lose(name, "no field of an import"));
+      const key = ofColumns(rest, PREFIXED_SECRETS, remarks);
       const start =
         typeof keyPrefix === "string" ? `${keyPrefix}_${typeof shortToken === "string" ? shortToken : ""}` : undefined;
       return { ...key, hash: longTokenHash, start };
@@ -75,10 +69,10 @@ function camelCase(row: ForeignRow): ForeignRow {
   );
 }
 
-function ofColumns(row: ForeignRow, onUnknown: (name: string) => void): object {
+function ofColumns(row: ForeignRow, left: Readonly<Record<string, string>>, remarks: Remarks): object {
   const key = {};
   for (const [name, value] of Object.entries(row)) {
-    if (fieldOf(name) === undefined) onUnknown(name);
+    if (fieldOf(name) === undefined) setAside({ [name]: value }, left, remarks);
     else setField(key, name, value);
   }
   return key;
@@ -121,11 +115,32 @@ async function toRow(row: SourceRow, format: Format, undecided: Map<number, Note
   const { number, value } = row;
   if (typeof value !== "object" || value === null || Array.isArray(value)) return row;
   const lost: string[] = [];
-  const key = await format.toKey(value as ForeignRow, (column, why) => lost.push(`${column}: ${why}`), now);
+  const unknown = new Map<string, unknown>();
+  const problems: string[] = [];
+  const remarks: Remarks = {
+    lose: (column, why) => void lost.push(`${column}: ${why}`),
+    refuseField: (name, field) => void unknown.set(name, field),
+    refuse: (why) => void problems.push(why),
+  };
+  const key = await format.toKey(value as ForeignRow, remarks, now);
   const fields = Object.entries(key).filter(([, field]) => field !== undefined);
   undecided.set(number, { fields: fields.map(([name]) => name), lost });
-  const problem = format.refuse?.(value as ForeignRow);
-  return { ...row, value: Object.fromEntries(fields), ...(problem !== undefined && { problem }) };
+  if (unknown.size > 0) problems.push(explainUnknown([...unknown.keys()], format));
+  // Unknown fields stay with the key that failed: without them, it would go in without its bounds when given again.
+  return {
+    ...row,
+    value: Object.fromEntries([...unknown, ...fields]),
+    ...(problems.length > 0 && { problem: problems.join("; ") }),
+  };
+}
+
+function explainUnknown(names: readonly string[], { renamed = {} }: Format): string {
+  const fields = Object.keys(KEY.properties ?? {});
+  const said = names.map((name) => {
+    const here = Object.hasOwn(renamed, name) ? renamed[name] : nearest(name, fields);
+    return here === undefined ? name : `${name} (here: ${here})`;
+  });
+  return `has fields that are not known, and could bound the key: ${said.join(", ")}; rename them, or leave them out`;
 }
 
 /** Names that are told apart: a file may have others in every row. */

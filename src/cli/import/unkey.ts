@@ -3,14 +3,30 @@
  * balance, which is a refill without rollover here.
  */
 import { isObject } from "../../lib/copy-json.js";
+import { readHash } from "../../keyring/import/imported-hash.js";
 import { digestKey } from "../../lib/hash.js";
+import { createAlgorithms } from "../../lib/migration-hashes.js";
 import type { KeySource } from "./key-source.js";
-import { type ForeignRow, type Lose, MAX_START, type SourceRow } from "./values.js";
+import { type ForeignRow, MAX_START, type Remarks, setAside, type SourceRow } from "./values.js";
 
 /** Fields that have no place here, and why. */
 const LEFT: Readonly<Record<string, string>> = {
   updatedAt: "the time of the import",
   lastUsedAt: "uses are told from now on",
+  apiId: "--api-id says",
+  workspaceId: "the keys of a store are of one workspace",
+  prefix: "`start` has it",
+};
+/** Of an identity. */
+const LEFT_OF_OWNER = { id: "identities get new ids" };
+
+/** What fields of its v1 API are called here. */
+export const UNKEY_V1: Readonly<Record<string, string>> = {
+  id: "keyId",
+  ownerId: "externalId",
+  remaining: "credits.remaining",
+  refill: "credits.refill",
+  ratelimit: "ratelimits, a list",
 };
 
 const WITHOUT_HASH =
@@ -19,28 +35,41 @@ const WITHOUT_HASH =
 const WITH_CREDITS =
   "its identity has credits, which an import does not give: create the identity with them first, and take them out here";
 
-/** Why a row cannot be imported, and what to do; `undefined`: it can, as far as this tells. */
-export function refuseUnkey({ plaintext, hash, identity }: ForeignRow): string | undefined {
-  if (typeof plaintext !== "string" && typeof hash !== "string") return WITHOUT_HASH;
-  return isObject(identity) && isObject(identity["credits"]) ? WITH_CREDITS : undefined;
-}
+const TWO_KEYS = "its plaintext is not that of its hash: leave out one of them";
 
 /** A key of an import. @param row without what is null */
-export async function ofUnkey(row: ForeignRow, lose: Lose): Promise<object> {
+export async function ofUnkey(row: ForeignRow, remarks: Remarks): Promise<object> {
   const { keyId, start, name, meta, enabled, expires, createdAt, externalId, permissions, roles, ...more } = row;
   const { plaintext, hash, identity, credits, ratelimits, ...others } = more;
-  for (const other of Object.keys(others)) lose(other, LEFT[other] ?? "no field of an import");
-  const owner = isObject(identity) ? identity : undefined;
+  setAside(others, LEFT, remarks);
+  const owner = isObject(identity) ? ownerOf(identity, remarks) : undefined;
+  const digest = typeof plaintext === "string" && plaintext !== "" ? await digestKey(plaintext) : undefined;
+  if (digest === undefined && typeof hash !== "string") remarks.refuse(WITHOUT_HASH);
+  const isOther = digest !== undefined && hash !== undefined && digestOf(hash) !== digest;
+  if (isOther) remarks.refuse(TWO_KEYS);
   return {
-    hash: typeof plaintext === "string" ? await digestKey(plaintext) : hash,
+    hash: isOther ? undefined : (digest ?? hash),
     ...{ keyId, name, meta, enabled, expires, createdAt, permissions, roles },
     start: typeof start === "string" ? start.slice(0, MAX_START) : start,
-    externalId: owner?.["externalId"] ?? externalId,
+    externalId: owner?.externalId ?? externalId,
     // What is no owner is refused, as below what is no refill.
-    identity: owner ? defined({ meta: owner["meta"], ratelimits: limitsOf(owner["ratelimits"]) }) : identity,
+    identity: owner ? owner.identity : identity,
     credits: isObject(credits) ? { ...credits, ...refillOf(credits["refill"]) } : credits,
     ratelimits: limitsOf(ratelimits),
   };
+}
+
+/** The SHA-256 that a hash is, in any of its forms. */
+const digestOf = (hash: unknown): string | undefined => readHash(createAlgorithms(), "sha256", String(hash))?.digest;
+
+function ownerOf(owner: ForeignRow, remarks: Remarks) {
+  const { externalId, meta, ratelimits, credits, ...others } = owner;
+  if (isObject(credits)) remarks.refuse(WITH_CREDITS);
+  setAside(defined(others), LEFT_OF_OWNER, {
+    ...remarks,
+    refuseField: (name, value) => remarks.refuseField(`identity.${name}`, value),
+  });
+  return { externalId, identity: defined({ meta, ratelimits: limitsOf(ratelimits) }) };
 }
 
 /** An interval that Unkey does not have is refused by validation. */
@@ -62,7 +91,7 @@ function limitsOf(limits: unknown): unknown {
 }
 
 /** Without what is null or undefined. */
-const defined = (object: ForeignRow): object =>
+const defined = (object: ForeignRow): ForeignRow =>
   Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined && value !== null));
 
 /** A page that stands alone, or several in an array. */

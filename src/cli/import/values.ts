@@ -15,8 +15,23 @@ export interface SourceRow {
 /** A row of another system. */
 export type ForeignRow = Readonly<Record<string, unknown>>;
 
-/** Tells of a column that does not carry over, and why. */
-export type Lose = (column: string, why: string) => void;
+/** What a form says of a row besides its key. */
+export interface Remarks {
+  /** A column does not carry over, and bounds nothing. */
+  lose(column: string, why: string): void;
+  /** A field that the form does not know: it might narrow what the key may do, so the row is refused. */
+  refuseField(name: string, value: unknown): void;
+  /** Why the row can be no key, and what to do. */
+  refuse(why: string): void;
+}
+
+/** Of a row the fields that are not read: those in `left` are lost, each for its reason; any other is refused. */
+export function setAside(fields: ForeignRow, left: Readonly<Record<string, string>>, remarks: Remarks): void {
+  for (const [name, value] of Object.entries(fields)) {
+    if (Object.hasOwn(left, name)) remarks.lose(name, left[name] as string);
+    else remarks.refuseField(name, value);
+  }
+}
 
 /** Characters of `start` in an import. */
 export const MAX_START = 32;
