@@ -1,6 +1,6 @@
 /** Forms: one shape of field, with its problem beside it, and proof that the form is one of ours. */
 import { badRequest, type KeystileError, type ValidationProblem } from "../contracts/errors.js";
-import { newId } from "../lib/hash.js";
+import { newId, shortDigest } from "../lib/hash.js";
 import { html, type Html, literal, type Part } from "./html.js";
 import { code } from "./parts.js";
 
@@ -8,6 +8,8 @@ import { code } from "./parts.js";
 export const TOKEN = "csrf";
 /** Field that lets a form be sent once. */
 export const ONCE = "once";
+/** Field that says what a form was filled with. */
+const SEEN = "seen";
 
 /**
  * Script that drops the second click of a double click: a browser shows only the last answer, and that to a form which
@@ -120,6 +122,25 @@ export function form(
     <div class="ks-buttons">${ways ?? way(submit)}
     ${cancel !== undefined && button(view, cancel, wordsOf(view).cancel)}</div></form>`;
 }
+
+/** A form filled with what there is. What it sends goes to {@link requireUnchanged} before anything else. */
+export const editForm = (view: FormView, one: Form & { readonly fields: readonly Field[] }): Html =>
+  form(view, { ...one, hidden: { [SEEN]: view.form.get(SEEN) ?? digestOf(one.fields) } });
+
+/**
+ * Refuses a form if what it was filled with has changed since: to save it would change that back.
+ * @param fields those of the form, as it would be filled now
+ * @throws KeystileError BAD_REQUEST
+ */
+export function requireUnchanged({ form: sent }: FormView, fields: readonly Field[]): void {
+  if (sent.get(SEEN) === digestOf(fields)) return;
+  throw badRequest([{ location: "body", message: "This was changed meanwhile; go back to it and edit it again." }]);
+}
+
+const digestOf = (fields: readonly Field[]): string => {
+  const filled = fields.filter(({ type }) => type !== "checkbox");
+  return shortDigest(JSON.stringify(filled.map(({ name, value = "" }) => [name, value])));
+};
 
 /** A link that looks like a button. */
 export const button = (view: FormView, to: string, text: Part, tone: "quiet" | "primary" | "danger" = "quiet"): Html =>

@@ -1,16 +1,16 @@
-/** The fields of a key: as a form has them, and as requests have them. */
+/** The fields of a key or an owner: as a form has them, and as requests have them. */
 import type { ValidationProblem } from "../../contracts/errors.js";
-import type { JsonObject, RatelimitResponse, Refill } from "../../contracts/types.js";
+import type { RatelimitResponse, Refill } from "../../contracts/types.js";
 import type { KeyResponseData } from "../../keyring/schemas/responses.js";
 import { fromField, number, toField } from "../../view/format.js";
 import { html, type Part } from "../../view/html.js";
 import { code } from "../../view/parts.js";
 import { confirmField, type Field, type FormView, unconfirmed } from "../../view/form.js";
 
-/** A field of a form, how a key fills it, and what its text asks for; `null` clears. */
-interface KeyField {
+/** A field of a form, how a key or an owner fills it, and what its text asks for; `null` clears. */
+interface EditField<T> {
   readonly field: Field;
-  readonly read: (key: KeyResponseData) => string;
+  readonly read: (of: T) => string;
   readonly write: (text: string) => unknown;
 }
 
@@ -23,17 +23,14 @@ export const toLines = (text: string | null): string[] =>
 const fromLines = (all: readonly string[] = []): string => all.join("\n");
 const orNull = (text: string): string | null => (text === "" ? null : text);
 
-function keyField(field: Field, read: KeyField["read"], write: KeyField["write"] = orNull): KeyField {
+function editField<T>(field: Field, read: (of: T) => string, write: (text: string) => unknown = orNull): EditField<T> {
   return { field, read, write };
 }
 
 const lines = (name: string, label: string, hint: Part): Field => ({ name, label, hint, type: "lines" });
 
-export const LIMITS = lines(
-  "ratelimits",
-  "Rate limits",
-  "One a line: name, tokens/seconds, and auto if every verification checks it, such as requests 100/60 auto",
-);
+const LIMITS_HINT =
+  "One a line: name, tokens/seconds, and auto if every verification checks it, such as requests 100/60 auto";
 
 /** When something ends, and what its text asks for. */
 export const EXPIRES: Field = {
@@ -42,16 +39,12 @@ export const EXPIRES: Field = {
   type: "datetime-local",
   hint: "Empty: never.",
 };
-export const showExpiry = ({ expires }: { readonly expires?: number }): string =>
-  expires === undefined ? "" : toField(expires);
 export const readExpiry = (text: string): number | string | null =>
   text === "" ? null : orText(fromField(text), text);
 
-/** Free-form data, and what its text asks for; what is no JSON goes on as it is, for the operation to refuse. */
-export const META: Field = lines("meta", "Metadata", html`A JSON object, such as ${code('{"plan": "pro"}')}.`);
-export const showMeta = ({ meta }: { readonly meta?: JsonObject }): string =>
-  meta === undefined ? "" : JSON.stringify(meta, null, 2);
-export function readMeta(text: string): unknown {
+const META: Field = lines("meta", "Metadata", html`A JSON object, such as ${code('{"plan": "pro"}')}.`);
+/** What is no JSON goes on as it is, for the operation to refuse. */
+function readMeta(text: string): unknown {
   if (text.trim() === "") return null;
   try {
     return JSON.parse(text);
@@ -66,26 +59,45 @@ export const REASON: Field = { name: "reason", label: "Reason", hint: "For peopl
 export const reasonOf = (sent: URLSearchParams): { readonly reason?: string } =>
   sent.get("reason") ? { reason: sent.get("reason") as string } : {};
 
-const FIELDS: readonly KeyField[] = [
-  keyField({ name: "name", label: "Name" }, ({ name }) => name ?? ""),
-  keyField(
+/** What keys and owners have alike. */
+type Shared = Pick<KeyResponseData, "expires" | "ratelimits" | "meta">;
+const ofExpires = editField<Shared>(
+  EXPIRES,
+  ({ expires }) => (expires === undefined ? "" : toField(expires)),
+  readExpiry,
+);
+const ofMeta = editField<Shared>(
+  META,
+  ({ meta }) => (meta === undefined ? "" : JSON.stringify(meta, null, 2)),
+  readMeta,
+);
+const ofLimits = (label: string): EditField<Shared> =>
+  editField(lines("ratelimits", label, LIMITS_HINT), ({ ratelimits }) => toLimitLines(ratelimits), readLimits);
+
+/** The fields of an owner. */
+export const OWNER_FIELDS = [ofExpires, ofLimits("Rate limits of all its keys together"), ofMeta] as const;
+
+/** The fields of a key. */
+export const KEY_FIELDS: readonly EditField<KeyResponseData>[] = [
+  editField({ name: "name", label: "Name" }, ({ name }) => name ?? ""),
+  editField(
     { name: "externalId", label: "Owner", hint: "Customer's id. If it is new, an owner is created." },
     ({ identity }) => identity?.externalId ?? "",
   ),
-  keyField(EXPIRES, showExpiry, readExpiry),
-  keyField(
+  ofExpires,
+  editField(
     lines("permissions", "Permissions", "One a line, such as documents.read or documents.*"),
     ({ permissions }) => fromLines(permissions),
     toLines,
   ),
-  keyField(lines("roles", "Roles", "One a line; they must exist."), ({ roles }) => fromLines(roles), toLines),
-  keyField(LIMITS, ({ ratelimits }) => toLimitLines(ratelimits), readLimits),
-  keyField(
+  editField(lines("roles", "Roles", "One a line; they must exist."), ({ roles }) => fromLines(roles), toLines),
+  ofLimits("Rate limits"),
+  editField(
     lines("ipAllowlist", "Allowed addresses", "Addresses or ranges, one a line. Empty: any."),
     ({ ipAllowlist }) => fromLines(ipAllowlist),
     toLines,
   ),
-  keyField(META, showMeta, readMeta),
+  ofMeta,
 ];
 
 /** Fields of a refill. @param at where requests have it @param refill what they are filled with */
@@ -127,20 +139,18 @@ export const creditFields = (hint: string): readonly Field[] => [
 ];
 
 /** Empty, they allow more: any address, no limit, no end, not the limits and credits of an owner. */
-export const BOUNDS = {
+const BOUNDS = {
   externalId: "the owner",
   expires: "the expiry date",
   ratelimits: "all rate limits",
   ipAllowlist: "the allowed addresses",
 } as const;
 
-/** The fields of a form that describe a new key. */
-export const newFields: readonly Field[] = FIELDS.map(({ field }) => field);
-
-/** The same filled with those of a key. */
-export const fieldsOf = (view: FormView, key: KeyResponseData): Field[] => [
-  ...FIELDS.map(({ field, read }) => ({ ...field, value: read(key) })),
+/** Fields of a form filled with what there is, and why it is changed. */
+export const filled = <T>(view: FormView, fields: readonly EditField<T>[], of: T): Field[] => [
+  ...fields.map(({ field, read }) => ({ ...field, value: read(of) })),
   ...confirmField(view),
+  REASON,
 ];
 
 /** What a form asks for. */
@@ -151,13 +161,13 @@ export interface Changes {
   readonly problems: readonly ValidationProblem[];
 }
 
-/** What a form asks for: of a key, what differs from it; of a new one, what is not empty. */
-export function changesOf(form: URLSearchParams, key?: KeyResponseData): Changes {
+/** What a form asks for: of what there is, what differs from it; of a new one, what is not blank. */
+export function changesOf<T>(form: URLSearchParams, fields: readonly EditField<T>[], of?: T): Changes {
   const changes: Record<string, unknown> = {};
   const problems: ValidationProblem[] = [];
-  for (const { field, read, write } of FIELDS) {
+  for (const { field, read, write } of fields) {
     const sent = asShown(form.get(field.name) ?? "", field);
-    if (sent === (key === undefined ? "" : asShown(read(key), field))) continue;
+    if (of === undefined ? sent.trim() === "" : sent === asShown(read(of), field)) continue;
     const bound = Object.hasOwn(BOUNDS, field.name) ? BOUNDS[field.name as keyof typeof BOUNDS] : undefined;
     if (sent.trim() === "" && bound !== undefined) problems.push(...unconfirmed(form, field.name, bound));
     changes[field.name] = write(sent);
@@ -166,7 +176,7 @@ export function changesOf(form: URLSearchParams, key?: KeyResponseData): Changes
 }
 
 /** Text as a browser returns it: without line breaks in one line, and with its own in many. */
-export const asShown = (text: string, { type }: Field): string =>
+const asShown = (text: string, { type }: Field): string =>
   type === "lines" ? text.replaceAll("\r\n", "\n").replace(/\n+$/, "") : text.replace(/[\r\n]/g, "");
 
 /** Credits that a form asks for; undefined: none of its own. */
@@ -202,7 +212,7 @@ const orText = (value: number, text: string): number | string => (Number.isNaN(v
 const LIMIT = /^(.*\S)\s+(\d[\d,_]*)\s*\/\s*(\d+(?:\.\d{1,3})?)(\s+auto)?$/;
 
 /** Limits in lines; a line of another form becomes a limit without numbers, which no operation takes. */
-export function readLimits(text: string | null): object[] {
+function readLimits(text: string | null): object[] {
   return toLines(text).map((one) => {
     const [, name, limit = "", seconds = "", auto] = LIMIT.exec(one) ?? [];
     if (name === undefined) return { name: one };

@@ -1,15 +1,14 @@
 /** One key: why it would be refused, what it may, what is left, and what can be done with it. */
-import { badRequest } from "../../contracts/errors.js";
 import type { KeyResponseData } from "../../keyring/schemas/responses.js";
 import { type OperationName, refuseProblems } from "../ask.js";
 import { dated, DAY, duration, time, toDate } from "../../view/format.js";
-import { button, form, requireTyped, typedForm } from "../../view/form.js";
+import { button, editForm, form, requireTyped, requireUnchanged, typedForm } from "../../view/form.js";
 import { copyField } from "../../view/copy.js";
 import { html, type Html, type Part } from "../../view/html.js";
 import { chips, code, facts, link, muted, name, section, some, table } from "../../view/parts.js";
 import type { Content, Done, Page, View } from "../view/view.js";
 import { recent } from "./audit.js";
-import { changesOf, fieldsOf, REASON, reasonOf, toNumber } from "./key-fields.js";
+import { changesOf, filled, KEY_FIELDS, REASON, reasonOf, toNumber } from "./key-fields.js";
 import {
   apiOptions,
   balance,
@@ -159,20 +158,13 @@ const formPage =
     return { title, about: keyLink(view, key), actions: actions?.(view, toHolder(key)), body: body(view, key) };
   };
 
-/** Of the key that a form was made from: what was changed since would be changed back. */
-const versionOf = ({ updatedAt, createdAt }: KeyResponseData): string => String(updatedAt ?? createdAt);
-
-const editForm = (view: View, key: KeyResponseData): Html =>
-  form(view, {
-    ...{ fields: [...fieldsOf(view, key), REASON], submit: "Save", cancel: toKey(key.keyId) },
-    hidden: { seen: view.form.get("seen") ?? versionOf(key) },
-  });
+const showEdit = (view: View, key: KeyResponseData): Html =>
+  editForm(view, { fields: filled(view, KEY_FIELDS, key), submit: "Save", cancel: toKey(key.keyId) });
 
 async function edit(view: View, keyId: string): Promise<Done> {
   const key = await readKey(view, keyId);
-  if (view.form.get("seen") !== versionOf(key))
-    throw badRequest([{ location: "body", message: "the key was changed meanwhile; go back to it and edit it again" }]);
-  const { changes, problems } = changesOf(view.form, key);
+  requireUnchanged(view, filled(view, KEY_FIELDS, key));
+  const { changes, problems } = changesOf(view.form, KEY_FIELDS, key);
   refuseProblems(problems, "keys.updateKey", { keyId, ...changes });
   if (Object.keys(changes).length > 0) await view.ask("keys.updateKey", { keyId, ...changes, ...reasonOf(view.form) });
   return { to: toKey(keyId), notice: "changed" };
@@ -261,7 +253,7 @@ const setEnabled =
 /** The pages of one key. */
 export const keyPages: readonly Page[] = [
   { path: "/keys/:id", needs: "keys.getKeys", show: showKey },
-  { path: "/keys/:id/edit", needs: "keys.updateKey", show: formPage("Edit key", editForm, planWays), act: edit },
+  { path: "/keys/:id/edit", needs: "keys.updateKey", show: formPage("Edit key", showEdit, planWays), act: edit },
   { path: "/keys/:id/rotate", needs: "keys.rerollKey", show: formPage("Rotate key", rotateForm), act: rotate },
   { path: "/keys/:id/revoke", needs: "keys.deleteKey", show: formPage("Revoke key", revokeForm), act: revoke },
   { path: "/keys/:id/enable", needs: "keys.updateKey", show: showKey, act: setEnabled(true) },

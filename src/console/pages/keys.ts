@@ -13,7 +13,7 @@ import type { Content, Done, Page, View } from "../view/view.js";
 import { selectBox, selection } from "./stop.js";
 import { sparks } from "./usage.js";
 import { keyOf, search, SEARCHED } from "./search.js";
-import { changesOf, creditFields, creditsOf, newFields } from "./key-fields.js";
+import { changesOf, creditFields, creditsOf, KEY_FIELDS } from "./key-fields.js";
 import {
   apiField,
   apiOptions,
@@ -207,7 +207,7 @@ async function showNew(view: View): Promise<Content> {
     await apiField(view),
     { name: "prefix", label: "Prefix", hint: "Before the random part, such as sk_live." },
   ];
-  const fields = [...first, ...newFields, ...creditFields(UNLIMITED)];
+  const fields = [...first, ...KEY_FIELDS.map(({ field }) => field), ...creditFields(UNLIMITED)];
   const body = form(view, { fields, submit: "Create key", cancel: "/keys" });
   const actions = view.may("apis.createApi") && button(view, "/apis/new", "New API");
   return { title: "Create key", about: "Everything but the API may be left out.", actions, body };
@@ -217,7 +217,7 @@ async function create(view: View): Promise<Done> {
   const { form: sent } = view;
   const prefix = sent.get("prefix") ?? "";
   const credits = creditsOf(sent);
-  const { changes } = changesOf(sent);
+  const { changes } = changesOf(sent, KEY_FIELDS);
   const request = { apiId: sent.get("apiId") ?? "", ...(prefix !== "" && { prefix }), ...changes };
   const made = await view.ask("keys.createKey", { ...request, ...(credits && { credits }) });
   // A failure from here on would lose the text of the key.

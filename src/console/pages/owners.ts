@@ -1,32 +1,15 @@
 /** Owners: identities, what they share, and their keys. */
 import type { Identity } from "../../contracts/types.js";
 import type { IdentityData } from "../../keyring/schemas/responses.js";
-import { shortDigest } from "../../lib/hash.js";
 import { ifAble, refuseProblems } from "../ask.js";
-import { button, confirmField, type Field, form, requireTyped, typedForm, unconfirmed } from "../../view/form.js";
+import { button, editForm, type Field, form, requireTyped, requireUnchanged, typedForm } from "../../view/form.js";
 import { html, type Html } from "../../view/html.js";
 import { asked, searched, searchField } from "../view/lists.js";
 import { dated } from "../../view/format.js";
 import { code, facts, link, muted, name, section } from "../../view/parts.js";
 import type { Content, Done, Page, View } from "../view/view.js";
 import { search } from "./search.js";
-import {
-  asShown,
-  BOUNDS,
-  creditFields,
-  creditsOf,
-  EXPIRES,
-  LIMITS,
-  META,
-  readExpiry,
-  readLimits,
-  readMeta,
-  REASON,
-  reasonOf,
-  showExpiry,
-  showMeta,
-  toLimitLines,
-} from "./key-fields.js";
+import { changesOf, creditFields, creditsOf, filled, OWNER_FIELDS, REASON, reasonOf } from "./key-fields.js";
 import { limitTable, metadata, toOwner } from "./key-parts.js";
 import { ownerList, ownerState } from "./owner-list.js";
 import { type Holder, planPages, planWays, showAccounts } from "./plans.js";
@@ -40,7 +23,6 @@ import { explainAsked, usedLimits } from "./verdict.js";
 /** What an empty balance of a new owner means. */
 const NONE = "Empty: none that its keys share.";
 const NOT_SHARED = "None: each of its keys has credits of its own, or is unlimited.";
-const SHARED: Field = { ...LIMITS, label: "Rate limits of all its keys together" };
 
 async function list(view: View): Promise<Content> {
   const request = { limit: 50, details: true, ...asked(view, "search", "cursor") };
@@ -103,38 +85,27 @@ async function used(view: View, { externalId, ratelimits = [] }: Identity): Prom
 async function showNew(view: View): Promise<Content> {
   const hint = "Your own id of the customer.";
   const id: Field = { name: "externalId", label: "External id", hint, isRequired: true };
-  const fields = [id, EXPIRES, SHARED, META, ...creditFields(NONE)];
+  const fields = [id, ...OWNER_FIELDS.map(({ field }) => field), ...creditFields(NONE)];
   return { title: "New owner", body: form(view, { fields, submit: "Create", cancel: "/owners" }) };
 }
 
 async function create(view: View): Promise<Done> {
   const externalId = view.form.get("externalId") ?? "";
-  const expires = readExpiry(view.form.get(EXPIRES.name) ?? "");
-  const ratelimits = readLimits(view.form.get("ratelimits"));
   const credits = creditsOf(view.form);
-  const meta = readMeta(view.form.get(META.name) ?? "");
-  const more = { ...(expires !== null && { expires }), ...(credits && { credits }), ...(meta !== null && { meta }) };
-  await view.ask("identities.createIdentity", { externalId, ratelimits, ...more });
+  const { changes } = changesOf(view.form, OWNER_FIELDS);
+  await view.ask("identities.createIdentity", { externalId, ...changes, ...(credits && { credits }) });
   return { to: toOwner(externalId), notice: "created" };
 }
 
 async function showEdit(view: View, externalId: string): Promise<Content> {
   const to = toOwner(externalId);
   const owner = await view.ask("identities.getIdentity", { identity: externalId });
-  const fields: Field[] = [
-    { ...EXPIRES, value: showExpiry(owner) },
-    { ...SHARED, value: toLimitLines(owner.ratelimits) },
-    { ...META, value: showMeta(owner) },
-    ...confirmField(view),
-    REASON,
-  ];
-  // What the form was made from, so that what another changed meanwhile is not changed back.
-  const before = { before: showExpiry(owner), metaBefore: shortDigest(showMeta(owner)) };
+  const fields = filled(view, OWNER_FIELDS, owner);
   return {
     title: "Edit owner",
     about: link(view.path(to), name(externalId)),
     actions: planWays(view, toHolder(owner)),
-    body: html`${form(view, { to: `${to}/edit`, fields, hidden: before, submit: "Save", cancel: to })}
+    body: html`${editForm(view, { to: `${to}/edit`, fields, submit: "Save", cancel: to })}
       ${view.may("identities.deleteIdentity") && deletion(view, externalId)}`,
   };
 }
@@ -147,22 +118,12 @@ const deletion = (view: View, externalId: string): Html =>
   );
 
 async function edit(view: View, externalId: string): Promise<Done> {
-  const { form: sent } = view;
-  const ratelimits = readLimits(sent.get("ratelimits"));
-  const [before, expires] = ["before", EXPIRES.name].map((one) => sent.get(one) ?? "") as [string, string];
-  const meta = asShown(sent.get(META.name) ?? "", META);
-  const body = {
-    ...{ identity: externalId, ratelimits },
-    ...(expires !== before && { expires: readExpiry(expires) }),
-    ...(shortDigest(meta) !== sent.get("metaBefore") && { meta: readMeta(meta) }),
-    ...reasonOf(sent),
-  };
-  const problems = [
-    ...(ratelimits.length === 0 ? unconfirmed(sent, "ratelimits", BOUNDS.ratelimits) : []),
-    ...(expires === "" && before !== "" ? unconfirmed(sent, EXPIRES.name, BOUNDS.expires) : []),
-  ];
+  const owner = await view.ask("identities.getIdentity", { identity: externalId });
+  requireUnchanged(view, filled(view, OWNER_FIELDS, owner));
+  const { changes, problems } = changesOf(view.form, OWNER_FIELDS, owner);
+  const body = { identity: externalId, ...changes };
   refuseProblems(problems, "identities.updateIdentity", body);
-  await view.ask("identities.updateIdentity", body);
+  if (Object.keys(changes).length > 0) await view.ask("identities.updateIdentity", { ...body, ...reasonOf(view.form) });
   return { to: toOwner(externalId), notice: "changed" };
 }
 

@@ -8,7 +8,17 @@
 import type { GrantData, KeyCredits } from "../../keyring/schemas/responses.js";
 import { ifAble, refuseProblems } from "../ask.js";
 import { number, time } from "../../view/format.js";
-import { button, confirmField, type Field, form, ONCE, type Options, unconfirmed } from "../../view/form.js";
+import {
+  button,
+  confirmField,
+  editForm,
+  type Field,
+  form,
+  ONCE,
+  type Options,
+  requireUnchanged,
+  unconfirmed,
+} from "../../view/form.js";
 import { html, type Html, type Part } from "../../view/html.js";
 import { bar, link, muted, name, table } from "../../view/parts.js";
 import type { Content, Done, Page, View } from "../view/view.js";
@@ -85,20 +95,26 @@ const FIRST = "What may be spent until the first refill.";
 /** The id of the form that was sent: the same, however often it is. */
 const idOfForm = ({ form: sent }: View): string => sent.get(ONCE) ?? "";
 
-function planForm(view: View, { to, credits }: Holder): Html {
-  const isLimited = typeof credits?.remaining === "number";
+function planFields(view: View, { credits }: Holder): readonly Field[] {
+  if (typeof credits?.remaining !== "number") return [...creditFields(FIRST), REASON];
   const now: Field = { name: "now", label: "Takes effect", type: "select", options: WHEN };
-  const fields = isLimited
-    ? [...refillFields("body.refill", credits.refill), now, REASON, ...confirmField(view)]
-    : [...creditFields(FIRST), REASON];
-  const lead = isLimited
-    ? "The balance stays. A smaller plan takes nothing away. A change of the interval, the day or the zone counts from now on."
-    : "From then on its calls take credits, and are refused once none are left.";
-  return html`<p class="ks-lead">${lead}</p>${form(view, { to: `${to}/plan`, fields, submit: "Save", cancel: to })}`;
+  return [...refillFields("body.refill", credits.refill), now, REASON, ...confirmField(view)];
 }
 
-async function changePlan(view: View, { group, named, to, credits }: Holder): Promise<Done> {
+function planForm(view: View, holder: Holder): Html {
+  const { to, credits } = holder;
+  const fields = planFields(view, holder);
+  const lead =
+    typeof credits?.remaining === "number"
+      ? "The balance stays. A smaller plan takes nothing away. A change of the interval, the day or the zone counts from now on."
+      : "From then on its calls take credits, and are refused once none are left.";
+  return html`<p class="ks-lead">${lead}</p>${editForm(view, { to: `${to}/plan`, fields, submit: "Save", cancel: to })}`;
+}
+
+async function changePlan(view: View, holder: Holder): Promise<Done> {
+  const { group, named, to, credits } = holder;
   const { form: sent } = view;
+  requireUnchanged(view, planFields(view, holder));
   const update = async (credits: object): Promise<Done> => {
     const body = { ...named, credits, ...reasonOf(sent) };
     await view.ask(group === "keys" ? "keys.updateKey" : "identities.updateIdentity", body);

@@ -1,6 +1,6 @@
 /** Roles and their permissions. */
 import { count } from "../../view/format.js";
-import { button, type Field, form, requireTyped, typedForm } from "../../view/form.js";
+import { button, editForm, type Field, form, requireTyped, requireUnchanged, typedForm } from "../../view/form.js";
 import { html, type Part } from "../../view/html.js";
 import { asked, searched, searchField } from "../view/lists.js";
 import { code, link, name, section, some } from "../../view/parts.js";
@@ -13,7 +13,11 @@ const PERMISSIONS: Field = {
   hint: "One a line, such as documents.read or documents.*; new ones are created.",
 };
 const toRole = (id: string): string => `/roles/${encodeURIComponent(id)}`;
-const slugs = (all: readonly { readonly slug: string }[] = []): readonly string[] => all.map(({ slug }) => slug);
+interface Granting {
+  readonly permissions?: readonly { readonly slug: string }[];
+}
+const slugs = ({ permissions = [] }: Granting): readonly string[] => permissions.map(({ slug }) => slug);
+const fieldsOf = (role: Granting): readonly Field[] => [{ ...PERMISSIONS, value: slugs(role).join("\n") }];
 
 async function list(view: View): Promise<Content> {
   const request = { limit: 50, ...asked(view, "search", "cursor") };
@@ -37,9 +41,8 @@ async function list(view: View): Promise<Content> {
 async function show(view: View, id: string): Promise<Content> {
   const role = await view.ask("permissions.getRole", { role: id });
   const to = toRole(role.id);
-  const granted = slugs(role.permissions);
-  const fields = [{ ...PERMISSIONS, value: granted.join("\n") }];
-  const change = form(view, { to, fields, submit: "Save", cancel: "/roles" });
+  const granted = slugs(role);
+  const change = editForm(view, { to, fields: fieldsOf(role), submit: "Save", cancel: "/roles" });
   const deletion = html`<p class="ks-lead">Keys that have it lose what it grants at once.</p>
     ${typedForm(view, { to: `${to}/delete`, submit: "Delete" }, "its name", role.name)}`;
   return {
@@ -52,6 +55,7 @@ async function show(view: View, id: string): Promise<Content> {
 }
 
 async function save(view: View, roleId: string): Promise<Done> {
+  requireUnchanged(view, fieldsOf(await view.ask("permissions.getRole", { role: roleId })));
   const permissions = toLines(view.form.get("permissions"));
   await view.ask("permissions.setRolePermissions", { roleId, permissions });
   return { to: toRole(roleId), notice: "changed" };
