@@ -53,9 +53,11 @@ export const listAudit = operation(
   async (context, { limit = DEFAULT_LIMIT, cursor, id, actorSearch, ...wanted }): Promise<Page<AuditData>> => {
     const { store, workspaceId } = context;
     requirePower(store, "audit", "listAudit");
-    const query: AuditQuery = { ...wanted, ...(id !== undefined && { ids: [id] }), workspaceId, among: SLICE, limit };
-    const before = cursor === undefined ? undefined : Number(readCursor("audit", cursor));
-    return context.turns.run(() => readSlices(context, query, before, actorSearch?.toLowerCase()));
+    const query: AuditQuery = {
+      ...{ ...wanted, ...(id !== undefined && { ids: [id] }), workspaceId, among: SLICE, limit },
+      ...(cursor !== undefined && { before: Number(readCursor("audit", cursor)) }),
+    };
+    return context.turns.run(() => readSlices(context, query, actorSearch?.toLowerCase()));
   },
 );
 
@@ -63,12 +65,7 @@ export const listAudit = operation(
 type Row = Mutable<AuditData>;
 
 /** Reads until the page is full, and the import that its last row is of is whole. */
-async function readSlices(
-  context: Context,
-  query: AuditQuery,
-  start: number | undefined,
-  actor: string | undefined,
-): Promise<Page<AuditData>> {
+async function readSlices(context: Context, query: AuditQuery, actor: string | undefined): Promise<Page<AuditData>> {
   const { store, turns } = context;
   const began = performance.now();
   const data: Row[] = [];
@@ -77,7 +74,7 @@ async function readSlices(
     data,
     pagination: { cursor: writeCursor("audit", String(before)), hasMore: true },
   });
-  for (let before = start; ;) {
+  for (let { before } = query; ;) {
     const [missing, isImport] = [query.limit - data.length, data.at(-1)?.operation === IMPORT];
     const limit = actor !== undefined || isImport ? LOOKED : missing;
     const slice = await store.readAudit({ ...query, limit, ...(before !== undefined && { before }) });

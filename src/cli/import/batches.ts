@@ -69,7 +69,9 @@ export async function* toBatches(
       yield (row.problem === undefined ? row.value : undefined) as V2KeysMigrateKeyData;
     }
   })();
-  const request = await readImport(readFrame({ ...frame, keys }), size, () => pause(0), {
+  const request = await readImport(readFrame({ ...frame, keys }), {
+    batchSize: size,
+    turn: () => pause(0),
     extraFields,
     onInvalid({ index, message }) {
       const row = last as SourceRow;

@@ -41,55 +41,48 @@ export function readFrame(body: unknown): ImportFrame {
   return { fields, keys: (given as { readonly keys?: unknown } | null | undefined)?.keys, problems };
 }
 
-/** What an import takes besides keys of the specification. */
-export interface Accepts {
+/** How the keys of an import are read. */
+export interface Reading {
+  /** Keys per batch. */
+  readonly batchSize: number;
+  /** Waits for another turn of the event loop. */
+  readonly turn: () => Promise<void>;
   /** Whether keys may have the fields of `ImportedKeyData` besides those of the specification. */
   readonly extraFields?: boolean;
   /** Takes the keys of an iterable that break the schema. */
   readonly onInvalid: (failed: FailedKey) => void;
 }
 
-/**
- * @param turn waits for another turn of the event loop
- * @throws (rejects) KeystileError BAD_REQUEST; for an array also with the problems of every key in it
- */
-export async function readImport(
-  frame: ImportFrame,
-  batchSize: number,
-  turn: () => Promise<void>,
-  accepts: Accepts,
-): Promise<Import> {
-  const reading = readInTurns(frame, batchSize, turn, accepts);
+/** @throws (rejects) KeystileError BAD_REQUEST; for an array also with the problems of every key in it */
+export async function readImport(frame: ImportFrame, reading: Reading): Promise<Import> {
+  const steps = readInTurns(frame, reading);
   for (;;) {
-    const { done, value } = reading.next();
+    const { done, value } = steps.next();
     if (done === true) return value;
-    await turn();
+    await reading.turn();
   }
 }
 
 /** Whether an import is well formed. @throws KeystileError as {@link readImport}, without giving others a turn */
 export function checkImport(body: unknown): void {
-  const reading = readInTurns(readFrame(body), 1, () => Promise.resolve(), { onInvalid: () => undefined });
-  while (reading.next().done !== true);
+  const reading = { batchSize: 1, turn: () => Promise.resolve(), onInvalid: () => undefined };
+  const steps = readInTurns(readFrame(body), reading);
+  while (steps.next().done !== true);
 }
 
 /** Yields where others should get their turn. */
-function* readInTurns(
-  { fields, keys: given, ...read }: ImportFrame,
-  batchSize: number,
-  turn: () => Promise<void>,
-  accepts: Accepts,
-): Generator<void, Import> {
-  const problems = [...read.problems];
-  const keys = Array.isArray(given) ? yield* validateAll(given, problems, accepts) : undefined;
+function* readInTurns(frame: ImportFrame, reading: Reading): Generator<void, Import> {
+  const { fields, keys: given } = frame;
+  const problems = [...frame.problems];
+  const keys = Array.isArray(given) ? yield* readAll(given, problems, reading) : undefined;
   if (fields === undefined || problems.length > 0) throw badRequest(problems);
   const { migrationId, apiId } = fields;
-  const batches = keys === undefined ? readBatches(fields.keys, batchSize, accepts) : slices(keys, batchSize, turn);
+  const batches = keys === undefined ? readBatches(fields.keys, reading) : slices(keys, reading);
   return { migrationId, apiId, keys, batches };
 }
 
 /** A batch ends early where its keys name much; from the second on each begins in a turn of its own. */
-async function* slices(keys: Batch, batchSize: number, turn: () => Promise<void>): AsyncIterable<Batch> {
+async function* slices(keys: Batch, { batchSize, turn }: Reading): AsyncIterable<Batch> {
   for (let start = 0, end = 0; start < keys.length; start = end) {
     if (start > 0) await turn();
     for (let named = 0; end < keys.length && end - start < batchSize; end++) {
@@ -101,11 +94,7 @@ async function* slices(keys: Batch, batchSize: number, turn: () => Promise<void>
   }
 }
 
-async function* readBatches(
-  keys: V2KeysMigrateKeysRequestBody["keys"],
-  batchSize: number,
-  accepts: Accepts,
-): AsyncIterable<Batch> {
+async function* readBatches(keys: V2KeysMigrateKeysRequestBody["keys"], reading: Reading): AsyncIterable<Batch> {
   let index = 0;
   let read = 0;
   let validated: V2KeysMigrateKeyData[] = [];
@@ -116,11 +105,11 @@ async function* readBatches(
   };
   // Validated one by one: a thousand parsed lines, if kept, would be copied by every garbage collection.
   for await (const raw of keys) {
-    const problems: ValidationProblem[] = [];
-    const copy = validateOne(raw, index, problems, validated, accepts);
-    if (problems.length > 0) accepts.onInvalid(toFailed(copy, index, problems));
+    const { copy, key, problems } = readKey(raw, index, reading);
+    if (key !== undefined) validated.push(key);
+    if (problems.length > 0) reading.onInvalid(toFailed(copy, index, problems));
     index++;
-    if (++read === batchSize) yield cut();
+    if (++read === reading.batchSize) yield cut();
   }
   if (read > 0) yield cut();
 }
@@ -128,7 +117,7 @@ async function* readBatches(
 /** Problems of one key that are listed. */
 const MAX_LISTED = 5;
 
-/** @param copy of the key, as {@link validateOne} returns it */
+/** @param copy of the key, as {@link readKey} returns it */
 function toFailed(copy: unknown, index: number, problems: readonly ValidationProblem[]): FailedKey {
   const hash = (copy as { readonly hash?: unknown } | null | undefined)?.hash;
   const listed = problems.slice(0, MAX_LISTED).map(({ location, message }) => `${location}: ${message}`);
@@ -136,17 +125,19 @@ function toFailed(copy: unknown, index: number, problems: readonly ValidationPro
   return { hash: typeof hash === "string" ? hash : "", index, reason: "INVALID_KEY", message: listed.join("; ") };
 }
 
-function* validateAll(
+function* readAll(
   raw: readonly unknown[],
   problems: ValidationProblem[],
-  accepts: Accepts,
+  reading: Reading,
 ): Generator<void, V2KeysMigrateKeyData[]> {
   const keys: V2KeysMigrateKeyData[] = [];
   const { length } = raw;
   let began = performance.now();
   // Stops once the error is full: 300,000 faulty keys blocked the event loop for 0.3 s.
   for (let i = 0; i < length && problems.length < MAX_PROBLEMS; i++) {
-    validateOne(raw[i], i, problems, keys, accepts);
+    const read = readKey(raw[i], i, reading);
+    if (read.key !== undefined) keys.push(read.key);
+    problems.push(...read.problems.slice(0, MAX_PROBLEMS - problems.length));
     if (performance.now() - began < TURN_MS) continue;
     yield;
     began = performance.now();
@@ -154,26 +145,24 @@ function* validateAll(
   return keys;
 }
 
-/**
- * @param index of the key within the import
- * @returns the copy that was validated; undefined: the key cannot be read
- */
-function validateOne(
-  raw: unknown,
-  index: number,
-  problems: ValidationProblem[],
-  keys: V2KeysMigrateKeyData[],
-  { extraFields = false }: Accepts,
-): unknown {
+interface ReadKey {
+  /** What was validated; `undefined`: the key cannot be read. */
+  readonly copy?: unknown;
+  /** `undefined`: there are problems. */
+  readonly key?: V2KeysMigrateKeyData | undefined;
+  readonly problems: readonly ValidationProblem[];
+}
+
+/** @param index of the key within the import */
+function readKey(raw: unknown, index: number, { extraFields = false }: Reading): ReadKey {
+  const location = `body.keys[${index}]`;
   let copy: unknown;
   try {
     copy = copyBody(raw);
   } catch {
-    problems.push({ location: `body.keys[${index}]`, ...UNREADABLE });
-    return undefined;
+    return { problems: [{ location, ...UNREADABLE }] };
   }
   const schema: Schema<V2KeysMigrateKeyData> = extraFields ? schemas.importedKey : schemas.migratedKey;
-  const key = validate(schema, copy, `body.keys[${index}]`, problems);
-  if (key !== undefined) keys.push(key);
-  return copy;
+  const problems: ValidationProblem[] = [];
+  return { copy, key: validate(schema, copy, location, problems), problems };
 }

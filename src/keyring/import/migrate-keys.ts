@@ -79,7 +79,9 @@ export async function importKeys(
   const { dryRun = false } = options;
   const context = dryRun ? dryContext(given) : given;
   let invalid: M.FailedKey[] = [];
-  const { migrationId, apiId, keys, batches } = await readImport(frame, batchSize, context.turns.next, {
+  const { migrationId, apiId, keys, batches } = await readImport(frame, {
+    batchSize,
+    turn: context.turns.next,
     extraFields: !specifiedFieldsOnly,
     onInvalid: (key) => void invalid.push(key),
   });

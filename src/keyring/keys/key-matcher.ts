@@ -63,23 +63,9 @@ export function createMatcher(context: Context, request: SearchKeysRequestBody, 
     /** Whether no key after this one can match. */
     endsAt: (order: "made" | "expires", { expires = 0 }: KeyPosition): boolean =>
       order === "expires" && expires >= (state === "rotated" ? Math.min(before, now) : before),
-    /**
-     * @param after only keys that come after this one
-     * @param isOneWalk keys are added newest first, so that of those that rank alike the first ones stay
-     */
-    ranking(
-      order: keyof typeof RANKS,
-      size: number,
-      after: { readonly id: string; readonly value: number } | undefined,
-      isOneWalk: boolean,
-    ): Ranking {
-      const rank = RANKS[order](context);
-      return createRanking(
-        { ...rank, hintsOf: (below) => ({ ...hints, ...rank.hintsOf(below, hints) }) },
-        size,
-        after,
-        isOneWalk,
-      );
+    ranking(order: keyof typeof RANKS, best: Best): Ranking {
+      const { valuesOf, hintsOf } = RANKS[order](context);
+      return createRanking({ valuesOf, hintsOf: (below) => ({ ...hints, ...hintsOf(below, hints) }) }, best);
     },
   };
 }
@@ -98,6 +84,15 @@ function hintsOf(request: SearchKeysRequestBody, now: number): KeyHints {
     ...(from > -Infinity && { expiresFrom: from }),
     ...(below < Infinity && { creditsBelow: below }),
   };
+}
+
+/** Which keys a ranking keeps. */
+export interface Best {
+  readonly size: number;
+  /** Only keys that come after this one. */
+  readonly after?: { readonly id: string; readonly value: number } | undefined;
+  /** Keys are added newest first, so that of those that rank alike the first ones stay. */
+  readonly isOneWalk: boolean;
 }
 
 /** How an order ranks keys: lower values come first. */
@@ -129,9 +124,7 @@ const RANKS = {
 
 function createRanking(
   { valuesOf, hintsOf }: Omit<Rank, "hintsOf"> & { readonly hintsOf: (below: number) => KeyHints },
-  size: number,
-  after: { readonly id: string; readonly value: number } | undefined,
-  isOneWalk: boolean,
+  { size, after, isOneWalk }: Best,
 ) {
   let best: Ranked[] = [];
   const isAfter = ({ row, value }: Ranked): boolean =>

@@ -17,7 +17,7 @@ import { type KeyCursor, readKeyCursor, writeKeyCursor } from "../schemas/cursor
 import { searchedKeys } from "../schemas/search-keys.js";
 import type { SearchKeysRequestBody } from "../schemas/requests.js";
 import type { KeyResponseData, SearchPage } from "../schemas/responses.js";
-import { createMatcher, type Matcher } from "./key-matcher.js";
+import { type Best, createMatcher, type Matcher } from "./key-matcher.js";
 import { type KnownRows, knownRows, readWorkspace } from "./key-response.js";
 import { keyListing } from "./read-keys.js";
 import { readableApis } from "./readable-apis.js";
@@ -217,12 +217,18 @@ async function rankAll(
   const { context, apiIds, limit } = walk;
   const isAfter = ({ id, value }: Place): boolean =>
     cursor === undefined || value > Number(cursor.value) || (value === cursor.value && id < cursor.id);
+  const cursorOf = (place: Place | undefined): KeyCursor => toCursor(order, 0, place?.id ?? "", place?.value);
+  const found = (places: readonly Place[], rows: readonly KeyRow[]) => ({
+    rows,
+    cursorAt: ({ id: wanted }: KeyRow) => cursorOf(places.find(({ id }) => id === wanted)),
+    next: places.length > limit ? cursorOf(places[limit - 1]) : undefined,
+  });
   if (maxAge > 0) {
     const name = JSON.stringify([order, apiIds, asked]);
     // Others wait for it too.
     const shared = { ...walk, context: { ...context, isGone: undefined } };
     const { asOf, value } = await context.kept.read(name, maxAge, async () => {
-      const { places, searched } = await rank(shared, order, RANKED, undefined);
+      const { places, searched } = await rank(shared, order, { size: RANKED });
       return { places, searched };
     });
     const places = value.places.filter(isAfter);
@@ -231,13 +237,13 @@ async function rankAll(
       const known = await readRows(context, "keys", ids);
       const read = ids.flatMap((id) => known.get(id) ?? []);
       const rows = await fitting(walk, read);
-      return { ...toFound(order, places, rows, limit), searched: value.searched, asOf };
+      return { ...found(places, rows), searched: value.searched, asOf };
     }
   }
   const asOf = context.clock();
   const after = cursor && { id: cursor.id, value: Number(cursor.value) };
-  const { places, rows, searched } = await rank(walk, order, limit + 1, after);
-  return { ...toFound(order, places, rows.slice(0, limit), limit), searched, asOf };
+  const { places, rows, searched } = await rank(walk, order, { size: limit + 1, after });
+  return { ...found(places, rows.slice(0, limit)), searched, asOf };
 }
 
 /** A key, and what it is ordered by. */
@@ -246,22 +252,13 @@ interface Place {
   readonly value: number;
 }
 
-function toFound(order: RankedOrder, places: readonly Place[], rows: readonly KeyRow[], limit: number) {
-  const cursorOf = (place: Place | undefined): KeyCursor => toCursor(order, 0, place?.id ?? "", place?.value);
-  return {
-    rows,
-    cursorAt: ({ id: wanted }: KeyRow) => cursorOf(places.find(({ id }) => id === wanted)),
-    next: places.length > limit ? cursorOf(places[limit - 1]) : undefined,
-  };
-}
-
 /** Looks at every key, or at what it is ordered by, and keeps those that come first of the ones after a place. */
-async function rank(walk: Walk, order: RankedOrder, size: number, after: Place | undefined) {
+async function rank(walk: Walk, order: RankedOrder, best: Omit<Best, "isOneWalk">) {
   const { context, matcher, phases, isForDeleted } = walk;
   const slicing = createSlicing(context);
   const [{ identityId, text }] = phases as readonly [Phase];
   const isAny = order !== "expires" && !isForDeleted && phases.length === 1 && (identityId ?? text) === undefined;
-  const ranking = matcher.ranking(order, size, after, phases.length === 1 && !isAny);
+  const ranking = matcher.ranking(order, { ...best, isOneWalk: phases.length === 1 && !isAny });
   let searched = 0;
   for (const phase of phases) {
     for (let from: KeyPosition | undefined; ;) {
@@ -279,8 +276,12 @@ async function rank(walk: Walk, order: RankedOrder, size: number, after: Place |
       await slicing.yield();
     }
   }
-  const best = ranking.best();
-  return { places: best.map(({ row, value }) => ({ id: row.id, value })), rows: best.map(({ row }) => row), searched };
+  const first = ranking.best();
+  return {
+    places: first.map(({ row, value }) => ({ id: row.id, value })),
+    rows: first.map(({ row }) => row),
+    searched,
+  };
 }
 
 /** What differs between the slices of a walk. */

@@ -539,6 +539,15 @@ describe("migrateKeys: batches, progress, iterables", () => {
     for (const problem of listed.slice(0, 5)) expect(problem).toMatch(/^body\.keys\[0\]\.(hash|[a-f]): /);
   });
 
+  it("of an array a hundred problems are listed, where the last of them is one of a key with more, too", async () => {
+    const { migrate } = await migrating();
+    const key = { hash: 1, enabled: 1, name: 1 };
+    const locations = await problems(migrate(Array.from({ length: 40 }, () => key)));
+    expect(locations).toHaveLength(100);
+    expect(new Set(locations).size).toBe(100);
+    expect(locations.at(-1)).toMatch(/^body\.keys\[33\]\./);
+  });
+
   it("createdAt and a display prefix may be given; refills count from the import on", async () => {
     const { keyring, migrate, within } = await migrating();
     const [key] = keysOf(1);
