@@ -23,6 +23,8 @@ const MAX_PATIENCE = 60_000;
 /** What the breaker knows of a call. */
 export interface Target {
   readonly shard: string;
+  /** Becomes true when the call fails for its caller; what it does to Redis may still be to come. */
+  isAbandoned?: boolean;
 }
 
 /**
@@ -139,7 +141,8 @@ export function createBreaker<C extends Target>(
 
   let failedCalls = 0;
   let isClosed = false;
-  const fail = (cause: unknown): never => {
+  const fail = (call: Target, cause: unknown): never => {
+    call.isAbandoned = true;
     failedCalls++;
     throw new KeystileError("LIMITER_UNAVAILABLE", "The rate limiter's Redis is unavailable.", { cause });
   };
@@ -164,7 +167,7 @@ export function createBreaker<C extends Target>(
       value = await result;
     } catch (cause) {
       countFailure(blamed?.() ?? call, cause);
-      return fail(cause);
+      return fail(call, cause);
     }
     succeed(call);
     return value;
@@ -175,7 +178,7 @@ export function createBreaker<C extends Target>(
     assertClosed(call: C): void {
       if (!isOpen || !(isShutForAll() || failed?.shard === call.shard)) return;
       wanted = call;
-      fail(lastCause);
+      fail(call, lastCause);
     },
     /** The same promise, which rejects once the deadline has passed. */
     within,

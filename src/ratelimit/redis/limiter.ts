@@ -10,8 +10,17 @@ import { isOneServer, type RedisClient, toCommand } from "./client.js";
 import { createLargeCalls } from "./large-calls.js";
 import { createRefusals } from "./refusals.js";
 import { SCRIPT } from "./script.js";
-import { createShardCalls, readReply, type ShardCall, toWords, verdictsOf } from "./shard-call.js";
-import { type Ask, createShardTakes } from "./shard-takes.js";
+import type { Mode } from "./script.js";
+import {
+  createShardCalls,
+  isRefused,
+  readReply,
+  receiptsOf,
+  type ShardCall,
+  type ShardReply,
+  toWords,
+} from "./shard-call.js";
+import { createShardTakes, type Taken } from "./shard-takes.js";
 
 /** Options of {@link redisLimiter}. */
 export interface RedisLimiterOptions {
@@ -57,7 +66,8 @@ export interface RedisLimiter extends Limiter {
    * @throws (or rejects with) KeystileError LIMITER_UNAVAILABLE after `close`, when Redis fails or does not answer
    *   within the deadline, which for calls of more than 16 limits includes waiting for others of them, and at once
    *   after five such calls in a row until a probe succeeds. In a cluster calls are made as long as a shard answers.
-   *   Tokens of a call that failed may have been taken
+   *   Tokens that Redis grants to a call that failed are returned as soon as its late reply arrives; if none does, they
+   *   may stay taken
    */
   take(checks: readonly LimitCheck[], now: number): MaybePromise<readonly LimitVerdict[]>;
   counters(): RedisLimiterCounters;
@@ -114,7 +124,13 @@ export function redisLimiter(client: RedisClient, options: RedisLimiterOptions =
   // Of the server's clock only differences are known here.
   const refusals = createRefusals(clock === "caller" ? () => latest : () => performance.now());
 
-  const ask: Ask = async (call, { mode, receipts }, read) => {
+  /** @param granted what an `undo` is to return; @param read makes the result of the reply */
+  const run = async <T>(
+    call: ShardCall,
+    mode: Mode,
+    read: (reply: ShardReply, call: ShardCall) => T,
+    receipts?: readonly string[],
+  ): Promise<T> => {
     scriptCalls++;
     const header = clock === "caller" ? `${mode} ${latest} ${CALLER_SLACK}` : mode;
     const words = toWords(["EVALSHA", typeof sha === "string" ? sha : await sha], call, { header, receipts });
@@ -128,13 +144,21 @@ export function redisLimiter(client: RedisClient, options: RedisLimiterOptions =
     }
     const reply = readReply(call, answer);
     refusals.learn(call, reply);
-    return read(reply);
+    return read(reply, call);
   };
-  const take = (call: ShardCall): Promise<readonly LimitVerdict[]> => ask(call, { mode: "take" }, verdictsOf);
-  const probe = (call: ShardCall): Promise<unknown> => ask(call, { mode: "look" }, verdictsOf);
-  const breaker = createBreaker(deadline, probe, isOneServer(client));
+  const asItIs = (reply: ShardReply): Taken => reply;
+  const ask = (call: ShardCall, mode: Mode): Promise<Taken> => run(call, mode, asItIs);
+  const undo = (call: ShardCall, granted: Taken): Promise<Taken> =>
+    run(call, "undo", asItIs, receiptsOf(call, granted));
+  /** Of a call that its caller was told has failed, what Redis granted late is returned. */
+  const verdictsOf = (reply: ShardReply, call: ShardCall): readonly LimitVerdict[] => {
+    if (call.isAbandoned && !isRefused(reply)) undo(call, reply).catch(() => undefined);
+    return reply.verdicts;
+  };
+  const take = (call: ShardCall): Promise<readonly LimitVerdict[]> => run(call, "take", verdictsOf);
+  const breaker = createBreaker(deadline, (call: ShardCall) => ask(call, "look"), isOneServer(client));
   const largeCalls = createLargeCalls(deadline);
-  const takeOfShards = createShardTakes(ask, refusals, breaker.within);
+  const takeOfShards = createShardTakes({ ask, undo, within: breaker.within }, refusals);
 
   /** Takes where a call like it was refused before: one asks Redis, and the others wait for its result. */
   const takeInTurn = async (call: ShardCall): Promise<readonly LimitVerdict[]> => {
@@ -160,7 +184,7 @@ export function redisLimiter(client: RedisClient, options: RedisLimiterOptions =
   const takeLarge = (call: ShardCall): Promise<readonly LimitVerdict[]> => {
     const wasIdle = largeCalls.isIdle();
     const taken = largeCalls.inTurn(call.checks.length, () => take(call));
-    return wasIdle ? breaker.settle(taken, call) : taken.catch(breaker.fail);
+    return wasIdle ? breaker.settle(taken, call) : taken.catch((cause: unknown) => breaker.fail(call, cause));
   };
 
   return {

@@ -20,10 +20,9 @@
 const ARGUMENTS_PER_CHECK = 4;
 
 /**
- * What a call does: `take` takes if all fits; `hold` does too, and tells what `undo` needs to take it back; `look`
- * takes nothing.
+ * What a call does: `take` takes if all fits, `look` takes nothing, and `undo` returns what a `take` took.
  */
-export type Mode = "take" | "hold" | "look" | "undo";
+export type Mode = "take" | "look" | "undo";
 
 /**
  * KEYS: buckets. ARGV: a header, the mode; where callers bring the time, also their time and for how many ms a full
@@ -32,8 +31,9 @@ export type Mode = "take" | "hold" | "look" | "undo";
  * text follows, with the number of each check's bucket from 1: `1 2 1`. With `undo` that text is always there, and then
  * the receipt of each bucket.
  *
- * Returns a text: for each check whether it is exceeded, and the units used at its rate; with `hold`, after a slash,
- * the receipts: of each bucket, for each level, limit, duration and units added.
+ * Returns a text: for each check whether it is exceeded, and the units used at its rate. If a `take` took, the receipts
+ * follow after a slash: of each bucket, for each level, limit, duration and units added. They are left out in the common
+ * case, in which each check added its cost to the only level of its bucket.
  */
 export const SCRIPT = `
 local MAX, MAX_LEVELS = 9007199254740991, 4
@@ -69,7 +69,7 @@ local function unitsOf(limit, duration)
 end
 
 -- The common case: each check is of a bucket of its own, whose only level is at the check's rate.
-if #ARGV == 1 + ${ARGUMENTS_PER_CHECK} * #KEYS and mode ~= 'hold' then
+if #ARGV == 1 + ${ARGUMENTS_PER_CHECK} * #KEYS then
   local isCommon, fits, takes = true, true, {}
   for i = 1, #KEYS do
     local from = ${ARGUMENTS_PER_CHECK} * i - 2
@@ -114,35 +114,27 @@ local function rateOf(limit, duration)
   return rate
 end
 
+-- Comparisons with NaN are false.
 local function isWhole(value, least)
   return value >= least and value <= MAX and value == floor(value)
 end
 
--- Whether this script can have written a value. Comparisons with NaN are false.
-local function isBucket(raw)
-  if not raw or #raw % 24 ~= 8 or #raw > 8 + 24 * MAX_LEVELS then return false end
-  if not isWhole(math.abs(struct.unpack('<d', raw)), 0) then return false end
-  for from = 9, #raw, 24 do
-    local limit, duration, used = struct.unpack('<ddd', raw, from)
-    if not (isWhole(limit, 1) and isWhole(duration, 1) and isWhole(used, 0)) then return false end
-  end
-  return true
-end
-
+-- A value that this script cannot have written counts as none.
 local function read(key)
-  local bucket = { at = now, pending = 0 }
+  local none, bucket = { at = now, pending = 0 }, { at = now, pending = 0 }
   local raw = redis.pcall('GET', key)
   if type(raw) == 'table' and not string.find(raw.err, 'WRONGTYPE', 1, true) then error(raw) end
-  if not isBucket(raw) then return bucket end
+  if not raw or #raw % 24 ~= 8 or #raw > 8 + 24 * MAX_LEVELS then return none end
   local at, elapsed, longest = struct.unpack('<d', raw), 0, 0
-  for from = 9, #raw, 24 do longest = max(longest, (select(2, struct.unpack('<dd', raw, from)))) end
-  if at - now > longest + slack then at, bucket.moved = now, true end
-  if now > at then elapsed = now - at else bucket.at = at end
+  if not isWhole(math.abs(at), 0) then return none end
   for from = 9, #raw, 24 do
     local limit, duration, used = struct.unpack('<ddd', raw, from)
-    local rate = rateOf(limit, duration)
-    bucket[#bucket + 1] = { rate = rate, used = drained(used, rate.drain, elapsed) }
+    if not (isWhole(limit, 1) and isWhole(duration, 1) and isWhole(used, 0)) then return none end
+    bucket[#bucket + 1], longest = { rate = rateOf(limit, duration), used = used }, max(longest, duration)
   end
+  if at - now > longest + slack then at, bucket.moved = now, true end
+  if now > at then elapsed = now - at else bucket.at = at end
+  for i = 1, #bucket do bucket[i].used = drained(bucket[i].used, bucket[i].rate.drain, elapsed) end
   return bucket
 end
 
@@ -288,15 +280,15 @@ for i = 1, #checks do
   text[i] = format('%d %.0f', check.exceeded and 1 or 0, usedAt(buckets[check.index], check.rate))
 end
 local answer = table.concat(text, ' ')
-if mode ~= 'hold' then return answer end
-local receipts = {}
+if not fits or mode ~= 'take' then return answer end
+local receipts = answer .. '/'
 for i = 1, #KEYS do
-  local added = {}
-  for _, level in ipairs(buckets[i]) do
-    local rate = level.rate
-    added[#added + 1] = format('%.0f %.0f %.0f', rate.limit, rate.duration, level.added or 0)
+  local bucket = buckets[i]
+  if i > 1 then receipts = receipts .. ';' end
+  for n = 1, #bucket do
+    local rate, added = bucket[n].rate, bucket[n].added
+    if added then receipts = receipts .. format('%.0f %.0f %.0f ', rate.limit, rate.duration, added) end
   end
-  receipts[i] = table.concat(added, ' ')
 end
-return answer .. '/' .. table.concat(receipts, ';')
+return receipts
 `;

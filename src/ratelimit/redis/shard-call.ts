@@ -26,6 +26,8 @@ interface ShardCheck {
 /** Checks of one shard. */
 export interface ShardCall {
   readonly shard: string;
+  /** Whether it has failed for its caller: what it takes from then on is returned. */
+  isAbandoned: boolean;
   /** Of the buckets, each once. */
   readonly keys: readonly string[];
   readonly checks: readonly ShardCheck[];
@@ -38,8 +40,8 @@ export const isDistinct = ({ keys, checks }: ShardCall): boolean => keys.length 
 export interface ShardReply {
   readonly verdicts: readonly LimitVerdict[];
   readonly used: readonly number[];
-  /** What `undo` needs to take a `hold` back. */
-  readonly receipts: readonly string[];
+  /** What `undo` needs, if the script told it. */
+  readonly receipts: readonly string[] | undefined;
 }
 
 /**
@@ -64,7 +66,7 @@ export function createShardCalls(prefix: string): (checks: readonly LimitCheck[]
       const index = indexes === undefined ? i : (indexes[i] as number);
       return { index, bucket, rate, cost, configured: configuredText(rate, configured) };
     });
-    return { shard, keys, checks: placed };
+    return { shard, isAbandoned: false, keys, checks: placed };
   };
 
   return (checks) => {
@@ -113,7 +115,7 @@ function assertName(name: string, text: unknown): void {
  * The words of a command that runs the script.
  * @param script the command and the script
  * @param header of the script: mode, or mode, time and slack
- * @param receipts of a `hold`, for `undo`
+ * @param receipts of a `take`, for `undo`
  */
 export function toWords(
   script: readonly [name: string, script: string],
@@ -142,11 +144,15 @@ export function readReply({ checks }: ShardCall, reply: unknown): ShardReply {
     used.push(units);
     return toVerdict(units, rate, numbers[i * 2] === "1");
   });
-  return { verdicts, used, receipts: slash < 0 ? NONE : text.slice(slash + 1).split(";") };
+  return { verdicts, used, receipts: slash < 0 ? undefined : text.slice(slash + 1).split(";") };
 }
 
-export const verdictsOf = ({ verdicts }: ShardReply): readonly LimitVerdict[] => verdicts;
+/** What `undo` needs to return what a call took, by its reply. */
+export const receiptsOf = ({ checks }: ShardCall, { receipts }: Pick<ShardReply, "receipts">): readonly string[] =>
+  receipts ?? checks.map(({ rate, cost }) => `${rate.limit} ${rate.duration} ${cost * rate.unitsPerToken}`);
 
-const NONE: readonly string[] = [];
+export const isRefused = ({ verdicts }: Pick<ShardReply, "verdicts">): boolean =>
+  verdicts.some(({ exceeded }) => exceeded);
+
 const malformed = (): TypeError =>
   new TypeError("Redis returned something else than the result of the limiter's script");

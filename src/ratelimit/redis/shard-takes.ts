@@ -2,31 +2,24 @@
 import type { LimitVerdict } from "../../contracts/limiter.js";
 import type { Refusals } from "./refusals.js";
 import type { Mode } from "./script.js";
-import type { ShardCall, ShardReply } from "./shard-call.js";
+import { isRefused, type ShardCall, type ShardReply } from "./shard-call.js";
 
-/**
- * Runs the script for one shard.
- * @param task what it is to do, and the receipts of a `hold` that it is to undo
- * @param read makes the result of its reply
- */
-export type Ask = <T>(
-  call: ShardCall,
-  task: { readonly mode: Mode; readonly receipts?: readonly string[] },
-  read: (reply: ShardReply) => T,
-) => Promise<T>;
+/** What a take granted or refused, as far as undoing it needs that. */
+export type Taken = Pick<ShardReply, "verdicts" | "receipts">;
 
-type Held = Pick<ShardReply, "verdicts" | "receipts">;
+/** How the script is run for one shard. */
+export interface Ask {
+  ask(call: ShardCall, mode: Exclude<Mode, "undo">): Promise<Taken>;
+  /** Returns what a call was granted. */
+  undo(call: ShardCall, granted: Taken): Promise<Taken>;
+  /** The deadline of a call. */
+  within<T>(call: Promise<T>): Promise<T>;
+}
 
-const isRefused = ({ verdicts }: Held): boolean => verdicts.some(({ exceeded }) => exceeded);
-
-/** @param within the deadline of each call */
 export function createShardTakes(
-  ask: Ask,
+  { ask, undo, within }: Ask,
   refusals: Refusals,
-  within: <T>(call: Promise<T>) => Promise<T>,
 ): (calls: readonly ShardCall[], onFailure: (call: ShardCall) => void) => Promise<readonly LimitVerdict[]> {
-  const undo = (call: ShardCall, { receipts }: Held) => ask<Held>(call, { mode: "undo", receipts }, (reply) => reply);
-
   return async (calls, onFailure) => {
     const inTime = <T>(reply: Promise<T>, i: number): Promise<T> =>
       within(reply).catch((cause: unknown) => {
@@ -37,26 +30,28 @@ export function createShardTakes(
       const known = refusals.find(call);
       return known && refusals.refuse(call, known);
     });
-    const mode = refused.some((verdicts) => verdicts !== undefined) ? "look" : "hold";
-    const asked = calls.map(async (call, i): Promise<Held> => {
+    const mode = refused.some((verdicts) => verdicts !== undefined) ? "look" : "take";
+    const asked = calls.map(async (call, i): Promise<Taken> => {
       const verdicts = refused[i];
-      return verdicts === undefined ? ask<Held>(call, { mode }, (reply) => reply) : { verdicts, receipts: [] };
+      return verdicts === undefined ? ask(call, mode) : { verdicts, receipts: undefined };
     });
-    let replies: Held[];
+    let replies: Taken[];
     try {
       replies = await Promise.all(asked.map(inTime));
     } catch (error) {
       // Whatever was granted, or is granted too late.
-      if (mode === "hold")
+      if (mode === "take")
         for (const [i, reply] of asked.entries())
           void reply
-            .then((held) => (isRefused(held) ? undefined : undo(calls[i] as ShardCall, held)))
+            .then((taken) => (isRefused(taken) ? undefined : undo(calls[i] as ShardCall, taken)))
             .catch(() => undefined);
       throw error;
     }
-    const isReturned = mode === "hold" && replies.some(isRefused);
+    const isReturned = mode === "take" && replies.some(isRefused);
     const final = await Promise.all(
-      replies.map((held, i) => (isReturned && !isRefused(held) ? inTime(undo(calls[i] as ShardCall, held), i) : held)),
+      replies.map((taken, i) =>
+        isReturned && !isRefused(taken) ? inTime(undo(calls[i] as ShardCall, taken), i) : taken,
+      ),
     );
     const verdicts: LimitVerdict[] = [];
     for (const [i, { checks }] of calls.entries())

@@ -5,7 +5,7 @@
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { once } from "node:events";
 import { Redis } from "ioredis";
-import { afterEach, describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import type { LimitCheck } from "../../../src/contracts/limiter.js";
 import { createKeyring, createVerifier, memoryStore, type OutcomeEvent } from "../../../src/index.js";
 import { redisLimiter, type RedisLimiter } from "../../../src/ratelimit/redis/limiter.js";
@@ -106,6 +106,49 @@ describe.skipIf(noRedisServer !== undefined)("redisLimiter: failures", () => {
       );
       expectInTime(report);
       expect(limiter.counters().failedCalls).toBeGreaterThanOrEqual(60);
+    });
+
+    it("what calls take after they have failed is returned, whatever they ask for", async () => {
+      const { redis, limiter } = await start(name);
+      const size = { limit: 1_000, duration: 2_592_000_000 };
+      const override = { ...size, limit: 500, configured: size };
+      const [alone, one, other, overridden, twice, full, here, there] = Array.from({ length: 8 }, () => check(size));
+      const many = Array.from({ length: 20 }, () => check({ ...size, shard: "many" }));
+      const calls: readonly (readonly LimitCheck[])[] = [
+        [alone!],
+        [
+          { ...one!, shard: "two" },
+          { ...other!, shard: "two" },
+        ],
+        [{ ...overridden!, ...override }],
+        [twice!, twice!],
+        [{ ...full!, cost: 800 }],
+        many,
+        [here!, there!],
+      ];
+      const before = calls.flatMap((checks) => checks.map((each) => ({ ...each, cost: 100 })));
+      for (const each of before) await vi.waitFor(() => limiter.take([each], 0), 5_000);
+      // Remembered, so that of smaller calls one asks first.
+      expect(await limiter.take([{ ...full!, cost: 950 }], 0)).toMatchObject([{ exceeded: true }]);
+      const left = async () => {
+        const fresh = redisLimiter(client, { deadline: 5_000 });
+        const verdicts = await Promise.all(before.map((each) => fresh.take([{ ...each, cost: 0 }], 0)));
+        fresh.close();
+        return verdicts.map(([verdict]) => verdict!.remaining);
+      };
+      const client = new Redis(redis.url);
+      open.push(() => client.disconnect());
+      const expected = await left();
+      redis.signal("SIGSTOP");
+      const failing = Array.from({ length: 5 }, () => calls.map(async (checks) => limiter.take(checks, 0))).flat();
+      const settled = await Promise.allSettled(failing);
+      expect(new Set(settled.map(({ status }) => status))).toEqual(new Set(["rejected"]));
+      redis.signal("SIGCONT");
+      await untilGranted(limiter);
+      await vi.waitFor(async () => expect(await left()).toEqual(expected), 2_000);
+      // Nor is it returned twice.
+      await wait(100);
+      expect(await left()).toEqual(expected);
     });
 
     it("killed and started again: the same", async () => {

@@ -412,8 +412,8 @@ describe("redisLimiter: options", () => {
       async ([, , count, key = "", header = ""]) => {
         modes.push(`${key} ${header}`);
         if (key.includes("{bad}")) throw new Error("gone");
-        if (key.includes("{late}") && header === "hold") await wait(60);
-        return header === "hold" ? `0 60000/10 60000 60000 0 1` : `0 0${count === "1" ? "" : "?"}`;
+        if (key.includes("{late}") && header === "take") await wait(60);
+        return header === "take" ? `0 60000/10 60000 60000 0 1` : `0 0${count === "1" ? "" : "?"}`;
       },
       { prefix: "", deadline: 30 },
     );
