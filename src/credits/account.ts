@@ -120,13 +120,9 @@ export interface Applied<T> {
 /** Opens an account with a first balance. */
 export function openAccount(
   remaining: number,
-  {
-    amount,
-    period,
-    generation,
-    rollover = null,
-  }: Pick<Account, "amount" | "period" | "generation"> & { readonly rollover?: number | null },
+  given: Pick<Account, "amount" | "period" | "generation"> & { readonly rollover?: number | null },
 ): Account {
+  const { amount, period, generation, rollover = null } = given;
   const totals = { credited: remaining, refilled: 0, adjusted: 0, spent: 0, reserved: 0, forfeited: 0, expired: 0 };
   return { unlimited: false, remaining, amount, period, generation, rollover, rollovers: 0, returnable: 0, ...totals };
 }
@@ -291,10 +287,8 @@ export function reserve(
   { leases, known }: ReservationLookups,
   asked: AccountSpend & { readonly reservation: ReservationRequest },
 ): Applied<Spend> {
-  const {
-    cost,
-    reservation: { id, until },
-  } = asked;
+  const { cost, reservation } = asked;
+  const { id, until } = reservation;
   const taken = spend(account, leases, asked);
   const { ok, remaining } = taken.result;
   if (!ok || cost === 0 || remaining === null) return taken;

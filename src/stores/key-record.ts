@@ -78,16 +78,10 @@ export function grantIds(
 export function toRecordWith(
   ref: KeyRef,
   row: KeyRow,
-  {
-    api,
-    identity,
-    identityRef,
-    accountRef = ref,
-    workspaceEnabled,
-    creditGrants,
-  }: Omit<Related, "role" | "permission">,
+  related: Omit<Related, "role" | "permission">,
   grantsOf: () => GrantedNames,
 ): KeyRecord | undefined {
+  const { api, identity, identityRef, accountRef = ref, workspaceEnabled, creditGrants } = related;
   if (row.deleted || api === undefined || api.deleted) return undefined;
   const { permissions, roles } = grantsOf();
   const owner = drawsOnIdentity(row, identity) ? identity : undefined;

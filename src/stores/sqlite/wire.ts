@@ -12,7 +12,7 @@ import { createGroupCommit } from "./connection/group-commit.js";
 import { createLocks } from "./connection/lock-queue.js";
 import { createReads, createSharedReads, guardCommits } from "./connection/transaction.js";
 import { createAccountSession } from "./credits/account-session.js";
-import { countLosses, createSpending } from "./credits/spending.js";
+import { createSpending } from "./credits/spending.js";
 import type { SqliteSettings } from "./options.js";
 import { openTables } from "./tables/open-tables.js";
 import { createRunWrite } from "./tables/run-write.js";
@@ -36,11 +36,14 @@ export function wireTables(connection: Connection, settings: TableSettings, coun
   const locks = createLocks(connection, busyTimeout, counters.own);
   const { finding, reading } = createReads(shared, file, locks.reads.run);
   const polling = createChangePolling({ staleness, poll: log.poll, run: locks.reads.run });
-  // A transaction reads `data_version` anyway, while nobody else can write: if nothing is new, later calls of the turn
-  // need not poll.
-  const session = createAccountSession(connection, accounts, (version) => {
-    if (!log.isCaughtUp(version)) connection.assertSchema();
-    else if (!settings.readonly) polling.note();
+  const session = createAccountSession(connection, accounts, {
+    counters: counters.own,
+    // A transaction reads `data_version` anyway, while nobody else can write: if nothing is new, later calls of the
+    // turn need not poll.
+    onVersion(version) {
+      if (!log.isCaughtUp(version)) connection.assertSchema();
+      else if (!settings.readonly) polling.note();
+    },
   });
   const committing = guardCommits(file, counters.own, shared.end);
   const short = committing(connection.transact<unknown>) as Transact;
@@ -66,9 +69,13 @@ export function wireTables(connection: Connection, settings: TableSettings, coun
     busyTimeout,
     maxSize: MAX_GROUP_SIZE,
   });
-  const losses = countLosses(counters.own);
-  const spends = losses.ofSpends({ ...session, compareAndSpend: committing(session.compareAndSpend) });
-  const spending = createSpending(tables, { group, session: spends, reading, assertOpen: locks.assertOpen });
+  const spending = createSpending(tables, {
+    group,
+    session: { ...session, compareAndSpend: committing(session.compareAndSpend) },
+    counters: counters.own,
+    reading,
+    assertOpen: locks.assertOpen,
+  });
   const runWrite = createRunWrite({ run: locks.writes.run, log, references, session });
   const { insertEncoded, methods } = createWriting(tables, { locks, runWrite, short, long });
   const finish = () => {
@@ -78,7 +85,6 @@ export function wireTables(connection: Connection, settings: TableSettings, coun
   let closing: Promise<void> | undefined;
   const store: Store = {
     ...spending,
-    ...losses.ofLeases(spending),
     ...methods,
     powers: Object.freeze({ ...POWERS, audit: settings.audit.rows > 0, ...connection.powers }),
     findKey: finding(reader.findKey),

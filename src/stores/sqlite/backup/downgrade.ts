@@ -1,5 +1,5 @@
 /** Takes a database file back to the tables of an earlier keystile. */
-import { loadDriver, openFile } from "../connection/driver.js";
+import { loadDriver, withFile } from "../connection/driver.js";
 import { toStoreError } from "../connection/errors.js";
 import { assertOwnLog } from "../connection/foreign-log.js";
 import { downgradeSchema } from "../connection/schema.js";
@@ -17,15 +17,12 @@ const WAIT = 10_000;
  */
 export function downgradeFile(path: string, to: number): number {
   try {
-    const handle = openFile(loadDriver(), path, { readonly: false, fileMustExist: true, timeout: WAIT });
-    try {
+    return withFile(loadDriver(), { path, readonly: false, timeout: WAIT }, (handle) => {
       assertOwnLog(path);
       assertTables(handle);
       handle.exec("PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON");
       return downgradeSchema(handle, createTransact(handle), to);
-    } finally {
-      handle.close();
-    }
+    });
   } catch (cause) {
     throw toStoreError(cause);
   }

@@ -1,7 +1,8 @@
 /** Files of backups: private from their first byte, on disk before they get their name, and never over another. */
-import { closeSync, existsSync, fsyncSync, linkSync, openSync, readSync, renameSync, rmSync, writeSync } from "node:fs";
+import { existsSync, fsyncSync, linkSync, readSync, renameSync, rmSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
 import { isKeystileError, KeystileError } from "../../../contracts/errors.js";
+import { withDescriptor } from "../connection/descriptor.js";
 
 /** What SQLite keeps beside a database file, by the end of the name. */
 export const COMPANIONS = ["-wal", "-shm", "-journal"] as const;
@@ -21,54 +22,31 @@ export function filesAt(path: string): string[] {
   return ["", ...COMPANIONS].map((end) => `${path}${end}`).filter((file) => existsSync(file));
 }
 
-/** Makes an empty file that only its owner may use. */
-export function createPrivate(path: string): void {
-  closeSync(openSync(path, "wx", 0o600));
-}
-
 /**
  * Copies a file into a new one that only its owner may use.
  * @param onProgress called with the bytes copied so far
  */
 export function copyPrivate(from: string, to: string, onProgress: (bytes: number) => void): void {
-  const source = openSync(from, "r");
-  try {
-    const target = openSync(to, "wx", 0o600);
-    try {
-      const chunk = new Uint8Array(CHUNK);
-      for (let copied = 0, length = 0; (length = readSync(source, chunk, 0, CHUNK, copied)) > 0; copied += length) {
-        for (let written = 0; written < length;)
-          written += writeSync(target, chunk, written, length - written, copied + written);
-        onProgress(copied + length);
-      }
-    } finally {
-      closeSync(target);
+  const copy = (source: number, target: number): void => {
+    const chunk = new Uint8Array(CHUNK);
+    for (let copied = 0, length = 0; (length = readSync(source, chunk, 0, CHUNK, copied)) > 0; copied += length) {
+      for (let written = 0; written < length;)
+        written += writeSync(target, chunk, written, length - written, copied + written);
+      onProgress(copied + length);
     }
-  } finally {
-    closeSync(source);
-  }
+  };
+  withDescriptor(from, "r", (source) => withDescriptor(to, "wx", (target) => copy(source, target)));
 }
 
 /** Returns once the file is on disk. */
 export function syncFile(path: string): void {
-  const file = openSync(path, "r+");
-  try {
-    fsyncSync(file);
-  } finally {
-    closeSync(file);
-  }
+  withDescriptor(path, "r+", fsyncSync);
 }
 
 /** Returns once the names in the folder of `path` are on disk. */
 export function syncFolderOf(path: string): void {
   // Windows opens no folders, and writes names at once.
-  if (process.platform === "win32") return;
-  const folder = openSync(dirname(path), "r");
-  try {
-    fsyncSync(folder);
-  } finally {
-    closeSync(folder);
-  }
+  if (process.platform !== "win32") withDescriptor(dirname(path), "r", fsyncSync);
 }
 
 /** Gives a file a second name that is free. @throws the system's error, EEXIST if it is taken */

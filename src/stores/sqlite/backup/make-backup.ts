@@ -6,12 +6,13 @@
  */
 import { rmSync, statSync } from "node:fs";
 import { KeystileError } from "../../../contracts/errors.js";
-import { type Driver, type DriverName, loadDriver, openFile } from "../connection/driver.js";
+import { makeFile } from "../connection/descriptor.js";
+import { type Driver, type DriverName, loadDriver, withFile } from "../connection/driver.js";
 import { toStoreError } from "../connection/errors.js";
 import { assertOwnLog } from "../connection/foreign-log.js";
 import type { Handle } from "../connection/handle.js";
 import { readVersion } from "../connection/schema.js";
-import { COMPANIONS, createPrivate, filesAt, publish, syncFile, taken, toFileError } from "./files.js";
+import { COMPANIONS, filesAt, publish, syncFile, taken, toFileError } from "./files.js";
 import { prepareCopy } from "./prepare-copy.js";
 
 /** A backup that was made. */
@@ -54,7 +55,7 @@ export function makeBackup(order: BackupOrder, onAccounts: (accounts: number) =>
   const { target, temporary } = order;
   if (filesAt(target).length > 0) throw taken();
   try {
-    createPrivate(temporary);
+    makeFile(temporary);
     try {
       const driver = loadDriver({ only: order.driver });
       copyDatabase(driver, order);
@@ -73,14 +74,11 @@ export function makeBackup(order: BackupOrder, onAccounts: (accounts: number) =>
 
 function copyDatabase(driver: Driver, order: BackupOrder): void {
   const { path, temporary, readonly, busyTimeout } = order;
-  const handle = openFile(driver, path, { readonly, fileMustExist: true, timeout: busyTimeout });
-  try {
+  withFile(driver, { path, readonly, timeout: busyTimeout }, (handle) => {
     assertOwnLog(path);
     assertTables(handle);
     handle.prepare("VACUUM INTO ?").run(temporary);
-  } finally {
-    handle.close();
-  }
+  });
 }
 
 /** @returns their version @throws KeystileError STORE_INVALID, STORE_SCHEMA_NEWER */

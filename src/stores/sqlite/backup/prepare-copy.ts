@@ -6,7 +6,7 @@
  */
 import { isKeystileError } from "../../../contracts/errors.js";
 import { forfeitLeases } from "../../../credits/account.js";
-import { type Driver, openFile } from "../connection/driver.js";
+import { type Driver, withFile } from "../connection/driver.js";
 import { type Handle, select } from "../connection/handle.js";
 import { prepareSchema } from "../connection/schema.js";
 import { createTransact } from "../connection/transaction.js";
@@ -32,17 +32,14 @@ const BATCH = 1_000;
  * @throws KeystileError STORE_SCHEMA_NEWER, STORE_INVALID; otherwise the driver's error
  */
 export function prepareCopy(driver: Driver, path: string, onAccounts: (accounts: number) => void): PreparedCopy {
-  const handle = openFile(driver, path, { readonly: false, fileMustExist: true, timeout: 0 });
-  try {
+  return withFile(driver, { path, readonly: false, timeout: 0 }, (handle) => {
     // A crash leaves a file without its final name, which nobody uses.
     handle.exec("PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF; PRAGMA foreign_keys = ON");
     const transact = createTransact(handle);
     prepareSchema(handle, transact);
     const ended = transact(() => endLeases(handle));
     return { ...(ended as Ended), credits: reconcile(handle, onAccounts) };
-  } finally {
-    handle.close();
-  }
+  });
 }
 
 type Ended = Pick<PreparedCopy, "leases" | "forfeited">;

@@ -1,7 +1,7 @@
 /** Puts a backup in the place of a database: proved first, and without losing what was there. */
 import { existsSync, realpathSync, renameSync, rmSync, statSync } from "node:fs";
 import { KeystileError } from "../../../contracts/errors.js";
-import { type Driver, loadDriver, openFile } from "../connection/driver.js";
+import { type Driver, loadDriver, openFile, withFile } from "../connection/driver.js";
 import { isBusy, toStoreError } from "../connection/errors.js";
 import { hasForeignLog, readMode } from "../connection/foreign-log.js";
 import { type Handle, select } from "../connection/handle.js";
@@ -92,8 +92,7 @@ function assertAlone(backup: string): void {
 
 /** @throws KeystileError STORE_INVALID, STORE_SCHEMA_NEWER; otherwise the driver's error */
 function proveCopy(driver: Driver, copy: string, onProgress: RestoreOptions["onProgress"]): PreparedCopy {
-  const handle = openFile(driver, copy, { readonly: true, fileMustExist: true, timeout: 0 });
-  try {
+  withFile(driver, { path: copy, readonly: true, timeout: 0 }, (handle) => {
     if (readMode(copy) === "wal")
       throw new KeystileError(
         "STORE_INVALID",
@@ -103,9 +102,7 @@ function proveCopy(driver: Driver, copy: string, onProgress: RestoreOptions["onP
     assertTables(handle);
     onProgress("proving", 0);
     assertWhole(handle);
-  } finally {
-    handle.close();
-  }
+  });
   const prepared = prepareCopy(driver, copy, (accounts) => onProgress("proving", accounts));
   const { broken, named } = prepared.credits;
   if (broken > 0)

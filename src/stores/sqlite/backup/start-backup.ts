@@ -66,7 +66,8 @@ export function createBackup(
     const order = { path: file, target, temporary: temporaryName(target), readonly, busyTimeout, driver };
     const total = Number(readPragma(handle, "page_count")) * Number(readPragma(handle, "page_size"));
     const making = runThread(programOf(program), { backup: order });
-    if (onProgress !== undefined) report(order.temporary, total, onProgress, making);
+    const progress = () => ({ bytes: statSync(order.temporary, { throwIfNoEntry: false })?.size ?? 0, total });
+    if (onProgress !== undefined) repeat(() => onProgress(progress()), making);
     return making;
   };
 }
@@ -92,19 +93,14 @@ function runThread(program: URL | string, data: BackupData): Promise<SqliteBacku
   });
 }
 
-/** Watches the file grow until the backup ends. */
-function report(
-  temporary: string,
-  total: number,
-  onProgress: NonNullable<BackupOptions["onProgress"]>,
-  making: Promise<unknown>,
-): void {
+/** Calls `report` until the backup ends. */
+function repeat(report: () => unknown, making: Promise<unknown>): void {
   let isDone = false;
   const end = () => void (isDone = true);
   making.then(end, end);
   const next = () => {
     if (isDone) return;
-    fireAndForget(() => onProgress({ bytes: statSync(temporary, { throwIfNoEntry: false })?.size ?? 0, total }));
+    fireAndForget(report);
     afterDelay(next, REPORT_INTERVAL);
   };
   afterDelay(next, REPORT_INTERVAL);

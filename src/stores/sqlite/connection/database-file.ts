@@ -10,20 +10,10 @@
  * What cannot be recognised: a file that was overwritten in place with one at least as long, and folders that two
  * machines share over a network.
  */
-import {
-  closeSync,
-  fsyncSync,
-  openSync,
-  readdirSync,
-  readFileSync,
-  readSync,
-  realpathSync,
-  rmSync,
-  statSync,
-  writeSync,
-} from "node:fs";
+import { fsyncSync, readdirSync, readFileSync, readSync, realpathSync, rmSync, statSync, writeSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { KeystileError } from "../../../contracts/errors.js";
+import { makeFile, withDescriptor } from "./descriptor.js";
 import { isBusy, isForbidden, isFullError, resultName } from "./errors.js";
 import { type FileWatch, NO_FILE } from "./connection.js";
 import { type Handle, readPragma, select } from "./handle.js";
@@ -95,7 +85,7 @@ const missing = (): KeystileError =>
 /** @returns whether this call made the file; false: another process did meanwhile */
 function create(path: string): boolean {
   try {
-    closeSync(openSync(path, "wx", 0o600));
+    makeFile(path);
     return true;
   } catch (cause) {
     const { code } = cause as NodeJS.ErrnoException;
@@ -103,7 +93,7 @@ function create(path: string): boolean {
     try {
       // A symbolic link to nothing counts as existing for "wx"; what it names is made.
       if (code === "EEXIST") {
-        closeSync(openSync(path, "a", 0o600));
+        makeFile(path, "a");
         return true;
       }
     } catch (linkCause) {
@@ -199,20 +189,15 @@ export function settleLog(handle: Handle, path: string): void {
 }
 
 function rewrite(path: string): void {
-  let file: number;
   try {
-    file = openSync(path, "r+");
+    withDescriptor(path, "r+", (file) => {
+      const chunk = Buffer.allocUnsafe(CHUNK);
+      for (let at = 0, read: number; (read = readSync(file, chunk, 0, CHUNK, at)) > 0; at += read)
+        for (let done = 0; done < read;) done += writeSync(file, chunk, done, read - done, at + done);
+      fsyncSync(file);
+    });
   } catch (cause) {
-    if ((cause as NodeJS.ErrnoException).code === "ENOENT") return;
-    throw cause;
-  }
-  try {
-    const chunk = Buffer.allocUnsafe(CHUNK);
-    for (let at = 0, read: number; (read = readSync(file, chunk, 0, CHUNK, at)) > 0; at += read)
-      for (let done = 0; done < read;) done += writeSync(file, chunk, done, read - done, at + done);
-    fsyncSync(file);
-  } finally {
-    closeSync(file);
+    if ((cause as NodeJS.ErrnoException).code !== "ENOENT") throw cause;
   }
 }
 
@@ -285,13 +270,10 @@ export function dataVersionOf(handle: Handle): () => number | undefined {
 function lacksSpace(path: string): boolean {
   const trial = `${path}-space-${process.pid}`;
   try {
-    const file = openSync(trial, "w", 0o600);
-    try {
+    withDescriptor(trial, "w", (file) => {
       writeSync(file, Buffer.alloc(TRIAL_BYTES));
       fsyncSync(file);
-    } finally {
-      closeSync(file);
-    }
+    });
     return false;
   } catch (cause) {
     return isFullError(cause);

@@ -172,6 +172,20 @@ export function openFile(driver: Driver, path: string, options: OpenOptions): Cl
   }
 }
 
+/** Opens a file that exists, and closes it after its use. @throws as {@link openFile} */
+export function withFile<T>(
+  driver: Driver,
+  { path, ...options }: Omit<OpenOptions, "fileMustExist"> & { readonly path: string },
+  use: (handle: Handle) => T,
+): T {
+  const handle = openFile(driver, path, { ...options, fileMustExist: true });
+  try {
+    return use(handle);
+  } finally {
+    handle.close();
+  }
+}
+
 /** Under Node's permission model, and with `--no-addons`. */
 const FORBIDDEN = "ERR_DLOPEN_DISABLED";
 

@@ -1,9 +1,10 @@
 /** Health check: the file, the connection's settings, and what failed since the store was opened. Reads the disk. */
-import { closeSync, openSync, readSync, statSync } from "node:fs";
+import { readSync, statSync } from "node:fs";
 import { isKeystileError } from "../../../contracts/errors.js";
 import type { StoreHealth } from "../../../contracts/health.js";
 import type { SqliteStoreOptions } from "../options.js";
 import { type CounterSet, sumOf } from "./counters.js";
+import { withDescriptor } from "./descriptor.js";
 import { isBusy, toStoreError } from "./errors.js";
 import { readPragma } from "./handle.js";
 import type { Connection } from "./connection.js";
@@ -119,12 +120,8 @@ function readLog(path: string): { readonly bytes: number; readonly round: number
   if (bytes < ROUND_AT + 4) return { bytes, round: undefined };
   const word = Buffer.alloc(4);
   try {
-    const file = openSync(log, "r");
-    try {
-      return { bytes, round: readSync(file, word, 0, 4, ROUND_AT) === 4 ? word.readUInt32BE() : undefined };
-    } finally {
-      closeSync(file);
-    }
+    const length = withDescriptor(log, "r", (file) => readSync(file, word, 0, 4, ROUND_AT));
+    return { bytes, round: length === 4 ? word.readUInt32BE() : undefined };
   } catch {
     // It was removed meanwhile, or may not be read here.
     return { bytes, round: undefined };

@@ -23,6 +23,7 @@ import {
 import { settleParts, spendFromWallets, type WalletAccounts, type WalletStep } from "../../../credits/wallet.js";
 import { endedAs } from "../../endings.js";
 import type { Connection } from "../connection/connection.js";
+import type { Counters } from "../connection/counters.js";
 import type { Accounts } from "./account-table.js";
 
 interface CachedAccount {
@@ -35,14 +36,20 @@ interface CachedAccount {
 /** With more cached accounts than this, the next transaction starts with an empty cache. */
 const MAX_CACHED_ACCOUNTS = 4_096;
 
+export interface AccountSessionOptions {
+  /** Where refills are counted that accounts lose, beyond those that are made up for at once. */
+  readonly counters: Counters;
+  /** Called with the version of the data in each transaction. */
+  readonly onVersion: (version: number | undefined) => void;
+}
+
 /**
  * @param connection if other code may write through its handle, nothing is cached, since its version would not show it
- * @param onVersion called with the version of the data in each transaction
  */
 export function createAccountSession(
   { isShared, dataVersion }: Pick<Connection, "isShared" | "dataVersion">,
   accounts: Accounts,
-  onVersion: (version: number | undefined) => void,
+  { counters, onVersion }: AccountSessionOptions,
 ) {
   let version: number | undefined;
   let cache = new Map<number, CachedAccount>();
@@ -61,17 +68,20 @@ export function createAccountSession(
     cache.set(n, found);
     return found;
   };
+  const counted = <T>(result: T): T => {
+    counters.forfeitedRefills += (result as { readonly forfeited?: number } | undefined)?.forfeited ?? 0;
+    return result;
+  };
   const keep = <T>(of: CachedAccount, { account, leases, result }: Applied<T>): T => {
     if (leases.length > 0) accounts.saveLeases(of.n, leases);
-    if (account === of.account) return result;
-    if (of.account === of.stored) dirty.push(of);
+    if (account !== of.account && of.account === of.stored) dirty.push(of);
     of.account = account;
-    return result;
+    return counted(result);
   };
   const walletAccounts = walletAccountsOf(accounts, (n) => find(n)?.account);
   const keepStep = <T>({ result, changes }: WalletStep<T>): T => {
     for (const { ref, account, leases } of changes) keep(find(ref as number)!, { account, leases, result: undefined });
-    return result;
+    return counted(result);
   };
   return {
     /**
@@ -91,13 +101,12 @@ export function createAccountSession(
     },
     /**
      * Changes an account. `undefined`: there is no such account.
-     * @param change is given one lease, if it is there, and those that have expired at `now`
+     * @param change is given the lease, if it is there, and those that have expired at `now`
      * @throws KeystileError STORE_INVALID: the account in the file is damaged; nothing was changed
      */
     change<T>(
       n: number,
-      lease: string,
-      now: number,
+      { lease, now }: { readonly lease: string; readonly now: number },
       change: (account: Account, leases: ReadonlyMap<string, Lease>) => Applied<T>,
     ): T | undefined {
       const from = find(n);

@@ -1,8 +1,8 @@
 /** Records of idempotency keys in the file, and the secret that their digests are keyed with. */
-import { KeystileError } from "../../../contracts/errors.js";
 import type { SecretName } from "../../../contracts/store.js";
 import { EXPIRED_PER_WRITE, hasSpace, type OnceTable } from "../../spend-once.js";
 import { type Handle, select } from "../connection/handle.js";
+import { readSecret } from "../connection/secrets.js";
 import { ALL, countRows, readCounts } from "../tables/counted-rows.js";
 
 /** Part of the file format. */
@@ -41,10 +41,6 @@ export function createOnceTable(handle: Handle): SqliteOnceTable {
   const insert = handle.prepare(
     "INSERT INTO keystile_idempotency (id, workspace_id, body, expires) VALUES (?, ?, ?, ?)",
   );
-  const secret = select<{ secret: string }>(
-    handle,
-    "SELECT lower(hex(secret)) AS secret FROM keystile_secrets WHERE name = ?",
-  );
 
   return {
     find(id) {
@@ -60,11 +56,6 @@ export function createOnceTable(handle: Handle): SqliteOnceTable {
       return hasIt();
     },
     add: ({ id, workspaceId, body, until }) => void insert.run(id, workspaceId, body, until),
-    readSecret(name) {
-      const found = secret.get(name)?.secret;
-      if (found === undefined)
-        throw new KeystileError("STORE_INVALID", "the file lacks a secret that it was made with; restore a backup");
-      return found;
-    },
+    readSecret: (name) => readSecret(handle, name),
   };
 }

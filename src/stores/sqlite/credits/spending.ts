@@ -39,6 +39,8 @@ export interface SpendingOptions {
   readonly group: GroupCommit;
   /** What the group works on. */
   readonly session: AccountSession;
+  /** Where returns that fail are counted. */
+  readonly counters: Counters;
   /** Wraps a read: it waits for locks. */
   readonly reading: <A extends unknown[], T>(read: (...given: A) => T) => (...given: A) => MaybePromise<Awaited<T>>;
   /** Throws once the store is closed. Reads and commits do so by themselves. */
@@ -47,7 +49,7 @@ export interface SpendingOptions {
 
 export function createSpending(
   { accounts, recorded }: { readonly accounts: Accounts; readonly recorded: SqliteOnceTable },
-  { group, session, reading, assertOpen }: SpendingOptions,
+  { group, session, counters, reading, assertOpen }: SpendingOptions,
 ): CreditMethods & Pick<Store, "readSecret"> {
   /** Refs of this store are numbers; any other ref belongs to no key here. @throws if the store is closed */
   const isOwn = (ref: KeyRef): ref is number => {
@@ -77,14 +79,10 @@ export function createSpending(
         : peek(ref, period, now);
     },
     spendOnce(ref, period, request) {
-      const {
-        cost,
-        now,
-        once: { record },
-      } = request;
+      const { cost, now, once } = request;
       assertSpend(cost, period, now);
-      assertRecord(record);
-      const { reservation } = record;
+      assertRecord(once.record);
+      const { reservation } = once.record;
       if (reservation !== undefined) assertReservation(reservation);
       if (ref !== undefined && !isOwn(ref)) return { outcome: "done" };
       return group.add(() => {
@@ -100,15 +98,18 @@ export function createSpending(
     drawCredits(ref, request) {
       assertDraw(request);
       if (!isOwn(ref)) return;
-      const { holder, now } = request;
-      return group.add(() => session.change(ref, holder, now, (account, leases) => draw(account, leases, request)));
+      const of = { lease: request.holder, now: request.now };
+      return group.add(() => session.change(ref, of, (account, leases) => draw(account, leases, request)));
     },
     returnCredits(ref, lease) {
       assertReturn(lease);
       if (!isOwn(ref)) return;
-      return group.add(() =>
-        session.change(ref, lease.holder, NOBODY_EXPIRED, (account, leases) => endLease(account, leases, lease)),
-      );
+      const of = { lease: lease.holder, now: NOBODY_EXPIRED };
+      const returning = group.add(() => session.change(ref, of, (account, leases) => endLease(account, leases, lease)));
+      return returning.catch((cause: unknown) => {
+        counters.failedReturns++;
+        throw cause;
+      });
     },
     reserveCredits(ref, period, { cost, now, reservation }) {
       assertSpend(cost, period, now);
@@ -120,9 +121,9 @@ export function createSpending(
       assertSettle(request);
       if (!isOwn(ref)) return endedAs(undefined);
       return group.add(() => {
-        const { id, now } = request;
-        const settled = session.change(ref, id, now, (account, leases) => settle(account, leases, request));
-        return settled ?? endedAs(accounts.endingOf(id));
+        const of = { lease: request.id, now: request.now };
+        const settled = session.change(ref, of, (account, leases) => settle(account, leases, request));
+        return settled ?? endedAs(accounts.endingOf(request.id));
       });
     },
     spendWallets(wallets, request) {
@@ -160,33 +161,6 @@ export function createSpending(
         const one = keyId === undefined ? identities.get(identityId) : keys.get(keyId);
         return one && countedBalance(one.account, one.leases, { period, now });
       });
-    }),
-  };
-}
-
-type Leasing = Pick<CreditMethods, "drawCredits" | "returnCredits">;
-
-/** What accounts lose, counted for `health()`: refills beyond what is made up for at once, and returns that failed. */
-export function countLosses(counters: Counters) {
-  const countForfeits = <T extends { readonly forfeited?: number } | undefined>(outcome: T): T => {
-    counters.forfeitedRefills += outcome?.forfeited ?? 0;
-    return outcome;
-  };
-  return {
-    /** @param session whose spends in a transaction are counted: the others change nothing if a refill is due */
-    ofSpends: (session: AccountSession): AccountSession => ({
-      ...session,
-      spend: (...given) => countForfeits(session.spend(...given)),
-      spendWallets: (...given) => countForfeits(session.spendWallets(...given)),
-    }),
-    /** @param spending whose draws and returns are counted */
-    ofLeases: ({ drawCredits, returnCredits }: Leasing): Leasing => ({
-      drawCredits: (ref, request) => Promise.resolve(drawCredits(ref, request)).then(countForfeits),
-      returnCredits: (ref, lease) =>
-        Promise.resolve(returnCredits(ref, lease)).catch((cause: unknown) => {
-          counters.failedReturns++;
-          throw cause;
-        }),
     }),
   };
 }

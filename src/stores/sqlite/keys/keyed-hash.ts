@@ -1,7 +1,7 @@
 /** Keyed 47-bit hash of a text for the hash index. Part of the file format. */
-import { KeystileError } from "../../../contracts/errors.js";
 import { keyedHashHex } from "../../../lib/sha256.js";
-import { type Handle, select } from "../connection/handle.js";
+import type { Handle } from "../connection/handle.js";
+import { readSecret } from "../connection/secrets.js";
 
 /** A number from 0 to 2^47 − 1, which SQLite stores in six bytes. Two texts may share a number. */
 export type KeyedHash = (text: string) => number;
@@ -14,12 +14,6 @@ const DIGITS = 12;
  * @see src/stores/sqlite/keys/hash-index.ts for why · some 350 ns for the 44 characters of a digest
  */
 export function createKeyedHash(handle: Handle): KeyedHash {
-  const found = select<{ secret: string }>(
-    handle,
-    "SELECT lower(hex(secret)) AS secret FROM keystile_secrets WHERE name = 'key_index'",
-  ).get();
-  if (found === undefined)
-    throw new KeystileError("STORE_INVALID", "the file has no secret for its index of keys; restore it from a backup");
-  const hashHex = keyedHashHex(found.secret);
+  const hashHex = keyedHashHex(readSecret(handle, "key_index"));
   return (text) => Math.floor(Number.parseInt(hashHex(text).slice(0, DIGITS), 16) / 2);
 }

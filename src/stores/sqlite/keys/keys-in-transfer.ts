@@ -31,23 +31,12 @@ export function packKeys(keys: readonly EncodedKey[]): PackedKeys {
   const texts: (string | null)[] = [];
   const numbers = new Float64Array(keys.length * NUMBERS);
   let at = 0;
-  for (const {
-    id,
-    apiId,
-    identityId,
-    digest,
-    foreignDigest,
-    grants,
-    body,
-    version,
-    deleted,
-    generation,
-    balance,
-  } of keys) {
-    texts.push(id, apiId, identityId, digest, foreignDigest, grants, body);
-    numbers[at++] = version;
-    numbers[at++] = deleted ? 1 : 0;
-    numbers[at++] = generation;
+  for (const key of keys) {
+    const { balance } = key;
+    texts.push(key.id, key.apiId, key.identityId, key.digest, key.foreignDigest, key.grants, key.body);
+    numbers[at++] = key.version;
+    numbers[at++] = key.deleted ? 1 : 0;
+    numbers[at++] = key.generation;
     numbers[at++] = balance === undefined ? 0 : 1;
     for (const name of BALANCE) numbers[at++] = balance?.[name] ?? NaN;
   }

@@ -93,8 +93,10 @@ type Order = keyof typeof ORDERS;
 
 /** Below the numbers of accounts of keys and identities: those of grants. */
 const GRANTS = -(2 ** 52);
-/** What `any` walks, from the highest number down: balances, or uses. @param many whether it may have several keys */
-const numbered = (table: string, number: string, value: string, low: string, keys: string) => ({
+/** A table that `any` walks: the number and the value of its row `a`, which rows are looked for, and their keys. */
+type Numbered = Readonly<Record<"table" | "number" | "value" | "low" | "keys", string>>;
+/** What `any` walks, from the highest number down: balances, or uses. */
+const numbered = ({ table, number, value, low, keys }: Numbered) => ({
   bound: `SELECT count(*) AS looked, min(number) AS n FROM (SELECT ${number} AS number FROM ${table} a
     WHERE ${number} < ? AND ${number} > ${GRANTS} ORDER BY ${number} DESC LIMIT ?)`,
   // Ordered by both, so that a slice may end among the keys of one identity.
@@ -104,16 +106,22 @@ const numbered = (table: string, number: string, value: string, low: string, key
     ORDER BY ${number} DESC, k.number DESC LIMIT ?`,
 });
 const ANY = {
-  credits: numbered(
-    "keystile_accounts",
-    "a.number",
-    "a.remaining",
-    "a.unlimited = 0 AND a.remaining <= ?",
-    `IN (SELECT a.number UNION ALL SELECT number FROM keystile_keys WHERE account = a.number
+  credits: numbered({
+    table: "keystile_accounts",
+    number: "a.number",
+    value: "a.remaining",
+    low: "a.unlimited = 0 AND a.remaining <= ?",
+    keys: `IN (SELECT a.number UNION ALL SELECT number FROM keystile_keys WHERE account = a.number
       UNION ALL SELECT key_number FROM keystile_key_lookup WHERE hash = a.number AND a.number < 0)
       AND (a.number > 0 OR k.identity = -a.number)`,
-  ),
-  uses: numbered("keystile_key_uses", "a.key_number", "a.last_used", "a.last_used >= ?", "= a.key_number"),
+  }),
+  uses: numbered({
+    table: "keystile_key_uses",
+    number: "a.key_number",
+    value: "a.last_used",
+    low: "a.last_used >= ?",
+    keys: "= a.key_number",
+  }),
 } as const;
 
 /** A key on the way of a walk. */
@@ -170,9 +178,7 @@ export function createKeySearch(handle: Handle, { toRow }: Pick<KeyReader, "toRo
       ),
     };
   };
-  const walks = {
-    ...{ newest: walkOf("newest", 0), expires: walkOf("expires", 0), deleted: walkOf("newest", 1) },
-  };
+  const walks = { newest: walkOf("newest", 0), expires: walkOf("expires", 0), deleted: walkOf("newest", 1) };
   const anyOf = ({ bound, places }: (typeof ANY)[keyof typeof ANY]) => ({
     bound: select<{ readonly looked: number | bigint; readonly n: number | bigint | null }>(handle, bound),
     places: select<Place>(handle, places),
@@ -191,17 +197,8 @@ export function createKeySearch(handle: Handle, { toRow }: Pick<KeyReader, "toRo
     const value = creditsBelow === undefined ? usedFrom : creditsBelow - 1;
     const { looked = 0, n } = bound.get(account, among) ?? {};
     const end = Number(n ?? account);
-    const found = places.all(
-      account,
-      key,
-      account,
-      end,
-      value,
-      value,
-      idAbove,
-      JSON.stringify(numbersOf(search)),
-      limit,
-    );
+    const apiNumbers = JSON.stringify(numbersOf(search));
+    const found = places.all(account, key, account, end, value, value, idAbove, apiNumbers, limit);
     if (found.length === limit) return [found, toPosition(found.at(-1) as Place)];
     return Number(looked) === among ? [found, { id: `${end} 0` }] : [found];
   };

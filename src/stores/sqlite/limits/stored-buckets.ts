@@ -33,21 +33,17 @@ export function createBucketRows(handle: Handle, rateOf: (limit: number, duratio
     "UPDATE keystile_buckets SET at = ?, amount = ?, duration = ?, used = ?, levels = ? WHERE id = ?",
   );
   const remove = handle.prepare("DELETE FROM keystile_buckets WHERE id = ?");
-  const toLevel = (limit: unknown, duration: unknown, used: unknown, next: Level | undefined): Level => {
+  const toLevel = ([limit, duration, used]: readonly unknown[], next: Level | undefined): Level => {
     if (!isCount(limit) || !isCount(duration) || !isCount(used)) throw damaged();
     return { rate: rateOf(limit, duration), used, next };
   };
   const toLevels = (text: string | null): Level | undefined => {
     if (text === null) return undefined;
-    const levels = parse(text);
-    return levels.reduceRight<Level | undefined>(
-      (next, [limit, duration, used]) => toLevel(limit, duration, used, next),
-      undefined,
-    );
+    return parse(text).reduceRight<Level | undefined>((next, level) => toLevel(level, next), undefined);
   };
   const toBucket = ({ id, holder, is_ad_hoc, at, amount, duration, used, levels }: Row): StoredBucket => {
     if (!Number.isSafeInteger(at)) throw damaged();
-    const first = toLevel(amount, duration, used, toLevels(levels));
+    const first = toLevel([amount, duration, used], toLevels(levels));
     return { id, holder, isAdHoc: is_ad_hoc === 1, at, rate: first.rate, used: first.used, next: first.next };
   };
   return {

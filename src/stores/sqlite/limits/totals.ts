@@ -46,13 +46,13 @@ export function createTotals(handle: Handle) {
   const leave = handle.prepare("DELETE FROM keystile_bucket_holders WHERE number = ?");
   let stored: Row = NOTHING;
   let now: Row = NOTHING;
-  const count = (buckets: number, adHoc: number, holders: number, adHocHolders: number) => {
+  const count = (by: Omit<Row, "version" | "clock">) => {
     now = {
       ...now,
-      buckets: now.buckets + buckets,
-      ad_hoc: now.ad_hoc + adHoc,
-      holders: now.holders + holders,
-      ad_hoc_holders: now.ad_hoc_holders + adHocHolders,
+      buckets: now.buckets + by.buckets,
+      ad_hoc: now.ad_hoc + by.ad_hoc,
+      holders: now.holders + by.holders,
+      ad_hoc_holders: now.ad_hoc_holders + by.ad_hoc_holders,
     };
   };
   return {
@@ -94,7 +94,8 @@ export function createTotals(handle: Handle) {
     add(workspaceId: string, isAdHoc: boolean): number {
       const adHoc = Number(isAdHoc);
       const holder = find.get(workspaceId);
-      count(1, adHoc, holder === undefined ? 1 : 0, isAdHoc && !holder?.adHoc ? 1 : 0);
+      const [holders, ad_hoc_holders] = [Number(holder === undefined), Number(isAdHoc && !holder?.adHoc)];
+      count({ buckets: 1, ad_hoc: adHoc, holders, ad_hoc_holders });
       if (holder === undefined) return Number(join.run(workspaceId, adHoc).lastInsertRowid);
       change.run(1, adHoc, holder.number);
       return holder.number;
@@ -105,7 +106,8 @@ export function createTotals(handle: Handle) {
       const holder = findNumber.get(number);
       if (holder === undefined || holder.adHoc < adHoc)
         throw new KeystileError("STORE_INVALID", "the file of the rate limits counts its buckets wrongly");
-      count(-1, -adHoc, holder.buckets === 1 ? -1 : 0, isAdHoc && holder.adHoc === 1 ? -1 : 0);
+      const [holders, ad_hoc_holders] = [-Number(holder.buckets === 1), -Number(isAdHoc && holder.adHoc === 1)];
+      count({ buckets: -1, ad_hoc: -adHoc, holders, ad_hoc_holders });
       if (holder.buckets === 1) leave.run(number);
       else change.run(-1, -adHoc, number);
     },

@@ -136,17 +136,8 @@ export function createAuditTable(handle: Handle, rows: number) {
         prune();
       }
     },
-    read({
-      workspaceId,
-      ids,
-      actor,
-      operation,
-      from,
-      to,
-      before = Number.MAX_SAFE_INTEGER,
-      among,
-      limit,
-    }: AuditQuery): AuditSlice {
+    read(query: AuditQuery): AuditSlice {
+      const { workspaceId, ids, actor, operation, from, to, before = Number.MAX_SAFE_INTEGER, among, limit } = query;
       const of = [workspaceId, before, among] as const;
       const wanted = [actor ?? null, operation ?? null, timeText(from), timeText(to)] as const;
       const named = [JSON.stringify(ids ?? []), ids === undefined ? 0 : 1] as const;

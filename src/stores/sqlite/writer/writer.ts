@@ -167,6 +167,11 @@ function startWriter(program: URL | string, data: WriterData, counters: CounterS
     if (pending.size === 0) worker.ref();
     pending.set(lastId, waits);
   };
+  const ask = <T>(toRequest: (id: number) => WriterRequest): Promise<T> =>
+    new Promise((resolve, reject) => {
+      if (failure !== undefined) throw failure;
+      post(toRequest(++lastId), { resolve, reject });
+    });
   const send = () => {
     if (spends.length === 0) return;
     const [group, requests] = [spends, Float64Array.from(numbers)];
@@ -249,19 +254,11 @@ function startWriter(program: URL | string, data: WriterData, counters: CounterS
         if (spends.push({ resolve, reject }) === 1) afterTurn(send);
       });
     },
-    call<M extends WriterMethod>(method: M, ...given: WriterArguments<M>): Promise<Answer<M>> {
-      return new Promise((resolve, reject) => {
-        if (failure !== undefined) throw failure;
-        post({ id: ++lastId, method, given }, { resolve, reject });
-      });
-    },
+    call: <M extends WriterMethod>(method: M, ...given: WriterArguments<M>): Promise<Answer<M>> =>
+      ask((id) => ({ id, method, given })),
     /** Inserts keys in one transaction. */
-    insert(keys: readonly NewKey[], entry: AuditEntry | undefined): Promise<boolean[]> {
-      return new Promise((resolve, reject) => {
-        if (failure !== undefined) throw failure;
-        post({ id: ++lastId, keys: packKeys(encodeKeys(keys)), entry }, { resolve, reject });
-      });
-    },
+    insert: (keys: readonly NewKey[], entry: AuditEntry | undefined): Promise<boolean[]> =>
+      ask((id) => ({ id, keys: packKeys(encodeKeys(keys)), entry })),
     /** Resolves when all calls are settled and the thread has ended. */
     close(): Promise<void> {
       isClosing = true;
