@@ -61,6 +61,10 @@ export interface Statement {
 }
 type Lane = "write" | "read" | "poll";
 
+/** An expression that is computed once another one was: as a column of its own it took `pg` 5 µs a call. */
+export const after = (first: string, result: string): string =>
+  `CASE WHEN (${first}) IS DISTINCT FROM '' THEN ${result} END`;
+
 /**
  * A statement that writes.
  * @param result the SQL expression to compute
@@ -69,7 +73,7 @@ type Lane = "write" | "read" | "poll";
  */
 export function writing(result: string, lockMs: number, query = ""): Statement {
   const waits = `pg_catalog.set_config('lock_timeout', '${Math.max(1, Math.floor(lockMs))}', true)`;
-  return { isRead: false, text: `${query}SELECT ${waits}, ${result}::text AS result` };
+  return { isRead: false, text: `${query}SELECT ${after(waits, `${result}::text`)} AS result` };
 }
 
 export type EndListening = () => MaybePromise<void>;
@@ -268,9 +272,9 @@ function within<T>(promise: Promise<T>, ms: number): Promise<T> {
     const timer = setTimeout(() => {
       reject(new Timeout());
     }, ms);
-    promise.then(resolve, reject).finally(() => {
-      clearTimeout(timer);
-    });
+    const stop = (): void => clearTimeout(timer);
+    promise.then(stop, stop);
+    promise.then(resolve, reject);
   });
 }
 

@@ -1,6 +1,6 @@
 /** Spends that are a group by themselves, each in one statement without a list of calls. */
 import { MAX_BALANCE } from "../../credits/account.js";
-import { type Statement, writing } from "./client.js";
+import { after, type Statement, writing } from "./client.js";
 import { HAS_EXPIRED } from "./credits-sql.js";
 import type { PostgresSettings } from "./options.js";
 
@@ -26,10 +26,13 @@ export function setDurability(durability: PostgresSettings["durability"]): strin
 export function spendAlone(schema: string, durability: PostgresSettings["durability"], lockMs: number): Statement {
   const cost = "$2::text::bigint";
   return writing(
-    `${setDurability(durability)}, coalesce(
+    after(
+      setDurability(durability),
+      `coalesce(
         (SELECT '[{"ok":true,"remaining":'::text || t.remaining::text || '}]'::text FROM taken t),
         ${schema}.group_v1('spend_v1', '${durability}',
           '[['::text || pg_catalog.concat_ws(',', $1::text, $2::text, $3::text, $4::text) || ']]'::text, false))`,
+    ),
     lockMs,
     `WITH taken AS (
         UPDATE ${schema}.accounts a SET remaining = a.remaining - ${cost}, spent = a.spent + ${cost}
@@ -65,11 +68,14 @@ export function spendWalletsAlone(
   const first = (of: string): string =>
     `(pg_catalog.array_agg(${of} ORDER BY g.place) FILTER (WHERE h.remaining > 0))[1]`;
   return writing(
-    `${setDurability(durability)}, coalesce(
+    after(
+      setDurability(durability),
+      `coalesce(
         (SELECT '[{"outcome":"done","spend":{"ok":true,"remaining":'::text || (w.remaining - ${cost})::text
             || CASE WHEN w.wallets > 1 THEN ',"least":'::text || w.wallet::text ELSE ''::text END || '}}]'::text
           FROM wallets w WHERE EXISTS (SELECT 1 FROM taken) ORDER BY w.remaining, w.wallet LIMIT 1),
         ${schema}.spend_wallets_v1('${durability}', $7::text, false))`,
+    ),
     lockMs,
     `WITH given AS (
         SELECT * FROM ROWS FROM (${LISTS.map((type, i) => `pg_catalog.unnest(${list(i + 1, type)})`).join()})

@@ -1,5 +1,5 @@
 /** Groups calls: those of one turn of the event loop are one statement. */
-import { inNextTurn, clearTimeout, setTimeout } from "../../lib/timers.js";
+import { clearTimeout, inNextTurn, queueMicrotask, setTimeout } from "../../lib/timers.js";
 import { isLockTimeout, toStoreError } from "./errors.js";
 
 /** Adds a call to the next group. @param ms until it rejects, if that is less than the time of every call */
@@ -10,7 +10,8 @@ export interface GroupOptions {
   readonly maxSize: number;
   /**
    * A group waits until the one before it has settled, so that calls collect meanwhile: for writes, of which each costs
-   * the server a commit. Absent: groups do not wait for each other.
+   * the server a commit. After a group of one, during which nothing came, the next call does not wait for the turn to
+   * end. Absent: groups do not wait for each other.
    */
   readonly oneAtATime?: {
     /** Milliseconds after which a call rejects, its wait included. */
@@ -34,6 +35,7 @@ export function createGroups<I, O>(
 ): Grouped<I, O> {
   let queue: Member<I, O>[] = [];
   let isScheduled = false;
+  let isAlone = oneAtATime !== undefined;
   let inFlight = 0;
 
   const sendNext = async (): Promise<void> => {
@@ -49,6 +51,7 @@ export function createGroups<I, O>(
       for (const { timer } of group) clearTimeout(timer);
       inFlight--;
     }
+    isAlone = oneAtATime !== undefined && group.length === 1 && queue.length === 0;
     if (oneAtATime && queue.length > 0) schedule();
   };
   const flush = (): void => {
@@ -61,7 +64,8 @@ export function createGroups<I, O>(
     if (isScheduled) return;
     isScheduled = true;
     // After the promises of this turn have run: they may add calls.
-    inNextTurn(flush);
+    if (isAlone) queueMicrotask(flush);
+    else inNextTurn(flush);
   };
   return (item, ms) =>
     new Promise((resolve, reject) => {
