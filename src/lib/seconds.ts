@@ -48,6 +48,14 @@ export function secondsIn(body: unknown): (Seconds & { readonly name: string }) 
   return undefined;
 }
 
+/** The times of a key to be imported that look like seconds, which would make it EXPIRED at once. */
+export function secondsInKey(key: unknown): readonly (Seconds & { readonly name: string })[] {
+  return ["expires", "createdAt"].flatMap((name) => {
+    const fault = explainSeconds(property(key, name));
+    return fault === undefined ? [] : [{ name, ...fault }];
+  });
+}
+
 function property(value: unknown, name: string): unknown {
   return (value as Readonly<Record<string, unknown>> | null | undefined)?.[name];
 }

@@ -287,6 +287,7 @@ const ENGLISH: FormWords = {
 const SENTENCES: readonly (readonly [said: RegExp, sentence: string])[] = [
   [/^.* must be an integer from \S+ to 9007199254740991$/, "Enter a whole number."],
   [/^.* must be an integer from (\S+) to (\S+)$/, "Enter a whole number from $1 to $2."],
+  [/^\S+ must be Unix time in milliseconds.*$/, "Enter a date and a time before 2100, such as 2026-12-31T18:00."],
   [/^ratelimits\[.* is required$/, "Write each line as a name, then number/seconds, such as requests 100/60."],
   [/^\S+ is required$/, "Fill this in."],
 ];

@@ -63,8 +63,13 @@ export const number = (value: number): string => value.toLocaleString("en-US");
 export const count = (value: number, one: string, many = `${one}s`): string =>
   `${number(value)} ${value === 1 ? one : many}`;
 
-/** Of a date field in UTC; `NaN` for what is no date. */
-export const fromField = (text: string): number => Date.parse(`${text}Z`);
+const DATE = /^\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?)?$/;
+/** Of a date field in UTC; `NaN` for what is no date, as `Date.parse` alone reads a date out of almost any text. */
+export function fromField(text: string): number {
+  const at = DATE.test(text) ? Date.parse(`${text}Z`) : NaN;
+  // The 31st of a shorter month is none.
+  return at >= 0 && new Date(at).toISOString().startsWith(text) ? at : NaN;
+}
 /** For a date field, in UTC, to the minute. */
 export const toField = (at: number): string => new Date(at).toISOString().slice(0, 16);
 

@@ -1040,11 +1040,11 @@ describe("console: owners, roles, limits", () => {
     const { migrationId } = await keyring.createMigration({ id: "mig_2019", algorithm: "sha256" });
     const hash = (digit: string) => digit.repeat(64);
     const keys = JSON.stringify([{ hash: hash("a"), name: "" }, { hash: hash("b"), name: "" }, { hash: hash("c") }]);
-    const fields = { migrationId, apiId, keys };
-    const dry = await browser.submit("/import", "/import", { ...fields, dry: "on" });
+    const fields = { migrationId, apiId, keys, way: "import" };
+    const dry = await browser.submit("/import", "/import", { ...fields, way: "check" });
     expect(dry.text).toMatch(/name .*<\/div><\/td><td[^>]*><div>2</s);
     const tried = JSON.stringify([{ hash: hash("c") }, { hash: hash("c") }, { hash: "short" }]);
-    const trial = await browser.submit("/import", "/import", { ...fields, keys: tried, dry: "on" });
+    const trial = await browser.submit("/import", "/import", { ...fields, keys: tried, way: "check" });
     expect(trial.text).toContain("1 key would go in, 2 would fail; nothing was stored.");
     expect(trial.text).toMatch(/ALREADY_EXISTS.*INVALID_HASH/s);
     expect(
@@ -1058,6 +1058,61 @@ describe("console: owners, roles, limits", () => {
     expect(again.text).toMatch(/INVALID_HASH<\/div><\/td><td[^>]*><div>2</);
     expect((await browser.get("/keys")).text.match(/<tr role="row">/g)).toHaveLength(10);
     expect((await browser.submit("/import", "/import", { ...fields, keys: "[" })).status).toBe(400);
+  });
+
+  it("an import refuses times in seconds, and imports nothing unless it is asked to", async () => {
+    const { browser, keyring, apiId } = await signedIn();
+    const { migrationId } = await keyring.createMigration({ id: "mig_2019", algorithm: "sha256" });
+    const row = { hash: "a".repeat(64), expires: 1_893_456_000 };
+    const send = (more: object) =>
+      browser.submit("/import", "/import", { migrationId, apiId, keys: JSON.stringify([row]), ...more });
+    const tried = await send({ way: "check" });
+    expect(tried.text).toContain("so that none would go in");
+    expect(tried.text).toContain("expires must be in milliseconds, not seconds");
+    const refused = await send({ way: "import" });
+    expect([refused.status, refused.text]).toEqual([400, expect.stringContaining("did you mean 1893456000000?")]);
+    const keys = JSON.stringify([{ ...row, expires: 1_893_456_000_000 }]);
+    for (const lost of [{}, { way: "" }, { way: "off" }, { dry: "off" }])
+      expect([lost, (await send({ keys, ...lost })).status]).toEqual([lost, 400]);
+    expect((await send({ keys, way: "check" })).text).toContain("1 key would go in");
+    expect((await send({ keys, way: "import" })).text).toContain("1 key imported, 0 failed.");
+  });
+
+  it("a date is one that a date field sends, and nothing that only looks like one", async () => {
+    const { browser, keyring, apiId, keyId } = await signedIn();
+    const edit = `/keys/${keyId("Billing worker")}/edit`;
+    for (const expires of [
+      "1.5",
+      "Jan 5",
+      "key 5",
+      "2027",
+      "5",
+      "2027-02-31T00:00",
+      "2027-01-01T24:00",
+      "1893456000",
+    ]) {
+      for (const [path, more] of [
+        ["/keys/new", { apiId }],
+        ["/owners/new", { externalId: `of ${expires}` }],
+        ["/owners/acme/grant", { credits: "1" }],
+        [edit, { name: "Billing worker" }],
+      ] as const) {
+        const { status, text } = await browser.submit(path, path, { ...more, expires });
+        expect([expires, path, status, text]).toEqual([
+          ...[expires, path, 400],
+          expect.stringMatching(/id="ks-expires-problem">Enter a date and a time/),
+        ]);
+      }
+      expect([expires, (await browser.get(`/audit?from=${encodeURIComponent(expires)}`)).status]).toEqual([
+        expires,
+        400,
+      ]);
+    }
+    for (const expires of ["2027-02-28", "2027-02-28T10:30", "2027-02-28T10:30:15", "2027-02-28T10:30:15.5"]) {
+      await browser.submit("/owners/new", "/owners/new", { externalId: `of ${expires}`, expires });
+      const { expires: at } = await keyring.getIdentity({ identity: `of ${expires}` });
+      expect(new Date(at ?? 0).toISOString().startsWith(expires)).toBe(true);
+    }
   });
 
   it("a permission query is explained", async () => {

@@ -2,8 +2,7 @@
 import { badRequest } from "../../contracts/errors.js";
 import type { V2KeysMigrateKeyData } from "../../contracts/types.js";
 import { readFrame, readImport } from "../../keyring/import/import-batches.js";
-import type { ImportedKeyData } from "../../keyring/schemas/migration-requests.js";
-import { explainSeconds } from "../../lib/seconds.js";
+import { secondsInKey } from "../../lib/seconds.js";
 import type { KeySource } from "./key-source.js";
 import type { SourceRow } from "./values.js";
 import { pause } from "../../keyring/context.js";
@@ -93,14 +92,8 @@ export async function* toBatches(
     throw badRequest([{ location: "body.keys", message: "must be an array of at least 1 item, or lines" }]);
 }
 
-/** A row with a time in seconds, which would make its key EXPIRED at once. */
-function inSeconds({ number, key }: Row): InvalidRow[] {
-  const { expires, createdAt } = key as ImportedKeyData;
-  return Object.entries({ expires, createdAt }).flatMap(([name, time]) => {
-    const fault = explainSeconds(time);
-    return fault === undefined ? [] : [{ number, value: key, message: `${name} ${fault.message}; ${fault.fix}` }];
-  });
-}
+const inSeconds = ({ number, key }: Row): InvalidRow[] =>
+  secondsInKey(key).map(({ name, message, fix }) => ({ number, value: key, message: `${name} ${message}; ${fix}` }));
 
 /** The place is told by its line. */
 function withoutIndex(message: string, location: string): string {

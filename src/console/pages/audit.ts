@@ -2,7 +2,7 @@
 import type { Json, RatelimitResponse, Refill } from "../../contracts/types.js";
 import type { AuditData, AuditKind } from "../../keyring/schemas/responses.js";
 import { CHANGES, ifAble, ifThere } from "../ask.js";
-import { count, number, signed, time, toDate, words } from "../../view/format.js";
+import { count, fromField, number, signed, time, toDate, words } from "../../view/format.js";
 import type { Field, Options } from "../../view/form.js";
 import { html, type Html, type Part } from "../../view/html.js";
 import { asked, searched } from "../view/lists.js";
@@ -17,7 +17,10 @@ const COLUMNS = ["When", "Who", "What", "Changed", { title: "Credits", isNumber:
 async function show(view: View): Promise<Content> {
   const filters = asked(view, "id", "actorSearch", "operation", "from", "to");
   const { from, to, ...others } = filters;
-  const times = { ...(from !== undefined && { from: toTime(from) }), ...(to !== undefined && { to: toTime(to) }) };
+  const times = {
+    ...(from !== undefined && { from: fromField(from) }),
+    ...(to !== undefined && { to: fromField(to) }),
+  };
   const request = { ...others, ...times, limit: 50, ...asked(view, "cursor") };
   const { data, pagination } = await view.ask("audit.listAudit", request);
   const field = (name: string, label: string, placeholder: string): Field => ({
@@ -137,9 +140,6 @@ function valueOf(field: string, value: Json | undefined): Part {
   if (typeof value === "boolean") return value ? "yes" : "no";
   return typeof value === "string" ? name(value) : JSON.stringify(value);
 }
-
-/** A time of a form, UTC; one that cannot be read is a fault of the request. */
-const toTime = (text: string): number => Date.parse(`${text}Z`);
 
 /** What was added, and what was left then. */
 function amounts({ credits }: Entry): Part {

@@ -2,12 +2,15 @@
 import { badRequest, isKeystileError, type KeystileError, type ValidationProblem } from "../../contracts/errors.js";
 import type { Json } from "../../contracts/types.js";
 import { count, number } from "../../view/format.js";
+import { secondsInKey } from "../../lib/seconds.js";
 import { type Field, form } from "../../view/form.js";
 import { html, type Html, type Part } from "../../view/html.js";
 import { code, table } from "../../view/parts.js";
+import { type Ask, refuseProblems } from "../ask.js";
 import type { Content, Done, Page, View } from "../view/view.js";
 import { apiField } from "./key-parts.js";
 
+const NEEDS = "keys.migrateKeys";
 const EXAMPLE = code('[{"hash": "9f86d0…", "name": "first key"}]');
 const KEYS: Field = {
   ...{ name: "keys", label: "Keys", type: "lines", isRequired: true },
@@ -26,10 +29,10 @@ async function show(view: View): Promise<Content> {
     KEYS,
   ];
   const choice = {
-    name: "dry",
+    name: "way",
     options: [
-      ["on", "Only check them"],
-      ["", "Import"],
+      ["check", "Only check them"],
+      ["import", "Import"],
     ],
   } as const;
   const body = form(view, { fields, submit: "Import", choice, cancel: "/" });
@@ -44,8 +47,11 @@ async function act(view: View): Promise<Done> {
     keys: readKeys(sent.get("keys") ?? ""),
   };
   const back = html`<p class="ks-below"><a href="${view.path("/import")}">Back to the import</a></p>`;
-  const isDry = sent.get("dry") === "on";
-  const results = await (isDry ? view.preview : view.ask)("keys.migrateKeys", body).catch(asInvalid);
+  const [way, isDry] = [sent.get("way"), sent.get("way") === "check"];
+  // A form that lost the field imports nothing.
+  if (!isDry && way !== "import")
+    throw badRequest([{ location: "body.way", message: "Choose whether to check the keys or to import them." }]);
+  const results = await migrate(isDry ? view.preview : view.ask, body).catch(asInvalid);
   if (isKeystileError(results)) {
     if (!isDry) throw results;
     const lead = `${count(body.keys.length, "key was", "keys were")} read. Not all have the right form, so that none would go in.`;
@@ -64,6 +70,15 @@ async function act(view: View): Promise<Done> {
     )}
       ${failed.length > 0 && html`<details class="ks-below"><summary>Which ${isDry ? "would fail" : "failed"}</summary>${list}</details>`}${back}`,
   };
+}
+
+/** The operation takes times in seconds, as the contract has it. */
+async function migrate(ask: Ask, body: { readonly keys: readonly Json[] }) {
+  const late = body.keys.flatMap((key, i) =>
+    secondsInKey(key).map(({ name, message, fix }) => ({ location: `body.keys[${i}].${name}`, message, fix })),
+  );
+  refuseProblems(late, NEEDS, body);
+  return ask(NEEDS, body);
 }
 
 /** Keys of the wrong form, which refuse a request as a whole; anything else is a fault of the page. */
@@ -95,4 +110,4 @@ function readKeys(text: string): readonly Json[] {
 }
 
 /** The page of imports. */
-export const importPages: readonly Page[] = [{ path: "/import", needs: "keys.migrateKeys", show, act }];
+export const importPages: readonly Page[] = [{ path: "/import", needs: NEEDS, show, act }];
