@@ -57,7 +57,7 @@ function firstUses(): Side {
     operations: keys.length,
     run(operations) {
       const meter = new OutcomeMeter({ bytes: 2 ** 30, tagSets: 1 });
-      for (const key of keys) meter.count(key, "VALID", 0, 0, []);
+      for (const key of keys) meter.count(key, { code: "VALID", spent: 0 }, { now: 0, tags: [] });
       return meter.size === keys.length ? operations : 0;
     },
   };

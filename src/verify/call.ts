@@ -170,7 +170,7 @@ export function conclude(call: Verification, key: CachedKey, code: VerificationC
   if (onOutcome === undefined && counter === undefined) return response;
   const taken = code === "VALID" && key.policy.hasCredits && call.once?.isRepeat !== true ? call.cost : 0;
   const spent = call.context.timeout === undefined ? taken : 0;
-  counter?.count(key, code, spent, call);
+  counter?.count(key, { code, spent }, call);
   if (code !== "VALID") counter?.noteRefusal?.(key, refusalOf(call, key, code));
   onOutcome?.(eventOf(call, key, { code, spent, ...(taken > spent && { reserved: taken }) }));
   return response;

@@ -121,8 +121,7 @@ export function createIdempotency(store: Store, spender: Spender, options: Idemp
     async spend(
       call: IdempotentCall,
       target: SpendTarget | undefined,
-      cost: number,
-      now: number,
+      { cost, now }: Pick<BegunCall, "cost" | "now">,
     ): Promise<Spend | undefined> {
       const { outcome, spend } = await spender.spendOnce(target, { cost, now, once: { record: call.record, bounds } });
       if (outcome === "mismatch") throw mismatch();

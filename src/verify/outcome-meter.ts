@@ -29,6 +29,13 @@ export interface Counted {
   readonly ownerAccount?: KeyRef | undefined;
 }
 
+/** What a call is counted as. */
+export interface CountedOutcome {
+  /** `undefined`: credits alone, of a call that was counted before. */
+  readonly code: VerificationCode | undefined;
+  readonly spent: number;
+}
+
 /** Layout of a row: minute, first row of the key, set of tags, credits, and a count for each outcome. */
 const FIRST = 1;
 const TAGS = 2;
@@ -108,8 +115,8 @@ export class OutcomeMeter {
     this.#bounds = bounds;
   }
 
-  /** @param code undefined: credits alone, of a call that was counted before @param tags without the key's text */
-  count(of: Counted, code: VerificationCode | undefined, spent: number, now: number, tags: readonly string[]): void {
+  /** @param tags without the key's text */
+  count(of: Counted, { code, spent }: CountedOutcome, { now, tags }: { now: number; tags: readonly string[] }): void {
     const set = tags.length === 0 ? NONE : this.#setOf(of.workspaceId, tags);
     const at = this.#placeOf(of, Math.floor(now / MINUTE), set) * WIDTH;
     const rows = this.#rows;
@@ -169,7 +176,7 @@ export class OutcomeMeter {
     if (!this.#reserve(this.#shareOf(of.workspaceId), ROW_BYTES)) return this.#placeOfOther(of, minute);
     // Rows may have moved to make space.
     const first = this.#isOf(of.cell, of, minute) ? (this.#rows[of.cell * WIDTH + FIRST] as number) : this.size;
-    return (of.cell = this.#add(of, minute, first, set));
+    return (of.cell = this.#add(of, { minute, first, set }));
   }
 
   #isOf(place: number, of: Counted, minute: number): boolean {
@@ -191,13 +198,13 @@ export class OutcomeMeter {
       this.#others.set(id, this.size);
       this.#rest = id;
       const other = { cell: this.size, workspaceId, apiId, keyId: OTHER, identity: { externalId: OTHER } };
-      return this.#add(other, minute, this.size, OTHERS);
+      return this.#add(other, { minute, first: this.size, set: OTHERS });
     }
     // It may be of another minute.
     return this.#others.get(this.#rest) as number;
   }
 
-  #add(of: Counted, minute: number, first: number, set: number): number {
+  #add(of: Counted, { minute, first, set }: Record<"minute" | "first" | "set", number>): number {
     const place = this.size++;
     if ((place + 1) * WIDTH > this.#rows.length) this.#grow();
     this.#owners.push(of);

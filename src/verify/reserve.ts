@@ -88,33 +88,33 @@ const UNKNOWN: ReservationSettlement = Object.freeze({ settled: false, reason: "
 
 export type Settle = (id: string, spent: number) => Promise<ReservationSettlement>;
 
-/** @throws as `Verifier.reserve` */
-export async function reserveKey(
-  deps: VerifyDeps,
-  request: V2KeysVerifyKeyRequestBody,
-  context: ReserveContext | undefined,
-  settle: Settle,
-): Promise<ReservationResult<unknown>> {
-  requirePower(deps.sources.store, "reservations", "verifier.reserve");
-  requirePower(deps.sources.store, "idempotency", "verifier.reserve");
-  const call = beginCall(deps, request, readContext(context, timeoutOf(context)));
-  // Reads the secret before anything is taken.
-  const sign = await deps.idempotency.signer();
-  const result = await answer(call);
-  if (!result.valid) return result;
-  // A VALID call has passed the check that reserves.
-  const { id: stored, of, ref, wallets } = call.reservation!;
-  const { workspaceId, apiId, keyId, identity, ownerAccount } = of;
-  const tags = redact(call.tags, call.key);
-  const told: Told = {
-    ...{ apiId, keyId, externalId: identity?.externalId, cost: call.cost, ownerAccount },
-    tags: JSON.stringify(tags).length > MAX_TAGS ? [OTHER] : tags,
-    ...(ref !== undefined && result.credits !== undefined && { ref, wallets }),
+/** Makes the function that reserves with these dependencies. It rejects as `Verifier.reserve`. */
+export function reserveWith(deps: VerifyDeps, settle: Settle) {
+  return async function reserveKey(
+    request: V2KeysVerifyKeyRequestBody,
+    context: ReserveContext | undefined,
+  ): Promise<ReservationResult<unknown>> {
+    requirePower(deps.sources.store, "reservations", "verifier.reserve");
+    requirePower(deps.sources.store, "idempotency", "verifier.reserve");
+    const call = beginCall(deps, request, readContext(context, timeoutOf(context)));
+    // Reads the secret before anything is taken.
+    const sign = await deps.idempotency.signer();
+    const result = await answer(call);
+    if (!result.valid) return result;
+    // A VALID call has passed the check that reserves.
+    const { id: stored, of, ref, wallets } = call.reservation!;
+    const { workspaceId, apiId, keyId, identity, ownerAccount } = of;
+    const tags = redact(call.tags, call.key);
+    const told: Told = {
+      ...{ apiId, keyId, externalId: identity?.externalId, cost: call.cost, ownerAccount },
+      tags: JSON.stringify(tags).length > MAX_TAGS ? [OTHER] : tags,
+      ...(ref !== undefined && result.credits !== undefined && { ref, wallets }),
+    };
+    const signed = `${stored}.${workspaceId}.${encode(told)}`;
+    const id = `${signed}.${await sign(SIGNED + signed)}`;
+    const commit = (spent: number) => settle(id, spent);
+    return Object.assign(result, { id, commit, release: () => commit(0) });
   };
-  const signed = `${stored}.${workspaceId}.${encode(told)}`;
-  const id = `${signed}.${await sign(SIGNED + signed)}`;
-  const commit = (spent: number) => settle(id, spent);
-  return Object.assign(result, { id, commit, release: () => commit(0) });
 }
 
 function timeoutOf(context: ReserveContext | undefined): number {
@@ -148,7 +148,7 @@ export async function settleReservation(
     const settled = { workspaceId: of, apiId, keyId, identity, account: ref, ownerAccount };
     // Of the owner's wallet, where the key's own credits are a cap inside it: a statement has those.
     const kept = outcome.kept?.at(-1) ?? spent;
-    if (kept > 0) counter?.countSpent(settled, undefined, kept, { now, tags, key: "" });
+    if (kept > 0) counter?.countSpent(settled, { code: undefined, spent: kept }, { now, tags, key: "" });
     return { settled: true, spent: kept };
   }
   const { reason } = outcome;

@@ -15,7 +15,7 @@ import { hasLength } from "../lib/copy-json.js";
 import { requirePower } from "../lib/guards/powers.js";
 import type { VerifyDeps } from "./call.js";
 import { findKeyById, type KeySources } from "./find-key.js";
-import type { IdempotentCall } from "./idempotency.js";
+import type { BegunCall, IdempotentCall } from "./idempotency.js";
 import type { SettledOf } from "./outcome-flush.js";
 import { NO_REQUEST, planRequest, type VerificationRequest } from "./request.js";
 import { refusedSpend } from "./refusals.js";
@@ -75,47 +75,45 @@ const MAX_ID = 255;
 const MAX_COST = 1_000_000_000_000;
 const EVERYBODY = { caller: undefined, apiId: undefined } as const;
 
-/** @throws as `Verifier.spend` */
-export async function spendById(
-  deps: VerifyDeps,
-  given: SpendOwner,
-  request: SpendRequest,
-  options: SpendOptions,
-): Promise<SpendResult> {
-  const owner = ownerOf(given);
-  const { cost, tags } = readSpend(deps, request);
-  const { idempotencyKey } = checkOptions(options, OPTIONS);
+/** Makes the function that spends by id with these dependencies. It rejects as `Verifier.spend`. */
+export function spendWith(deps: VerifyDeps) {
   const { idempotency, counter, onOutcome, sources } = deps;
-  const scope = idempotencyKey === undefined ? undefined : idempotency.scopeOf(idempotencyKey, undefined);
-  const [now, began] = [deps.clock(), performance.now()];
-  const call = { ...NO_REQUEST, cost, tags, now, context: { timeout: undefined }, owner: JSON.stringify(owner) };
-  let once: IdempotentCall | undefined;
-  try {
-    for (let runs = 0; runs <= MAX_RESTARTS; runs++) {
-      const payer = await findPayer(sources, owner);
-      if (payer === "changed") continue;
-      if (payer === undefined) {
-        counter?.countUnknown(sources.workspaceId ?? DEFAULT_WORKSPACE, call);
-        onOutcome?.({ ...told(began), time: now, code: "NOT_FOUND", tags, spent: 0 });
-        return { code: "NOT_FOUND" };
+  return async (given: SpendOwner, request: SpendRequest, options: SpendOptions): Promise<SpendResult> => {
+    const owner = ownerOf(given);
+    const { cost, tags } = readSpend(deps, request);
+    const { idempotencyKey } = checkOptions(options, OPTIONS);
+    const scope = idempotencyKey === undefined ? undefined : idempotency.scopeOf(idempotencyKey, undefined);
+    const [now, began] = [deps.clock(), performance.now()];
+    const call = { ...NO_REQUEST, cost, tags, now, context: { timeout: undefined }, owner: JSON.stringify(owner) };
+    let once: IdempotentCall | undefined;
+    try {
+      for (let runs = 0; runs <= MAX_RESTARTS; runs++) {
+        const payer = await findPayer(sources, owner);
+        if (payer === "changed") continue;
+        if (payer === undefined) {
+          counter?.countUnknown(sources.workspaceId ?? DEFAULT_WORKSPACE, call);
+          onOutcome?.({ ...told(began), time: now, code: "NOT_FOUND", tags, spent: 0 });
+          return { code: "NOT_FOUND" };
+        }
+        const { of, target } = payer;
+        if (scope !== undefined) once ??= await idempotency.begin(scope, of.workspaceId, call);
+        const spend = await take(deps, call, { target, once });
+        // The account is gone, or has another refill than was found: found again.
+        if (spend === undefined || spend.stale === true) continue;
+        const repeated = once?.isRepeat === true;
+        const code = spend.ok || repeated ? "VALID" : "USAGE_EXCEEDED";
+        const spent = code === "VALID" && target !== undefined && !repeated ? cost : 0;
+        counter?.countSpent(of, { code, spent }, call);
+        if (code !== "VALID" && payer.key !== undefined)
+          counter?.noteRefusal?.(of, refusedSpend(call, spend, payer.key));
+        onOutcome?.({ ...told(began), ...whose(payer, spend), time: now, code, tags, spent });
+        return { code, remaining: spend.remaining, ...(repeated && { repeated }) };
       }
-      const { of, target } = payer;
-      if (scope !== undefined) once ??= await idempotency.begin(scope, of.workspaceId, call);
-      const spend = await take(deps, call, target, once);
-      // The account is gone, or has another refill than was found: found again.
-      if (spend === undefined || spend.stale === true) continue;
-      const repeated = once?.isRepeat === true;
-      const code = spend.ok || repeated ? "VALID" : "USAGE_EXCEEDED";
-      const spent = code === "VALID" && target !== undefined && !repeated ? cost : 0;
-      counter?.countSpent(of, code, spent, call);
-      if (code !== "VALID" && payer.key !== undefined) counter?.noteRefusal?.(of, refusedSpend(call, spend, payer.key));
-      onOutcome?.({ ...told(began), ...whose(payer, spend), time: now, code, tags, spent });
-      return { code, remaining: spend.remaining, ...(repeated && { repeated }) };
+    } finally {
+      if (once !== undefined) idempotency.end(once);
     }
-  } finally {
-    if (once !== undefined) idempotency.end(once);
-  }
-  throw new KeystileError("STORE_BUSY", "the credits kept changing while they were spent; try again");
+    throw new KeystileError("STORE_BUSY", "the credits kept changing while they were spent; try again");
+  };
 }
 
 /** @throws KeystileError BAD_REQUEST */
@@ -179,13 +177,12 @@ async function findIdentity(
 
 function take(
   { spender, idempotency }: VerifyDeps,
-  { cost, now }: { readonly cost: number; readonly now: number },
-  target: SpendTarget | undefined,
-  once: IdempotentCall | undefined,
+  call: Pick<BegunCall, "cost" | "now">,
+  { target, once }: { readonly target: SpendTarget | undefined; readonly once: IdempotentCall | undefined },
 ): MaybePromise<Spend | undefined> {
-  if (once !== undefined && !once.isRepeat) return idempotency.spend(once, target, cost, now);
+  if (once !== undefined && !once.isRepeat) return idempotency.spend(once, target, call);
   if (target === undefined) return { ok: true, remaining: null };
-  return spender.spend(target, once === undefined ? cost : 0, now);
+  return spender.spend(target, once === undefined ? call.cost : 0, call.now);
 }
 
 /** What every event of a spend says. */

@@ -25,19 +25,19 @@ import { CallsInFlight, type VerifyDeps } from "./call.js";
 import type { VerifyContext } from "./context.js";
 import { createIdempotency } from "./idempotency.js";
 import { createKeyUsage } from "./key-usage.js";
-import { type AnalyticsOptions, createOutcomeCounter, type OutcomeCounter } from "./outcome-flush.js";
+import { type AnalyticsOptions, OutcomeCounter } from "./outcome-flush.js";
 import { metaReader } from "./read-meta.js";
 import {
   type ReservationResult,
   type ReservationSettlement,
   type ReserveContext,
-  reserveKey,
+  reserveWith,
   type Settle,
   settleReservation,
 } from "./reserve.js";
 import { planRequest } from "./request.js";
 import { VERIFIER_OPTIONS, type VerifierOptions } from "./verifier-options.js";
-import { spendById, type SpendOptions, type SpendOwner, type SpendRequest, type SpendResult } from "./spend-by-id.js";
+import { type SpendOptions, type SpendOwner, type SpendRequest, type SpendResult, spendWith } from "./spend-by-id.js";
 import { verifyWith } from "./verify-key.js";
 
 /** Counts since the verifier was created. */
@@ -250,17 +250,19 @@ export function createVerifier(given: Store, options: VerifierOptions<unknown> =
     if (!settlement.settled && LATE.has(settlement.reason)) settlementsLate++;
     return settlement;
   };
+  const reserve = reserveWith(deps, settle);
+  const spend = spendWith(deps);
   const verifier: Verifier<unknown> = {
     verify: verifyWith(deps),
     prepare: (request) => verifyWith({ ...deps, plan: planRequest(deps.compileQuery, request) }),
     async reserve(request, context) {
       calls.assertOpen();
-      return calls.track(reserveKey(deps, request, context, settle));
+      return calls.track(reserve(request, context));
     },
     settle,
     async spend(owner, request = {}, options = {}) {
       calls.assertOpen();
-      return calls.track(spendById(deps, owner, request, options));
+      return calls.track(spend(owner, request, options));
     },
     counters: () => ({
       degraded: limiter.degradedCalls(),
@@ -285,7 +287,7 @@ const LATE: ReadonlySet<string> = new Set(["expired", "voided"]);
 function counterOf(store: Store, options: boolean | AnalyticsOptions, of: Store): OutcomeCounter | undefined {
   if (options === false) return undefined;
   requirePower(store, "analytics", "options.analytics");
-  return createOutcomeCounter(store, options === true ? {} : ownOnly(options), of);
+  return new OutcomeCounter(store, options === true ? {} : ownOnly(options), of);
 }
 
 const DEPS = Symbol.for("keystile.verifier.deps");

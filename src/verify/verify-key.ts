@@ -153,38 +153,45 @@ function runChecks(call: Verification, key: CachedKey, from: number): MaybePromi
     const { code, fails } = CHECKS[i]!;
     const failed: MaybePromise<boolean> = fails(call, key);
     if (failed === false) continue;
-    return failed === true ? refuse(call, key, code) : whenChecked(call, key, i, failed);
+    return failed === true ? refuse(call, key, code) : whenChecked(call, key, { i, failing: failed });
   }
   return concludeOrRestart(call, key, "VALID");
 }
 
 /** A check that resolves with anything but `false` has failed. */
-async function whenChecked(call: Verification, key: CachedKey, i: number, failing: Promise<unknown>) {
-  return (await failing) === false ? runChecks(call, key, i + 1) : refuse(call, key, CHECKS[i]!.code);
+async function whenChecked(call: Verification, key: CachedKey, check: { i: number; failing: Promise<unknown> }) {
+  const failed = await check.failing;
+  return failed === false ? runChecks(call, key, check.i + 1) : refuse(call, key, CHECKS[check.i]!.code);
 }
 
 /** A refusal takes no credits, and reports the balance as it stands. */
 function refuse(call: Verification, key: CachedKey, code: VerificationCode): MaybePromise<ResponseData> {
   const { spend } = call;
   if (code === "USAGE_EXCEEDED" && spend !== undefined && key.wallets?.some(hasRefill) === true)
-    return readEachBalance(call, key, code, spend);
+    return readEachBalance(call, key, spend);
   if (spend !== undefined || !key.policy.hasCredits) return concludeOrRestart(call, key, code);
   const reading = spendCredits(call, key, 0);
-  return typeof reading === "boolean" ? concludeOrRestart(call, key, code) : whenBalanceRead(call, key, code, reading);
+  return typeof reading === "boolean"
+    ? concludeOrRestart(call, key, code)
+    : whenBalanceRead(call, key, { code, reading });
 }
 
 const hasRefill = ({ accounts }: OwnedWallet): boolean => accounts.some(({ refill }) => refill !== undefined);
 
 /** How long to wait for a refill depends on the balance of each account; the spend that failed tells only the least. */
-async function readEachBalance(call: Verification, key: CachedKey, code: VerificationCode, spend: Spend) {
+async function readEachBalance(call: Verification, key: CachedKey, spend: Spend) {
   const { balances } = (await call.deps.spender.spend(key, 0, call.now)) ?? {};
   if (balances !== undefined) call.spend = { ...spend, balances };
-  return concludeOrRestart(call, key, code);
+  return concludeOrRestart(call, key, "USAGE_EXCEEDED");
 }
 
-async function whenBalanceRead(call: Verification, key: CachedKey, code: VerificationCode, reading: Promise<boolean>) {
-  await reading;
-  return concludeOrRestart(call, key, code);
+async function whenBalanceRead(
+  call: Verification,
+  key: CachedKey,
+  refusal: { readonly code: VerificationCode; readonly reading: Promise<boolean> },
+) {
+  await refusal.reading;
+  return concludeOrRestart(call, key, refusal.code);
 }
 
 /** Ends every call whose key was found; restarts it if the key has changed meanwhile. */
@@ -238,11 +245,10 @@ function exceedsCredits(call: Verification, key: CachedKey): MaybePromise<boolea
 
 /** A repeat takes nothing again. Any other call is recorded, in one step with its spend if the key has credits. */
 function exceedsOnce(call: Verification, key: CachedKey, once: IdempotentCall): MaybePromise<boolean> {
-  const { deps, cost, now } = call;
   const target = key.policy.hasCredits ? key : undefined;
   const { reservation } = once.record;
   if (reservation !== undefined) call.reservation = reservationOf(call, key, reservation.id);
-  if (!once.isRepeat) return whenSpent(call, deps.idempotency.spend(once, target, cost, now));
+  if (!once.isRepeat) return whenSpent(call, call.deps.idempotency.spend(once, target, call));
   return target === undefined ? false : spendCredits(call, target, 0);
 }
 

@@ -361,7 +361,8 @@ describe("counting of verifications", () => {
   });
 
   it("closing ends the pause before a repeat, and gives up after 5 s", async () => {
-    const { verifier, key, sent } = await world({ interval: 250 }, () => "before");
+    const { store, verifier, key, sent } = await world({ interval: 250 }, () => "before");
+    const prune = vi.spyOn(store, "pruneOutcomes");
     await verifier.verify({ key });
     // In the pause of 32 s.
     await vi.advanceTimersByTimeAsync(40_000);
@@ -375,6 +376,7 @@ describe("counting of verifications", () => {
     await vi.advanceTimersByTimeAsync(200);
     await closing;
     expect(verifier.counters().outcomesUncounted).toBe(1);
+    expect(prune).not.toHaveBeenCalled();
   });
 
   it("removes a thousand old counts at a time, until there are none, every ten minutes", async () => {

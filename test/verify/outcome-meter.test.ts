@@ -22,10 +22,11 @@ describe("OutcomeMeter", () => {
   it("counts by key, minute, outcome and set of tags, whatever the order of the tags", () => {
     const meter = new OutcomeMeter({ bytes: 100 * ROW_BYTES, tagSets: 10 });
     const one = key(1, { identity: { externalId: "owner" }, account: 7 });
-    meter.count(one, "VALID", 3, 0, []);
-    meter.count(one, "VALID", 2, MINUTE - 1, []);
-    meter.count(one, "RATE_LIMITED", 0, MINUTE, []);
-    for (const tags of [["b", "a"], ["a", "b"], ["b", "a", "b"], ["ab"]]) meter.count(one, "VALID", 0, 0, tags);
+    meter.count(one, { code: "VALID", spent: 3 }, { now: 0, tags: [] });
+    meter.count(one, { code: "VALID", spent: 2 }, { now: MINUTE - 1, tags: [] });
+    meter.count(one, { code: "RATE_LIMITED", spent: 0 }, { now: MINUTE, tags: [] });
+    for (const tags of [["b", "a"], ["a", "b"], ["b", "a", "b"], ["ab"]])
+      meter.count(one, { code: "VALID", spent: 0 }, { now: 0, tags });
     const cell = (minute: number, tags: readonly string[], valid: number, limited: number, spent: number) => ({
       ...{ minute, workspaceId: "ws_1", apiId: "api_1", keyId: "key_1", externalId: "owner", account: 7, tags },
       ...{ counts: OUTCOMES.map((code) => (code === "VALID" ? valid : code === "RATE_LIMITED" ? limited : 0)), spent },
@@ -44,7 +45,7 @@ describe("OutcomeMeter", () => {
     const bounds = { bytes: 100 * ROW_BYTES, tagSets: 10 };
     for (const order of [keys, [...keys].reverse(), keys.slice(20)]) {
       const meter = new OutcomeMeter(bounds);
-      for (const one of order) meter.count(one, "VALID", 0, 0, []);
+      for (const one of order) meter.count(one, { code: "VALID", spent: 0 }, { now: 0, tags: [] });
       expect([...meter.cells()].map(({ keyId }) => keyId)).toEqual(order.map(({ keyId }) => keyId));
     }
   });
@@ -52,7 +53,11 @@ describe("OutcomeMeter", () => {
   it("a flood of keys, tags and APIs stays within its bounds, and every call is counted", () => {
     const meter = new OutcomeMeter({ bytes: 200 * ROW_BYTES, tagSets: 20 });
     for (let i = 0; i < 10_000; i++)
-      meter.count(key(i, { apiId: `api_${i % 3_000}`, workspaceId: `ws_${i % 2_000}` }), "VALID", 1, 0, [`t${i}`]);
+      meter.count(
+        key(i, { apiId: `api_${i % 3_000}`, workspaceId: `ws_${i % 2_000}` }),
+        { code: "VALID", spent: 1 },
+        { now: 0, tags: [`t${i}`] },
+      );
     const cells = [...meter.cells()];
     expect(meter.size).toBeLessThanOrEqual(200 + 1_000);
     expect(total(cells)).toBe(10_000);
@@ -64,15 +69,15 @@ describe("OutcomeMeter", () => {
   it("a key takes a row for each set of tags, and for none; beyond the bound its calls are those of its API", () => {
     const meter = new OutcomeMeter({ bytes: 2 * ROW_BYTES + BYTES_OF_A, tagSets: 10 });
     const [one, two] = [key(1), key(2)];
-    meter.count(one, "VALID", 1, 0, []);
-    meter.count(one, "VALID", 1, 0, []);
+    meter.count(one, { code: "VALID", spent: 1 }, { now: 0, tags: [] });
+    meter.count(one, { code: "VALID", spent: 1 }, { now: 0, tags: [] });
     expect(meter.size).toBe(1);
-    meter.count(two, "VALID", 0, 0, ["a"]);
+    meter.count(two, { code: "VALID", spent: 0 }, { now: 0, tags: ["a"] });
     expect([meter.size, meter.aggregated, meter.bytes]).toEqual([2, 0, 2 * ROW_BYTES + BYTES_OF_A]);
-    meter.count(one, "VALID", 5, 0, ["a"]);
-    meter.count(key(3), "EXPIRED", 0, 0, []);
+    meter.count(one, { code: "VALID", spent: 5 }, { now: 0, tags: ["a"] });
+    meter.count(key(3), { code: "EXPIRED", spent: 0 }, { now: 0, tags: [] });
     expect([meter.size, meter.aggregated]).toEqual([3, 2]);
-    meter.count(two, "VALID", 0, 0, ["a"]);
+    meter.count(two, { code: "VALID", spent: 0 }, { now: 0, tags: ["a"] });
     expect(meter.aggregated).toBe(2);
     expect(
       [...meter.cells()].map(({ keyId, apiId, externalId, tags, spent }) => [keyId, apiId, externalId, tags, spent]),
@@ -87,7 +92,7 @@ describe("OutcomeMeter", () => {
     const meter = new OutcomeMeter({ bytes: 100 * ROW_BYTES, tagSets: 10 });
     const one = key(1);
     for (const tags of [["a"], ["a"], [], ["b"], ["a"], []]) {
-      meter.count(one, "VALID", 0, 0, tags);
+      meter.count(one, { code: "VALID", spent: 0 }, { now: 0, tags });
       const { tags: last } = [...meter.cells()][one.cell]!;
       expect(last).toEqual(tags);
     }
@@ -102,14 +107,14 @@ describe("OutcomeMeter", () => {
     const rows = 64;
     const meter = new OutcomeMeter({ bytes: rows * ROW_BYTES, tagSets: 10 });
     const flood = Array.from({ length: rows + 10 }, (_, n) => key(n, { workspaceId: "flood" }));
-    for (const one of flood) meter.count(one, "VALID", 1, 0, []);
+    for (const one of flood) meter.count(one, { code: "VALID", spent: 1 }, { now: 0, tags: [] });
     expect([meter.size, meter.aggregated]).toEqual([rows + 1, 10]);
     const rowsOf = (workspaceId: string) =>
       [...meter.cells()].filter((one) => one.workspaceId === workspaceId && one.keyId !== OTHER).length;
     for (const [i, workspaceId] of ["a", "b", "c", "d", "e"].entries()) {
       const quiet = Array.from({ length: 8 }, (_, n) => key(n, { workspaceId }));
-      for (const one of [...quiet, ...quiet]) meter.count(one, "VALID", 0, 0, []);
-      for (const one of flood) meter.count(one, "VALID", 1, 0, []);
+      for (const one of [...quiet, ...quiet]) meter.count(one, { code: "VALID", spent: 0 }, { now: 0, tags: [] });
+      for (const one of flood) meter.count(one, { code: "VALID", spent: 1 }, { now: 0, tags: [] });
       // None of the calls of those below their part is an other.
       expect(rowsOf(workspaceId)).toBe(8);
       expect(rowsOf("flood")).toBe([32, 32, 32, 32, 8][i]);
@@ -122,7 +127,7 @@ describe("OutcomeMeter", () => {
     expect(meter.bytes).toBeLessThanOrEqual(rows * ROW_BYTES);
     // Rows that have moved are found again.
     const { size } = meter;
-    for (const one of flood.slice(0, 8)) meter.count(one, "VALID", 1, 0, []);
+    for (const one of flood.slice(0, 8)) meter.count(one, { code: "VALID", spent: 1 }, { now: 0, tags: [] });
     expect(meter.size).toBe(size);
   });
 
@@ -132,15 +137,15 @@ describe("OutcomeMeter", () => {
     const long = (n: number) =>
       Array.from({ length: 20 }, (_, i) => `${String(i).padStart(2, "0")} ${n} `.padEnd(500, "\u4e00"));
     const flood = key(1, { workspaceId: "flood" });
-    for (let n = 0; n < 200; n++) meter.count(flood, "VALID", 0, 0, long(n));
+    for (let n = 0; n < 200; n++) meter.count(flood, { code: "VALID", spent: 0 }, { now: 0, tags: long(n) });
     expect(meter.setsOf("flood").length).toBe(Math.floor(bytes / (ROW_BYTES + 128 + 2 * textOf(long(0)).length)));
     expect(meter.aggregated).toBe(200 - meter.setsOf("flood").length);
     const quiet = key(2, { workspaceId: "quiet" });
-    for (let n = 0; n < 20; n++) meter.count(quiet, "VALID", 0, 0, long(n));
+    for (let n = 0; n < 20; n++) meter.count(quiet, { code: "VALID", spent: 0 }, { now: 0, tags: long(n) });
     expect(meter.setsOf("quiet")).toHaveLength(20);
     expect(meter.setsOf("flood").length).toBeLessThanOrEqual(25);
     expect(meter.bytes).toBeLessThanOrEqual(bytes);
-    for (let n = 0; n < 200; n++) meter.count(flood, "VALID", 0, 0, long(n));
+    for (let n = 0; n < 200; n++) meter.count(flood, { code: "VALID", spent: 0 }, { now: 0, tags: long(n) });
     const cells = [...meter.cells()];
     expect(total(cells)).toBe(420);
     const quietSets = cells.filter(({ workspaceId }) => workspaceId === "quiet").map(({ tags }) => textOf(tags));
@@ -153,7 +158,7 @@ describe("OutcomeMeter", () => {
     const orders = ["abc", "bca", "cab", "cba", "acb", "bca"].map((order) => [...order]);
     const one = key(1);
     const booked = orders.map((tags) => {
-      meter.count(one, "VALID", 0, 0, tags);
+      meter.count(one, { code: "VALID", spent: 0 }, { now: 0, tags });
       return (meter.bytes - ROW_BYTES) / text;
     });
     expect([booked, meter.setsOf("ws_1").length, meter.size, meter.aggregated]).toEqual([[1, 2, 3, 3, 3, 3], 1, 1, 0]);
@@ -163,7 +168,8 @@ describe("OutcomeMeter", () => {
     const asked: string[] = [];
     const admits = (workspaceId: string, set: string) => (asked.push(`${workspaceId} ${set}`), set !== "no");
     const meter = new OutcomeMeter({ bytes: 100 * ROW_BYTES, tagSets: 10, admits });
-    for (const tags of [["yes"], ["yes"], ["no"], []]) meter.count(key(1), "VALID", 0, 0, tags);
+    for (const tags of [["yes"], ["yes"], ["no"], []])
+      meter.count(key(1), { code: "VALID", spent: 0 }, { now: 0, tags });
     expect(asked).toEqual(["ws_1 yes", "ws_1 no"]);
     expect([...meter.cells()].map(({ tags, keyId }) => [tags[0], keyId])).toContainEqual([OTHER, "key_1"]);
     expect(meter.aggregated).toBe(1);
@@ -171,16 +177,16 @@ describe("OutcomeMeter", () => {
 
   it("others have a row for each of 500 APIs, then for each of 499 workspaces, and one for all the rest, for as long as its minute lasts", () => {
     const meter = new OutcomeMeter({ bytes: 1 * ROW_BYTES, tagSets: 10 });
-    meter.count(key(0), "VALID", 0, 0, []);
+    meter.count(key(0), { code: "VALID", spent: 0 }, { now: 0, tags: [] });
     const apis = Array.from({ length: 2_000 }, (_, n) => key(n, { apiId: `api_${n}`, workspaceId: `ws_${n}` }));
-    for (const one of [...apis, ...apis]) meter.count(one, "VALID", 0, 0, []);
+    for (const one of [...apis, ...apis]) meter.count(one, { code: "VALID", spent: 0 }, { now: 0, tags: [] });
     expect([meter.size, meter.aggregated]).toEqual([1_001, 4_000]);
     const [, ...others] = [...meter.cells()].map(({ workspaceId, apiId, counts }) => [workspaceId, apiId, counts[0]]);
     expect(others.slice(0, 500)).toEqual(apis.slice(0, 500).map(({ workspaceId, apiId }) => [workspaceId, apiId, 2]));
     expect(others.slice(500, 999)).toEqual(apis.slice(500, 999).map(({ workspaceId }) => [workspaceId, OTHER, 2]));
     expect(others.slice(999)).toEqual([[OTHER, OTHER, 2_002]]);
     // There is no row for another minute either.
-    meter.count(apis[0]!, "VALID", 0, MINUTE, []);
+    meter.count(apis[0]!, { code: "VALID", spent: 0 }, { now: MINUTE, tags: [] });
     expect(meter.size).toBe(1_001);
     expect([...meter.cells()].at(-1)).toMatchObject({
       minute: 0,
@@ -192,7 +198,8 @@ describe("OutcomeMeter", () => {
     const meter = new OutcomeMeter({ bytes: 10_000 * ROW_BYTES, tagSets: 10_000 });
     const keys = Array.from({ length: 40 }, (_, n) => key(n));
     for (let again = 0; again < 2; again++)
-      for (const one of keys) for (let n = 0; n < 30; n++) meter.count(one, "VALID", 0, 0, [`t${n}`]);
+      for (const one of keys)
+        for (let n = 0; n < 30; n++) meter.count(one, { code: "VALID", spent: 0 }, { now: 0, tags: [`t${n}`] });
     expect(meter.size).toBe(40 * 30);
     const cells = [...meter.cells()];
     expect(cells).toHaveLength(40 * 30);
@@ -202,7 +209,7 @@ describe("OutcomeMeter", () => {
   it("sets of tags beyond the bound of a workspace are others, under the key", () => {
     const meter = new OutcomeMeter({ bytes: 1_000 * ROW_BYTES, tagSets: 5 });
     const one = key(1);
-    for (let i = 0; i < 100; i++) meter.count(one, "VALID", 0, 0, [`t${i}`]);
+    for (let i = 0; i < 100; i++) meter.count(one, { code: "VALID", spent: 0 }, { now: 0, tags: [`t${i}`] });
     const cells = [...meter.cells()];
     expect(cells.map(({ tags }) => tags[0])).toEqual(["t0", "t1", "t2", "t3", "t4", OTHER]);
     expect(cells.every(({ keyId }) => keyId === "key_1")).toBe(true);
@@ -218,8 +225,10 @@ describe("OutcomeMeter", () => {
       ["b", "a"],
       ["b", "a", "b"],
     ];
-    for (let again = 0; again < 2; again++) for (const tags of orders) meter.count(one, "VALID", 0, 0, tags);
-    for (const tags of [["c"], ["d"], ["d"], ["c"], ...orders]) meter.count(one, "VALID", 0, 0, tags);
+    for (let again = 0; again < 2; again++)
+      for (const tags of orders) meter.count(one, { code: "VALID", spent: 0 }, { now: 0, tags });
+    for (const tags of [["c"], ["d"], ["d"], ["c"], ...orders])
+      meter.count(one, { code: "VALID", spent: 0 }, { now: 0, tags });
     expect([...meter.cells()].map(({ tags, counts }) => [tags, counts[0]])).toEqual([
       [["a", "b"], 9],
       [["c"], 2],
@@ -242,7 +251,7 @@ describe("OutcomeMeter", () => {
         const naive = new Map<string, number>();
         const add = (id: string, by: number) => void (by > 0 && naive.set(id, (naive.get(id) ?? 0) + by));
         for (const { n, code, minute, tags, spent } of calls) {
-          meter.count(keys[n]!, code, spent, minute * MINUTE, tags);
+          meter.count(keys[n]!, { code, spent }, { now: minute * MINUTE, tags });
           const id = JSON.stringify([minute * MINUTE, `key_${n}`, [...tags].sort()]);
           add(`${id} ${code}`, 1);
           add(`${id} spent`, spent);
