@@ -88,6 +88,7 @@ const FORMS: Readonly<Record<"RS256" | "ES256" | "EdDSA", Form>> = {
 };
 type Algorithm = keyof typeof FORMS;
 type Members = Readonly<Record<string, unknown>>;
+type Wanted = { readonly algorithm: Algorithm; readonly type: "public" | "private" };
 
 /**
  * Checks 1–16 keys, and copies secrets and JWKs.
@@ -117,8 +118,11 @@ function readKey(key: unknown, path: string): ReadyKey {
     );
   }
   const form = algorithm as Algorithm;
-  const verify = readAsymmetric(publicKey, form, "public", `${path}.publicKey`);
-  const sign = privateKey === undefined ? undefined : readAsymmetric(privateKey, form, "private", `${path}.privateKey`);
+  const verify = readAsymmetric(publicKey, { algorithm: form, type: "public" }, `${path}.publicKey`);
+  const sign =
+    privateKey === undefined
+      ? undefined
+      : readAsymmetric(privateKey, { algorithm: form, type: "private" }, `${path}.privateKey`);
   const id = kid ?? (verify as Members)["kid"];
   return {
     algorithm: form,
@@ -163,7 +167,7 @@ function importOnce(secret: Uint8Array<ArrayBuffer>): ImportedKey {
 }
 
 /** The key, if it has the algorithm, is strong enough, and is public or private as required. */
-function readAsymmetric(key: unknown, algorithm: Algorithm, type: "public" | "private", path: string): AsymmetricKey {
+function readAsymmetric(key: unknown, { algorithm, type }: Wanted, path: string): AsymmetricKey {
   if (typeof key !== "object" || key === null) throw new TypeError(`${path} must be a JWK, a CryptoKey or a KeyObject`);
   // A JWK is the program's own mutable object, so a copy is checked and used. The other two cannot change.
   const copy = "kty" in key ? { ...key } : key;

@@ -15,10 +15,15 @@ export interface QueryFault {
   readonly expected: readonly string[];
 }
 
-/** The token at a position, and the kind that decides the fix. */
-interface Found {
-  readonly kind: "end" | "open" | "close" | "word";
+/** What was found, as a message shows it. */
+interface Shown {
+  readonly position: number;
   readonly shown: string;
+}
+
+/** A token, and the kind that decides the fix. */
+interface Found extends Shown {
+  readonly kind: "end" | "open" | "close" | "word";
 }
 
 /**
@@ -31,20 +36,20 @@ interface Found {
  */
 export function explainQuery(text: string, fault: QueryFault): ValidationProblem {
   const stray = findStray(text);
-  if (stray >= 0) return problem(showCharacter(text, stray), stray, ALLOWED, fixStray(text.charAt(stray)));
+  if (stray >= 0)
+    return problem({ position: stray, shown: showCharacter(text, stray) }, ALLOWED, fixStray(text.charAt(stray)));
   const found = findToken(text, fault.position);
   const expected = listExpected(fault.expected);
-  if (fault.expected.includes(PERMISSION_NAME)) {
-    return problem(found.shown, fault.position, expected, fixOperand(lastSolid(text, fault.position), found));
-  }
-  return problem(found.shown, fault.position, expected, fixOperator(found));
+  if (fault.expected.includes(PERMISSION_NAME))
+    return problem(found, expected, fixOperand(lastSolid(text, fault.position), found));
+  return problem(found, expected, fixOperator(found));
 }
 
-function problem(found: string, position: number, expected: string, fix: string | undefined): ValidationProblem {
-  const message = `found ${found} at position ${position}, expected ${expected}`;
-  const shown: ValidationProblem = { location: LOCATION, message, ...(fix !== undefined && { fix }) };
+function problem({ position, shown }: Shown, expected: string, fix: string | undefined): ValidationProblem {
+  const message = `found ${shown} at position ${position}, expected ${expected}`;
+  const found: ValidationProblem = { location: LOCATION, message, ...(fix !== undefined && { fix }) };
   // Not enumerable: what a client of the interface is sent has three properties.
-  return Object.defineProperty(shown, "position", { value: position });
+  return Object.defineProperty(found, "position", { value: position });
 }
 
 /** Position of the first character that no query may contain, or -1. */
@@ -74,13 +79,17 @@ function fixStray(character: string): string | undefined {
 
 function findToken(text: string, position: number): Found {
   const first = text.charAt(position);
-  if (first === "") return { kind: "end", shown: "the end of the query" };
-  if (first === "(") return { kind: "open", shown: '"("' };
-  if (first === ")") return { kind: "close", shown: '")"' };
+  if (first === "") return { kind: "end", position, shown: "the end of the query" };
+  if (first === "(") return { kind: "open", position, shown: '"("' };
+  if (first === ")") return { kind: "close", position, shown: '")"' };
   let end = position + 1;
   while (end < text.length && !"() \t\r\n".includes(text.charAt(end))) end++;
   const word = text.slice(position, end);
-  return { kind: "word", shown: word.length <= SHOWN_WORD ? `"${word}"` : `a word of ${word.length} characters` };
+  return {
+    kind: "word",
+    position,
+    shown: word.length <= SHOWN_WORD ? `"${word}"` : `a word of ${word.length} characters`,
+  };
 }
 
 /** The last character before `position` that is not white space; empty at the start. */

@@ -48,17 +48,13 @@ export function createMetrics() {
     ): string => {
       const { auditsDropped } = counters;
       return [
-        ...family("keystile_requests_total", "counter", "Requests answered.", [...requests]),
-        ...family("keystile_verifications_total", "counter", "Verifications by outcome.", [...outcomes]),
-        ...family("keystile_requests_in_flight", "gauge", "Requests being answered.", [["", inFlight]]),
-        ...family("keystile_requests_held_bytes", "gauge", "Bytes of the memory budget that requests hold.", [
-          ["", heldBytes],
-        ]),
+        ...family("keystile_requests_total", "Requests answered.", [...requests]),
+        ...family("keystile_verifications_total", "Verifications by outcome.", [...outcomes]),
+        ...family("keystile_requests_in_flight", "Requests being answered.", [["", inFlight]]),
+        ...family("keystile_requests_held_bytes", "Bytes of the memory budget that requests hold.", [["", heldBytes]]),
         ...(auditsDropped === undefined
           ? []
-          : family("keystile_audits_dropped_total", "counter", "Entries of the audit trail dropped.", [
-              ["", auditsDropped],
-            ])),
+          : family("keystile_audits_dropped_total", "Entries of the audit trail dropped.", [["", auditsDropped]])),
         ...verifierFamilies(counters, namespaces),
         ...(health === undefined ? [] : storeFamilies(health)),
         ...histogram("keystile_request_duration_seconds", "Time from the request to its answer.", durations),

@@ -32,35 +32,32 @@ const MAX_BATCH = 1_000;
 
 /** @param recordsUses whether to record when keys were last used; needs `store.powers.usage` */
 export function createKeyUsage(store: Store, recordsUses: boolean) {
-  let uses = new Map<string, number>();
+  const uses: Waiting<number> = { notes: new Map(), delay: DELAY };
   /** Start by key id. */
-  let starts = new Map<string, string>();
+  const starts: Waiting<string> = { notes: new Map(), delay: START_DELAY };
   /** When their key was used, by the owners of grants. */
-  let owners = new Map<string, { readonly owner: GrantsOwner; readonly now: number }>();
+  const owners: Waiting<{ readonly owner: GrantsOwner; readonly now: number }> = { notes: new Map(), delay: DELAY };
   let writing: Promise<void> | undefined;
   let isClosed = false;
 
   const write = async (): Promise<void> => {
-    const [used, shown, granted] = [uses, starts, owners];
-    uses = new Map();
-    starts = new Map();
-    owners = new Map();
-    await inBatches([...used], (batch) =>
+    const [used, shown, granted] = [takeNotes(uses), takeNotes(starts), takeNotes(owners)];
+    await inBatches(used, (batch) =>
       store.recordUses(batch.map(([keyId, minute]): KeyUse => ({ keyId, usedAt: minute * MINUTE }))),
     );
-    await inBatches([...shown], (batch) => writeStarts(store, batch));
-    await endGrants(store, [...granted.values()]);
+    await inBatches(shown, (batch) => writeStarts(store, batch));
+    await endGrants(store, granted);
   };
   const writeAll = (): Promise<void> =>
     (writing ??= write().finally(() => {
       writing = undefined;
-      if (uses.size + owners.size > 0) schedule(DELAY);
-      if (starts.size > 0) schedule(START_DELAY);
+      if (uses.notes.size + owners.notes.size > 0) schedule(DELAY);
+      if (starts.notes.size > 0) schedule(START_DELAY);
     }));
   const schedule = (delay: number): void => {
     if (!isClosed) startTimer(() => void writeAll(), delay);
   };
-  const add = <T>(notes: Map<string, T>, id: string, note: T, delay: number): void => {
+  const add = <T>({ notes, delay }: Waiting<T>, id: string, note: T): void => {
     if (isClosed || (notes.size >= MAX_WAITING && !notes.has(id))) return;
     const isFirst = writing === undefined && notes.size === 0;
     notes.set(id, note);
@@ -74,14 +71,14 @@ export function createKeyUsage(store: Store, recordsUses: boolean) {
         const isFirst = Math.floor(minute / HOUR) !== Math.floor(key.usedMinute / HOUR);
         const looksAt = isFirst && key.wallets !== undefined ? ownersOf(key) : [];
         // While too many wait, its next call is the first of the hour still.
-        if (owners.size + looksAt.length > MAX_OWNERS) return;
+        if (owners.notes.size + looksAt.length > MAX_OWNERS) return;
         key.usedIn(minute);
-        if (recordsUses) add(uses, key.keyId, minute, DELAY);
-        for (const owner of looksAt) add(owners, owner.id, { owner, now }, DELAY);
+        if (recordsUses) add(uses, key.keyId, minute);
+        for (const owner of looksAt) add(owners, owner.id, { owner, now });
       }
-      if (key.startUnknown !== true || starts.has(key.keyId)) return;
+      if (key.startUnknown !== true || starts.notes.has(key.keyId)) return;
       const start = startOf(text);
-      if (start !== UNKNOWN_START) add(starts, key.keyId, start, START_DELAY);
+      if (start !== UNKNOWN_START) add(starts, key.keyId, start);
     },
     /** Writes the notes so far. Never rejects. */
     async flush(): Promise<void> {
@@ -91,11 +88,24 @@ export function createKeyUsage(store: Store, recordsUses: boolean) {
     /** Writes the waiting notes of uses and starts, and ignores later ones. Never rejects. */
     async close(): Promise<void> {
       isClosed = true;
-      owners.clear();
+      owners.notes.clear();
       await writing;
       await write();
     },
   };
+}
+
+/** Notes of one kind that wait to be written, by id. */
+interface Waiting<T> {
+  readonly notes: Map<string, T>;
+  /** Milliseconds from the first of them to their write. */
+  readonly delay: number;
+}
+
+function takeNotes<T>({ notes }: Waiting<T>): (readonly [id: string, note: T])[] {
+  const taken = [...notes];
+  notes.clear();
+  return taken;
 }
 
 /** The owners of the grants that cover a key's calls. */
@@ -114,10 +124,10 @@ export type KeyUsage = ReturnType<typeof createKeyUsage>;
 /** One after the other, up to the first that fails: a later call of their keys notes the others again. */
 async function endGrants(
   store: Store,
-  notes: readonly { readonly owner: GrantsOwner; readonly now: number }[],
+  notes: readonly (readonly [ownerId: string, note: { readonly owner: GrantsOwner; readonly now: number }])[],
 ): Promise<void> {
   try {
-    for (const { owner, now } of notes) {
+    for (const [, { owner, now }] of notes) {
       await nextTurn();
       await endUsedUpGrants(store, owner, now);
     }

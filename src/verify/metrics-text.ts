@@ -21,12 +21,10 @@ export async function metricsText(verifier: Pick<Verifier<unknown>, "counters">,
   const { verifications, creditsSpent } = counters;
   const byOutcome = Object.entries(verifications ?? {}).map(([code, count]) => [`code="${code}"`, count] as const);
   return [
-    ...(byOutcome.length === 0
-      ? []
-      : family("keystile_verifications_total", "counter", "Verifications by outcome.", byOutcome)),
+    ...(byOutcome.length === 0 ? [] : family("keystile_verifications_total", "Verifications by outcome.", byOutcome)),
     ...(creditsSpent === undefined
       ? []
-      : family("keystile_credits_spent_total", "counter", "Credits that verifications took.", [["", creditsSpent]])),
+      : family("keystile_credits_spent_total", "Credits that verifications took.", [["", creditsSpent]])),
     ...verifierFamilies(counters),
     ...(store !== undefined && tellsHealth(store) ? storeFamilies(await store.health()) : []),
     "",
@@ -40,16 +38,16 @@ export function tellsHealth(store: Store): store is Store & { health(): StoreHea
 
 /** The store counters that are shown. They start at 0 with the process. */
 const STORE_FAMILIES = {
-  walBytes: ["wal_bytes", "gauge", "Bytes of the store's write-ahead log."],
-  checkpoints: ["checkpoints_total", "counter", "Times that the log was carried over as a whole."],
-  lockWaits: ["lock_waits_total", "counter", "Times that calls had to wait for a locked file."],
-  lockWaitMs: ["lock_wait_ms_total", "counter", "Milliseconds for which the file was locked by others."],
-  busyErrors: ["busy_errors_total", "counter", "Calls that failed with STORE_BUSY."],
-  failedWrites: ["failed_writes_total", "counter", "Transactions that failed on the disk."],
-  failedSyncs: ["failed_syncs_total", "counter", "Transactions that failed in fsync."],
-  failedReturns: ["failed_returns_total", "counter", "Returns of leased credits that failed."],
-  forfeitedRefills: ["forfeited_refills_total", "counter", "Refills forfeited after a jump of the clock."],
-} as const satisfies Record<keyof StoreCounters, readonly [name: string, type: string, help: string]>;
+  walBytes: ["wal_bytes", "Bytes of the store's write-ahead log."],
+  checkpoints: ["checkpoints_total", "Times that the log was carried over as a whole."],
+  lockWaits: ["lock_waits_total", "Times that calls had to wait for a locked file."],
+  lockWaitMs: ["lock_wait_ms_total", "Milliseconds for which the file was locked by others."],
+  busyErrors: ["busy_errors_total", "Calls that failed with STORE_BUSY."],
+  failedWrites: ["failed_writes_total", "Transactions that failed on the disk."],
+  failedSyncs: ["failed_syncs_total", "Transactions that failed in fsync."],
+  failedReturns: ["failed_returns_total", "Returns of leased credits that failed."],
+  forfeitedRefills: ["forfeited_refills_total", "Refills forfeited after a jump of the clock."],
+} as const satisfies Record<keyof StoreCounters, readonly [name: string, help: string]>;
 
 /** The verifier counters that are shown; its limiter's are in {@link LIMITER_FAMILIES}. */
 const VERIFIER_FAMILIES = {
@@ -67,9 +65,9 @@ const VERIFIER_FAMILIES = {
 /** Metrics of a store. */
 export function storeFamilies({ ok, counters }: StoreHealth): string[] {
   return [
-    ...family("keystile_store_ok", "gauge", "1 if the store can be relied on.", [["", ok ? 1 : 0]]),
-    ...Object.entries(STORE_FAMILIES).flatMap(([of, [name, type, help]]) =>
-      family(`keystile_store_${name}`, type, help, [["", counters[of as keyof StoreCounters]]]),
+    ...family("keystile_store_ok", "1 if the store can be relied on.", [["", ok ? 1 : 0]]),
+    ...Object.entries(STORE_FAMILIES).flatMap(([of, [name, help]]) =>
+      family(`keystile_store_${name}`, help, [["", counters[of as keyof StoreCounters]]]),
     ),
   ];
 }
@@ -83,12 +81,11 @@ const LIMITER_FAMILIES = {
 export function verifierFamilies(keys: VerifierCounters, namespaces?: LimiterCounters): string[] {
   const of = namespaces === undefined ? { keys } : { keys, namespaces };
   const own = Object.entries(VERIFIER_FAMILIES).flatMap(([counter, [name, help]]) =>
-    family(`keystile_${name}`, "counter", help, [["", keys[counter as keyof typeof VERIFIER_FAMILIES]]]),
+    family(`keystile_${name}`, help, [["", keys[counter as keyof typeof VERIFIER_FAMILIES]]]),
   );
   const limiters = Object.entries(LIMITER_FAMILIES).flatMap(([counter, [name, help]]) =>
     family(
       `keystile_limiter_${name}`,
-      "counter",
       help,
       Object.entries(of).map(
         ([limits, counters]) => [`limits="${limits}"`, counters[counter as keyof LimiterCounters]] as const,
@@ -104,15 +101,14 @@ export const head = (name: string, type: string, help: string): string[] => [
   `# TYPE ${name} ${type}`,
 ];
 
-/** A metric with its samples. */
+/** A metric with its samples. Its name says its type: that of a counter ends with `_total`. */
 export function family(
   name: string,
-  type: string,
   help: string,
   samples: readonly (readonly [labels: string, value: number])[],
 ): string[] {
   return [
-    ...head(name, type, help),
+    ...head(name, name.endsWith("_total") ? "counter" : "gauge", help),
     ...samples.map(([labels, value]) => `${name}${labels === "" ? "" : `{${labels}}`} ${value}`),
   ];
 }

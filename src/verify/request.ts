@@ -68,8 +68,24 @@ export const REQUEST_SCHEMA = {
 type Schemas<T> = Readonly<Record<keyof T, object>>;
 /** A name that the table lacks. Because of this type, code that does not read every name of the table won't compile. */
 type Unlisted = string & { readonly unlisted: true };
-type Text = { readonly minLength: number; readonly maxLength: number };
-type Integer = { readonly minimum: number; readonly maximum: number };
+/** A field as it is read. `field`: its name; "": an item of a list. */
+type Text = { readonly field: string; readonly minLength: number; readonly maxLength: number };
+type Integer = { readonly field: string; readonly minimum: number; readonly maximum: number };
+type List<T> = { readonly field: string; readonly maxItems: number; readonly readItem: ItemReader<T> };
+type ItemReader<T> = (item: unknown, reading: Reading) => T;
+
+/** Fields with their names. */
+function named<T extends Readonly<Record<string, object>>>(fields: T) {
+  const entries = Object.entries(fields).map(([field, schema]) => [field, { ...schema, field }]);
+  return Object.fromEntries(entries) as { readonly [K in keyof T]: T[K] & { readonly field: string } };
+}
+
+const FIELDS = named(REQUEST);
+const RATELIMIT_FIELDS = named(RATELIMIT);
+const CREDITS_FIELDS = named(CREDITS);
+const TAG = { field: "", ...REQUEST.tags.items };
+const TAGS: List<string> = { ...FIELDS.tags, readItem: (tag, reading) => readText(tag, TAG, reading) };
+const RATELIMITS: List<RatelimitCheck> = { ...FIELDS.ratelimits, readItem: readRatelimit };
 
 /** A validated verification request. */
 export interface VerificationRequest {
@@ -128,15 +144,12 @@ export function fillRequest(request: Mutable<VerificationRequest>, body: unknown
       else if (name === "migrationId") migrationId = body["migrationId"];
       else unknownProperty(name, reading);
     }
-    request.key = readText(key, "key", REQUEST.key, reading);
-    if (tags !== undefined) request.tags = readList(tags, "tags", REQUEST.tags, reading, readTag);
-    if (permissions !== undefined)
-      request.permissions = readText(permissions, "permissions", REQUEST.permissions, reading);
+    request.key = readText(key, FIELDS.key, reading);
+    if (tags !== undefined) request.tags = readList(tags, TAGS, reading);
+    if (permissions !== undefined) request.permissions = readText(permissions, FIELDS.permissions, reading);
     if (credits !== undefined) request.cost = readCredits(credits, reading);
-    if (ratelimits !== undefined)
-      request.ratelimits = readList(ratelimits, "ratelimits", REQUEST.ratelimits, reading, readRatelimit);
-    if (migrationId !== undefined)
-      request.migrationId = readText(migrationId, "migrationId", REQUEST.migrationId, reading);
+    if (ratelimits !== undefined) request.ratelimits = readList(ratelimits, RATELIMITS, reading);
+    if (migrationId !== undefined) request.migrationId = readText(migrationId, FIELDS.migrationId, reading);
   } catch (cause) {
     if (isKeystileError(cause)) throw cause;
     throw badRequest([{ location: "body", ...UNREADABLE }]);
@@ -170,7 +183,7 @@ export function planRequest(compileQuery: QueryCompiler, body: unknown): Request
 /** Copies a validated request, and reads the key. @throws KeystileError BAD_REQUEST at `body.key` */
 export function fillWithKey(request: Mutable<VerificationRequest>, plan: VerificationRequest, key: unknown): void {
   const reading: Reading = { problems: undefined, path: "body", index: -1 };
-  request.key = readText(key, "key", REQUEST.key, reading);
+  request.key = readText(key, FIELDS.key, reading);
   if (reading.problems !== undefined) throw badRequest(reading.problems);
   request.tags = plan.tags;
   request.permissions = plan.permissions;
@@ -194,33 +207,28 @@ interface Reading {
   index: number;
 }
 
-function readTag(value: unknown, reading: Reading): string {
-  return readText(value, "", REQUEST.tags.items, reading);
-}
-
 function readCredits(value: unknown, reading: Reading): number {
   reading.path = "body.credits";
-  const cost = readCreditCost(value, reading);
+  let cost: unknown;
+  if (!isObject(value)) addProblem(reading, "", NO_CREDITS);
+  else {
+    for (const property in value) {
+      if (!hasOwnProperty.call(value, property)) continue;
+      const name = property as keyof typeof CREDITS | Unlisted;
+      if (name === "cost") cost = value["cost"];
+      else unknownProperty(name, reading);
+    }
+    cost = readInteger(cost, CREDITS_FIELDS.cost, reading);
+  }
   reading.path = "body";
-  return cost;
+  return cost as number;
 }
 
-function readCreditCost(value: unknown, reading: Reading): number {
-  if (!isObject(value))
-    return (addProblem(reading, "", "must be an object", "send { cost }, or leave it out for a cost of 1"), 0);
-  let cost: unknown;
-  for (const property in value) {
-    if (!hasOwnProperty.call(value, property)) continue;
-    const name = property as keyof typeof CREDITS | Unlisted;
-    if (name === "cost") cost = value["cost"];
-    else unknownProperty(name, reading);
-  }
-  return readInteger(cost, "cost", CREDITS.cost, reading);
-}
+const NO_CREDITS = { message: "must be an object", fix: "send { cost }, or leave it out for a cost of 1" };
 
 function readRatelimit(value: unknown, reading: Reading): RatelimitCheck {
   let name: unknown, cost: unknown, limit: unknown, duration: unknown;
-  if (!isObject(value)) addProblem(reading, "", "must be an object", "send { name }");
+  if (!isObject(value)) addProblem(reading, "", { message: "must be an object", fix: "send { name }" });
   else {
     for (const property in value) {
       if (!hasOwnProperty.call(value, property)) continue;
@@ -232,28 +240,22 @@ function readRatelimit(value: unknown, reading: Reading): RatelimitCheck {
       else if (field === "duration") duration = value["duration"] ?? null;
       else unknownProperty(field, reading);
     }
-    name = readText(name, "name", RATELIMIT.name, reading);
+    name = readText(name, RATELIMIT_FIELDS.name, reading);
   }
   return {
     name: name as string,
-    cost: cost === undefined ? RATELIMIT.cost.default : readInteger(cost, "cost", RATELIMIT.cost, reading),
-    limit: limit === undefined ? undefined : readInteger(limit, "limit", RATELIMIT.limit, reading),
-    duration: duration === undefined ? undefined : readInteger(duration, "duration", RATELIMIT.duration, reading),
+    cost: cost === undefined ? RATELIMIT.cost.default : readInteger(cost, RATELIMIT_FIELDS.cost, reading),
+    limit: limit === undefined ? undefined : readInteger(limit, RATELIMIT_FIELDS.limit, reading),
+    duration: duration === undefined ? undefined : readInteger(duration, RATELIMIT_FIELDS.duration, reading),
   };
 }
 
-function readList<T>(
-  value: unknown,
-  field: string,
-  { maxItems }: { readonly maxItems: number },
-  reading: Reading,
-  readItem: (item: unknown, reading: Reading) => T,
-): readonly T[] {
-  if (!Array.isArray(value)) return (addProblem(reading, field, "must be an array"), EMPTY);
+function readList<T>(value: unknown, { field, maxItems, readItem }: List<T>, reading: Reading): readonly T[] {
+  if (!Array.isArray(value)) return (addProblem(reading, field, { message: "must be an array" }), EMPTY);
   // Read once: a proxy's length may be any value, and differ each time.
   const { length } = value;
   if (!Number.isSafeInteger(length) || length < 0 || length > maxItems)
-    return (addProblem(reading, field, `must have at most ${maxItems} items`), EMPTY);
+    return (addProblem(reading, field, { message: `must have at most ${maxItems} items` }), EMPTY);
   const items: T[] = [];
   reading.path = `body.${field}`;
   for (let i = 0; i < length; i++) {
@@ -265,39 +267,40 @@ function readList<T>(
   return items;
 }
 
-function readText(value: unknown, field: string, { minLength, maxLength }: Text, reading: Reading): string {
+function readText(value: unknown, { field, minLength, maxLength }: Text, reading: Reading): string {
   if (typeof value !== "string") {
-    addProblem(reading, field, value === undefined ? "is required" : "must be a string");
+    addProblem(reading, field, { message: value === undefined ? "is required" : "must be a string" });
     return "";
   }
   if (!hasLength(value, minLength, maxLength))
-    addProblem(reading, field, `must have ${minLength} to ${maxLength} characters`);
-  if (!value.isWellFormed()) addProblem(reading, field, "must be well-formed text", "remove the lone surrogate");
+    addProblem(reading, field, { message: `must have ${minLength} to ${maxLength} characters` });
+  if (!value.isWellFormed())
+    addProblem(reading, field, { message: "must be well-formed text", fix: "remove the lone surrogate" });
   return value;
 }
 
-function readInteger(value: unknown, field: string, { minimum, maximum }: Integer, reading: Reading): number {
+function readInteger(value: unknown, { field, minimum, maximum }: Integer, reading: Reading): number {
   if (Number.isSafeInteger(value) && (value as number) >= minimum && (value as number) <= maximum)
     return (value as number) + 0;
-  addProblem(reading, field, value === undefined ? "is required" : `must be an integer from ${minimum} to ${maximum}`);
+  const message = value === undefined ? "is required" : `must be an integer from ${minimum} to ${maximum}`;
+  addProblem(reading, field, { message });
   return 0;
 }
 
 function unknownProperty(name: Unlisted, reading: Reading): void {
   const isPlain = PLAIN_NAME.test(name);
-  const { message, fix } = isPlain ? UNKNOWN_PROPERTY : HIDDEN_PROPERTY;
-  addProblem(reading, isPlain ? name : "", message, fix);
+  addProblem(reading, isPlain ? name : "", isPlain ? UNKNOWN_PROPERTY : HIDDEN_PROPERTY);
 }
 
 /**
  * @param field the field that has the problem; "": the object or item itself
  * @throws KeystileError BAD_REQUEST once there are {@link MAX_PROBLEMS}: nothing more is read
  */
-function addProblem(reading: Reading, field: string, message: string, fix?: string): void {
+function addProblem(reading: Reading, field: string, problem: Omit<ValidationProblem, "location">): void {
   const { path, index } = reading;
   const parent = index < 0 ? path : `${path}[${index}]`;
   const location = field === "" ? parent : `${parent}.${field}`;
   const problems = (reading.problems ??= []);
-  problems.push(fix === undefined ? { location, message } : { location, message, fix });
+  problems.push({ location, ...problem });
   if (problems.length >= MAX_PROBLEMS) throw badRequest(problems);
 }
