@@ -94,7 +94,7 @@ async function open(
 const REFUSALS = ["WRONGPASS", "NOAUTH", "NOPERM"];
 
 /** What an error is called by the system or by Redis. Its message may contain anything. */
-function codeOf(error: unknown): string | undefined {
+export function codeOf(error: unknown): string | undefined {
   const { code, message } = (error ?? {}) as { readonly code?: unknown; readonly message?: unknown };
   if (typeof code === "string" && /^[A-Z_]+$/.test(code)) return code;
   const word = typeof message === "string" ? message.split(" ")[0] : undefined;

@@ -1,5 +1,5 @@
 /** `keystile serve --limiter redis://…` with a real server: shared limits, and a password that nobody gets to see. */
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { CLIENTS, connectRedis, type OpenRedis } from "../../src/cli/redis-client.js";
 import { noRedisServer, startRedis, type TestRedis, wait } from "../servers/redis.js";
 import { folder, run, serve } from "./support.js";
@@ -48,6 +48,94 @@ describe.skipIf(noRedisServer !== undefined)("serve --limiter redis://…", () =
     const { stderr, stdout } = await server.stop();
     expect(stderr).toContain("warning: the Redis of --limiter is out of reach (ECONNREFUSED)");
     expect(stderr + stdout).not.toContain(PASSWORD);
+  });
+
+  describe("a Redis that takes no tokens", () => {
+    let other: TestRedis;
+    beforeEach(async () => {
+      other = await startRedis();
+      await other.cli("acl", "setuser", "app", "on", `>${PASSWORD}`, "~app:*", "+@all");
+      await other.cli("acl", "setuser", "plain", "on", `>${PASSWORD}`, "~*", "+@all", "-@scripting");
+    });
+    afterEach(() => other.close());
+    const as = (user: string) => other.url.replace("//", `//${user}:${PASSWORD}@`);
+
+    it.each<readonly [string, () => Promise<unknown>, () => string, RegExp]>([
+      ["a read-only replica", () => other.cli("replicaof", "127.0.0.1", "1"), () => other.url, /\(READONLY You can't/],
+      [
+        "out of memory",
+        () => other.cli("config", "set", "maxmemory", "1"),
+        () => other.url,
+        /\(OOM command not allowed/,
+      ],
+      ["a user without its keys", async () => undefined, () => as("app"), /\(NOPERM .* key/],
+      ["a user without scripts", async () => undefined, () => as("plain"), /\(NOPERM .*evalsha/],
+    ])("%s: it starts with a warning that says what Redis said", async (name, prepare, limiter, reason) => {
+      await prepare();
+      const server = await serve(db(`${name}.db`), [], { env: { KEYSTILE_LIMITER: limiter() } });
+      const { stderr, stdout } = await server.stop();
+      expect(stderr).toMatch(
+        /^warning: the Redis of --limiter takes no tokens \(.*\); until it does, limits count here alone$/m,
+      );
+      expect(stderr).toMatch(reason);
+      expect(stderr).not.toMatch(/script:/);
+      expect(stderr + stdout).not.toContain(PASSWORD);
+    });
+
+    it("one that does is not warned of, and is left without a bucket", async () => {
+      const server = await serve(db("fine.db"), ["--limiter", other.url]);
+      await vi.waitFor(async () => expect(await other.cli("keys", "*")).toBe("\n"));
+      expect((await server.stop()).stderr).not.toContain("warning");
+    });
+
+    it.each(["killed", "stopped", "replica"] as const)(
+      "%s while it serves: a line when it is lost, one when it is back",
+      async (how) => {
+        const server = await serve(db(`${how}.db`), ["--limiter", other.url, "--log", "--request-limit", "1000/60"]);
+        const headers = { authorization: `Bearer ${server.rootKey}`, "content-type": "application/json" };
+        const call = async (times: number) => {
+          for (let i = 0; i < times; i++)
+            await fetch(`${server.url}/v2/keys.whoami`, { method: "POST", headers, body: "{}" });
+        };
+        await call(1);
+        if (how === "killed") await other.kill();
+        else if (how === "stopped") other.signal("SIGSTOP");
+        else await other.cli("replicaof", "127.0.0.1", "1");
+        await call(20);
+        if (how === "killed") await other.restart();
+        else if (how === "stopped") other.signal("SIGCONT");
+        else await other.cli("replicaof", "no", "one");
+        await vi.waitFor(async () => {
+          await call(1);
+          expect(server.output()).toContain('"limiter":"back"');
+        }, 10_000);
+        const { stderr } = await server.stop();
+        const lines = stderr.split("\n").filter((line) => line.includes('"limiter"'));
+        expect(lines.map((line) => JSON.parse(line) as unknown)).toEqual([
+          {
+            time: expect.any(Number) as number,
+            limiter: "lost",
+            reason: how === "replica" ? expect.stringMatching(/^READONLY /) : "no answer",
+          },
+          { time: expect.any(Number) as number, limiter: "back" },
+        ]);
+      },
+    );
+
+    it("lost at the start and back later: the warning, and one line", async () => {
+      await other.cli("config", "set", "maxmemory", "1");
+      const server = await serve(db("later.db"), ["--limiter", other.url, "--request-limit", "1000/60"]);
+      const headers = { authorization: `Bearer ${server.rootKey}`, "content-type": "application/json" };
+      const call = () => fetch(`${server.url}/v2/keys.whoami`, { method: "POST", headers, body: "{}" });
+      for (let i = 0; i < 3; i++) await call();
+      await other.cli("config", "set", "maxmemory", "0");
+      await vi.waitFor(async () => {
+        await call();
+        expect(server.output()).toContain('"limiter":"back"');
+      }, 10_000);
+      const { stderr } = await server.stop();
+      expect(stderr.match(/takes no tokens|"limiter":"\w+"/g)).toEqual(["takes no tokens", '"limiter":"back"']);
+    });
   });
 
   it.each([

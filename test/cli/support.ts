@@ -147,6 +147,8 @@ export interface Served {
   readonly apiId: string;
   /** What was printed once the server listened. */
   readonly banner: string;
+  /** What was printed so far. */
+  output(): string;
   /** Sends what would stop the process, and waits for the end. */
   stop(): Promise<Ran>;
 }
@@ -185,6 +187,7 @@ export async function serve(
     rootKey: rootKeyOf(banner),
     apiId: /^API +(\S+)/m.exec(banner)?.[1] ?? "",
     banner,
+    output: () => banner,
     stop() {
       stop();
       return ending;

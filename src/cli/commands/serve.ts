@@ -3,7 +3,6 @@ import { existsSync, statSync } from "node:fs";
 import { type Command, Option } from "commander";
 import { createServer, type Server, type ServerOptions } from "../../http/index.js";
 import type { Limiter } from "../../contracts/limiter.js";
-import { redisLimiter } from "../../ratelimit/redis/index.js";
 import type { Store } from "../../contracts/store.js";
 import { postgresStore } from "../../stores/postgres/index.js";
 import { resultName } from "../../stores/sqlite/connection/errors.js";
@@ -37,7 +36,7 @@ import {
   toRequestLimit,
 } from "../io/parsers.js";
 import { note, warn } from "../io/text.js";
-import { connectRedis } from "../redis-client.js";
+import { openRedisLimiter } from "../redis-limiter.js";
 
 const HELP = `
 The first start makes the file or the tables, an API and a root key. A terminal shows the key only this once; otherwise it is
@@ -184,19 +183,7 @@ async function openLimiter(
     const limiter = sqliteLimiter(file);
     return { limiter, close: () => limiter.close() };
   }
-  const { client, unreachable, close } = await connectRedis(where);
-  if (unreachable !== undefined) {
-    const what = `the Redis of --limiter is out of reach (${unreachable})`;
-    await warn(io, `${what}; until it is not, limits count here alone`);
-  }
-  const limiter = redisLimiter(client);
-  return {
-    limiter,
-    close() {
-      limiter.close();
-      close();
-    },
-  };
+  return openRedisLimiter(io, where);
 }
 
 async function runServer(io: Io, served: Served, limiter: Limiter | undefined, flags: ServeFlags): Promise<void> {
