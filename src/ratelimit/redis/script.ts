@@ -31,9 +31,9 @@ export type Mode = "take" | "look" | "undo";
  * text follows, with the number of each check's bucket from 1: `1 2 1`. With `undo` that text is always there, and then
  * the receipt of each bucket.
  *
- * Returns a text: for each check whether it is exceeded, and the units used at its rate. If a `take` took, the receipts
- * follow after a slash: of each bucket, for each level, limit, duration and units added. They are left out in the common
- * case, in which each check added its cost to the only level of its bucket.
+ * Returns a text: for each check whether it is exceeded, and the units used at its rate. If a `take` took, the
+ * receipts follow after a slash: of each bucket, for each level, limit, duration and units added. They are left out in
+ * the common case, in which each check added its cost to the only level of its bucket.
  */
 export const SCRIPT = `
 local MAX, MAX_LEVELS = 9007199254740991, 4
