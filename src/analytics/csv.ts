@@ -13,9 +13,10 @@ export function toField(value: unknown): string {
 /**
  * A statement with a running balance, for spreadsheets: a line for what was there at first, for each change, for the
  * credits spent on each day, and for what was there at the end. Days are those of UTC, and `what` is a word of
- * {@link Statement}. Reasons, grants and who changed what are left out.
+ * {@link Statement}. Reasons, grants and who changed what are left out. If nothing was counted there are no lines.
  */
-export function statementCsv({ month, opening, lines, days, closing }: Statement, now: number): string {
+export function statementCsv(statement: Statement, now: number): string {
+  const { month, opening, lines, days, closing, accounts } = statement;
   const [from, to] = boundsOf(month);
   const spent = days.map((one) => ({ time: one.day, kind: "spent", credits: -one.spent }));
   // The credits of a day come before what is spent of them.
@@ -23,7 +24,8 @@ export function statementCsv({ month, opening, lines, days, closing }: Statement
   let balance = opening;
   const rows = changes.map(({ time, kind, credits }) => [toDay(time), kind, credits, (balance += credits)]);
   const end = Math.min(to - 1, now);
-  const all = [[toDay(from), "opening", "", opening], ...rows, [toDay(end), "closing", "", closing]];
+  const all =
+    accounts.length === 0 ? [] : [[toDay(from), "opening", "", opening], ...rows, [toDay(end), "closing", "", closing]];
   return [["day", "what", "credits", "balance"], ...all].map((row) => `${row.map(toField).join(",")}\r\n`).join("");
 }
 

@@ -92,7 +92,7 @@ export interface Statement extends StatementSums {
   readonly refused: Readonly<Partial<Record<VerificationCode, number>>>;
   /** Credits spent on each day on which there were any; what was spent after the last write of a day is of the next. */
   readonly days: readonly { readonly day: number; readonly spent: number }[];
-  /** Each account by itself. */
+  /** Each account by itself. None: no balance was counted, and the sums say nothing. */
   readonly accounts: readonly StatementAccount[];
   /**
    * What changed the balance besides `days`, in the order of time. Those of each kind add up to its sum; `moved` and

@@ -100,6 +100,7 @@ export const ENGLISH = {
   changes: "Changes",
   noChanges: "Nothing but calls changed the balance.",
   spentByDay: "Spent by day",
+  notCounted: "No balance of this month was counted.",
   countedSince: "Counting began on {date}: earlier changes are of that day.",
 
   nowRenamed: "The key has another name.",

@@ -574,6 +574,18 @@ describe("console: usage", () => {
       .map(([, cell = ""]) => cell.replace(/<[^>]*>/g, ""));
   };
 
+  it("a statement claims no balance where nothing is counted, and shows what was changed", async () => {
+    const { browser, keyring, key } = await signedIn();
+    await keyring.updateIdentityCredits({ identity: "acme", operation: "increment", value: 3, reason: "goodwill" });
+    for (const page of ["/owners/acme", key("Billing worker"), "/owners/globex"]) {
+      const { text } = await browser.get(`${page}/statement`);
+      expect([page, text]).toEqual([page, expect.stringContaining("No balance of this month was counted")]);
+      for (const claim of ["Opening", ">Now<", "Nothing", "was refused"]) expect(text).not.toContain(claim);
+      if (page === "/owners/acme") expect(text).toContain("goodwill");
+      expect((await browser.get(`${page}/statement?as=csv`)).text).toBe("day,what,credits,balance\r\n");
+    }
+  });
+
   it("a statement says what a month began and ended with, what was refused, and who changed what", async () => {
     const { browser, keyring, key } = await used();
     // Of the owner: a key's own credits are a cap inside them, and in no sum.
@@ -615,6 +627,10 @@ describe("console: usage", () => {
     expect(file.headers.get("content-disposition")).toBe('attachment; filename="statement-2026-11.csv"');
     expect(file.text).toMatch(/^day,what,credits,balance\r\n2026-11-01,opening,,\d+\r\n/);
     expect(file.text).toContain(`2026-11-24,closing,,${closing}\r\n`);
+    const september = (await browser.get("/owners/acme/statement?month=2026-09")).text;
+    expect([september.includes("No balance of this month was counted"), sum(september, "Closing")]).toEqual([
+      ...[true, undefined],
+    ]);
     expect((await browser.get("/owners/acme/statement?month=2026-13")).status).toBe(400);
     expect((await browser.get("/owners/nobody/statement")).status).toBe(404);
   });

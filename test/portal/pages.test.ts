@@ -291,6 +291,14 @@ describe("portal: counts", () => {
       expect([text.includes(hidden), file.text.includes(hidden)]).toEqual([false, false]);
   });
 
+  it("the statement of a month without counts claims no balance", async () => {
+    const { ann } = await openAs();
+    const text = said((await ann.get("/statement?month=2026-10")).text);
+    expect(text).toContain("No balance of this month was counted.");
+    for (const claim of ["At first", "At the end", "Nothing"]) expect(text).not.toContain(claim);
+    expect((await ann.get("/statement.csv?month=2026-10")).text).toBe("day,what,credits,balance\r\n");
+  });
+
   it.each(["2026-13", "", "11-2026", "2026-11'", "../2026-11"])(
     "no statement of what is no month: %j",
     async (month) => {

@@ -50,6 +50,8 @@ async function show({ keyId, externalId, month, csv, workspace, output, ...flags
 
 function toText(io: Io, found: Statement): string {
   const { opening, refills, granted, adjustments, spent, forfeited, expired, closing, unattributed } = found;
+  if (found.accounts.length === 0)
+    return `${found.month}\nno balance was counted: only verifiers with analytics count\n`;
   const sums = {
     ...{ opening, refills, granted, adjustments },
     ...{ spent: -spent, forfeited: -forfeited, expired: -expired, closing },

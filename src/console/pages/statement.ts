@@ -29,6 +29,7 @@ async function show(view: View, of: StatementOf, whose: Html, apiId?: string): P
   const found = await analytics.statement(of, month);
   if (view.query.get("as") === "csv")
     return { file: `statement-${month}.csv`, type: "text/csv; charset=utf-8", text: statementCsv(found, view.now) };
+  const isCounted = found.accounts.length > 0;
   const keyIds = found.accounts.flatMap(({ keyId = [] }) => keyId);
   const keys = await keysById(view, keyIds);
   const way = (at: number, text: string): Html => button(view, `${view.here}?month=${toMonth(at)}`, text);
@@ -36,9 +37,8 @@ async function show(view: View, of: StatementOf, whose: Html, apiId?: string): P
     title: `Statement of ${toTitle(from)}`,
     about: html`${whose} ${muted("Days are those of UTC.")}`,
     actions: html`${button(view, `${view.here}?month=${month}&as=csv`, "Download as CSV")}${way(from - 1, "Previous month")}${to <= view.now && way(to, "Next month")}`,
-    body: html`<div class="ks-grid">${section("Credits", ledger(found, to > view.now))}${section("Refused", refusals(found))}</div>
-      ${section("Line by line", changesOf(found, view.may("audit.listAudit")))}${balances(view, found, keys)}
-      ${section("Spent by day", spending(found))}
+    body: html`<div class="ks-grid">${section("Credits", isCounted ? ledger(found, to > view.now) : UNCOUNTED)}${section("Refused", refusals(found))}</div>
+      ${isCounted && html`${section("Line by line", changesOf(found, view.may("audit.listAudit")))}${balances(view, found, keys)}${section("Spent by day", spending(found))}`}
       ${view.may("audit.listAudit") && section("Changes", await changeTable(view, "Changes", [...found.changes].reverse()))}`,
   };
 }
@@ -67,6 +67,9 @@ function notes({ unattributed, unexplained, countedFrom }: Statement): string[] 
     all.push(`Counting began on ${dayOf(countedFrom)}: what an account was given and spent before is of that day.`);
   return all;
 }
+
+/** In place of sums, which would be 0 whatever there is. */
+const UNCOUNTED = html`<p class="ks-empty">No balance of this month was counted: only verifiers with ${code("analytics: true")} count.</p>`;
 
 const CAPS =
   "A key inside the balance has credits of its own: its calls take from both, and count once. What it was given is its own, and in no sum above.";
@@ -106,7 +109,12 @@ function balances(view: View, { accounts }: Statement, keys: ReadonlyMap<string,
 
 function refusals({ refused }: Statement): Html {
   const rows = Object.entries(refused).map(([reason, times]): Part[] => [badge("bad", reason), number(times)]);
-  return table("Refused", ["Reason", { title: "Verifications", isNumber: true }], rows, "No verification was refused.");
+  return table(
+    "Refused",
+    ["Reason", { title: "Verifications", isNumber: true }],
+    rows,
+    "No refused verification was counted.",
+  );
 }
 
 function spending({ days }: Statement): Html {

@@ -115,13 +115,14 @@ async function showStatement(view: PortalView): Promise<Content> {
   const lines = found.lines.map((one): Part[] => [day(one.time), say(LINES[one.kind]), signed(one.credits)]);
   const days = found.days.map((one): Part[] => [day(one.day), number(one.spent)]);
   const { countedFrom } = found;
+  const isCounted = found.accounts.length > 0;
   return {
     title: say("statementOf", { month: language.month(from) }),
     actions: html`${way(from - 1, "previousMonth")}${to <= now && way(to, "nextMonth")}
       ${button(view, `/statement.csv?month=${found.month}`, say("download"))}`,
-    body: html`${section(say("credits"), html`<div class="ks-sums">${sums}</div>`)}
-      ${section(say("changes"), table(say("changes"), [{ title: say("day") }, { title: say("what") }, credits], lines, say("noChanges")))}
-      ${section(say("spentByDay"), table(say("spentByDay"), [{ title: say("day") }, credits], days, say("noUsage")))}
+    body: html`${section(say("credits"), isCounted ? html`<div class="ks-sums">${sums}</div>` : say("notCounted"))}
+      ${isCounted && section(say("changes"), table(say("changes"), [{ title: say("day") }, { title: say("what") }, credits], lines, say("noChanges")))}
+      ${isCounted && section(say("spentByDay"), table(say("spentByDay"), [{ title: say("day") }, credits], days, say("noUsage")))}
       <p class="ks-hint ks-below">${say("utc")}${countedFrom !== undefined && html` ${say("countedSince", { date: day(countedFrom) })}`}</p>`,
   };
 }
