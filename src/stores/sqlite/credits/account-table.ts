@@ -56,7 +56,7 @@ const ofEach = <T>(prepare: (rows: string, account: string) => T): Readonly<Reco
 });
 
 /** An account, `undefined` if there never was one, and its leases. */
-interface AccountWithLeases {
+export interface AccountWithLeases {
   readonly number: number;
   readonly account: Account | undefined;
   readonly leases: Map<string, Lease>;
