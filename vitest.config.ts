@@ -64,7 +64,7 @@ export const temporary = (): Record<string, string> => {
   const memory = "/dev/shm";
   if (process.env["TMPDIR"] !== undefined || !existsSync(memory)) return {};
   const { bavail, bsize } = statfsSync(memory);
-  return bavail * bsize >= 1024 ** 3 ? { TMPDIR: memory, KEYSTILE_DISK: tmpdir() } : {};
+  return bavail * bsize >= 1024 ** 3 ? { TMPDIR: memory, TEST_DISK: tmpdir() } : {};
 };
 
 /** Files at a time that mostly wait, for servers, downloads and timers. */
@@ -128,9 +128,9 @@ export default defineConfig(({ mode }) => {
     expect: { poll: { timeout: 20_000 } },
   };
   const runs = {
-    KEYSTILE_RUNS: mode === "all" ? "1" : String(PART),
+    TEST_RUNS: mode === "all" ? "1" : String(PART),
     // See servers/postgres.ts.
-    KEYSTILE_INITIALIZED: INITIALIZED,
+    TEST_INITIALIZED: INITIALIZED,
   };
   return {
     test: {
@@ -201,7 +201,7 @@ export default defineConfig(({ mode }) => {
           test: {
             ...every,
             name: "workerd",
-            env: { ...runs, KEYSTILE_WORLDS: "workerd" },
+            env: { ...runs, TEST_WORLDS: "workerd" },
             include: WORKERD,
             exclude: Object.keys(FILES).map((file) => `test/${file}`),
             globalSetup: "test/edge/start-contract.ts",

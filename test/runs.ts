@@ -3,6 +3,6 @@
  * `npm run coverage` take; `npm test` and `.ci/run` take the part that vitest.config.ts sets, and at least five runs.
  */
 export function runs(whole: number): number {
-  const part = Number(process.env["KEYSTILE_RUNS"] ?? 1);
+  const part = Number(process.env["TEST_RUNS"] ?? 1);
   return Math.min(whole, Math.max(5, Math.ceil(whole * part)));
 }

@@ -64,7 +64,7 @@ function operationPage(operation: Operation, help: Help): string {
 
 function toCurl(name: string, body: string): string {
   return [
-    `curl "$KEYSTILE_URL/v2/${name}" \\`,
+    `curl "$KEYSTILE_API_URL/v2/${name}" \\`,
     '  -H "Authorization: Bearer $KEYSTILE_ROOT_KEY" \\',
     '  -H "Content-Type: application/json" \\',
     `  -d '${body.replaceAll("'", "'\\''")}'`,

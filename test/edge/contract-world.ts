@@ -5,7 +5,7 @@ import { type ObjectStub, remoteKeyring, type RemoteKeyring } from "../../src/ed
 import { NOW, WORLD } from "./programs/contract-headers.js";
 
 /** Whether this run is of the project `workerd`: then worlds are objects, and else in this process. */
-export const IS_IN_WORKERD = process.env["KEYSTILE_WORLDS"] === "workerd";
+export const IS_IN_WORKERD = process.env["TEST_WORLDS"] === "workerd";
 
 /** Most requests at once: each has a connection. */
 const AT_ONCE = 50;

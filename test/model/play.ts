@@ -47,7 +47,7 @@ const TOTAL = STEPS.reduce((sum, [weight]) => sum + weight, 0);
 const MAX_KEYS = 14;
 const START_KEYS = 5;
 /** Steps that the story of a failure tells. */
-const STORY = Number(process.env["KEYSTILE_STORY"] ?? 40);
+const STORY = Number(process.env["TEST_STORY"] ?? 40);
 
 /** @returns how often each outcome came; @throws Error with the story of the last steps */
 export async function play(

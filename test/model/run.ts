@@ -1,7 +1,7 @@
 /**
- * The long run of the model: `KEYSTILE_STEPS` steps in all (default 1,000,000) on `KEYSTILE_STORE` (memory, sqlite,
- * leased-memory, leased-sqlite; default memory), from `KEYSTILE_SEED` on. A failing history is told with its seed,
- * played again and made short; the exit code is then 1. `KEYSTILE_HISTORY` plays one history of step seeds, as a
+ * The long run of the model: `TEST_STEPS` steps in all (default 1,000,000) on `TEST_STORE` (memory, sqlite,
+ * leased-memory, leased-sqlite; default memory), from `TEST_SEED` on. A failing history is told with its seed,
+ * played again and made short; the exit code is then 1. `TEST_HISTORY` plays one history of step seeds, as a
  * failure prints them.
  */
 import { sqliteStore } from "../../src/stores/sqlite/index.js";
@@ -12,7 +12,7 @@ import { play } from "./play.js";
 import { shrink } from "./shrink.js";
 import type { Bed } from "./stage.js";
 
-const STEPS = Number(process.env["KEYSTILE_STEPS"] ?? 1_000_000);
+const STEPS = Number(process.env["TEST_STEPS"] ?? 1_000_000);
 const LENGTH = 500;
 const REPORT_EVERY = 100_000;
 
@@ -36,17 +36,17 @@ const PLAYS: Readonly<Record<string, Play>> = {
 };
 
 async function main(): Promise<void> {
-  const name = process.env["KEYSTILE_STORE"] ?? "memory";
+  const name = process.env["TEST_STORE"] ?? "memory";
   const playOnce = PLAYS[name];
   if (playOnce === undefined || !Number.isSafeInteger(STEPS)) {
-    throw new TypeError(`KEYSTILE_STORE must be one of ${Object.keys(PLAYS).join(", ")}, KEYSTILE_STEPS an integer`);
+    throw new TypeError(`TEST_STORE must be one of ${Object.keys(PLAYS).join(", ")}, TEST_STEPS an integer`);
   }
-  const history = process.env["KEYSTILE_HISTORY"];
+  const history = process.env["TEST_HISTORY"];
   if (history !== undefined) {
     await playOnce(history.split(",").map(Number), new Map());
     return console.log(`${name}: the history does not fail`);
   }
-  const first = Number(process.env["KEYSTILE_SEED"] ?? 1);
+  const first = Number(process.env["TEST_SEED"] ?? 1);
   const counts = new Map<string, number>();
   const begun = performance.now();
   const rate = (done: number) =>
@@ -64,9 +64,7 @@ async function main(): Promise<void> {
 
 async function tell(seed: number, length: number, failure: string, playOnce: Play): Promise<void> {
   process.exitCode = 1;
-  console.error(
-    `history of seed ${seed}, ${length} steps: ${failure}\nreplay: KEYSTILE_SEED=${seed} KEYSTILE_STEPS=${length}`,
-  );
+  console.error(`history of seed ${seed}, ${length} steps: ${failure}\nreplay: TEST_SEED=${seed} TEST_STEPS=${length}`);
   const fails = (seeds: readonly number[]) =>
     playOnce(seeds, new Map()).then(
       () => false,
@@ -74,7 +72,7 @@ async function tell(seed: number, length: number, failure: string, playOnce: Pla
     );
   const short = await shrink(seedsOf(seed, length), fails);
   const again = await playOnce(short, new Map()).then(() => "did not fail again", String);
-  console.error(`made short, ${short.length} steps: ${again}\nreplay: KEYSTILE_HISTORY=${short.join()}`);
+  console.error(`made short, ${short.length} steps: ${again}\nreplay: TEST_HISTORY=${short.join()}`);
 }
 
 await main();

@@ -58,7 +58,7 @@ class InProcessRunner {
   async init() {
     // By now the folder with the faults.
     config.root = process.cwd();
-    process.env["KEYSTILE_RUNS"] = "0.2";
+    process.env["TEST_RUNS"] = "0.2";
     process.env["VITEST"] = "true";
     register();
     this.vi = (await import("vitest")).vi;

@@ -37,7 +37,7 @@ function start(env: NodeJS.ProcessEnv): Promise<string> {
   });
 }
 
-describe.skipIf(process.env["KEYSTILE_NEXT"] !== "1")("package: Next", () => {
+describe.skipIf(process.env["TEST_NEXT"] !== "1")("package: Next", () => {
   beforeAll(async () => {
     stranger = await createStranger();
     const quiet = ["--omit=optional", "--ignore-scripts", "--prefer-offline", "--no-audit", "--no-fund"];

@@ -86,7 +86,7 @@ describe.each(NODES)("package: in $runtime, on its node:sqlite", (runtime) => {
   const isAtEnd = runtime === NODES[0] || runtime === NODES.at(-1);
   it.runIf(isAtEnd)("the suites of stores and limiters pass", { timeout: 300_000 }, async () => {
     const suites = ["--test", "--test-reporter=tap", "suites-sqlite.mjs"];
-    const env = { ...temporary(), ...(runtime === NODES[0] && { KEYSTILE_WRITER: "thread" }) };
+    const env = { ...temporary(), ...(runtime === NODES[0] && { TEST_WRITER: "thread" }) };
     const report = await stranger.run(binaryOf(runtime), suites, env);
     expect(report).toMatch(/# Subtest: .*clause 19/);
     expect(report).toMatch(/# fail 0\b/);

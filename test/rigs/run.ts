@@ -1,6 +1,6 @@
 /**
  * The long runs of the rigs: `tsx test/rigs/run.ts [name…]`, all of them without a name. Prints what was measured
- * beside what must be; the exit code is 1 when a promise broke or a control was not found out. `KEYSTILE_SEED` starts
+ * beside what must be; the exit code is 1 when a promise broke or a control was not found out. `TEST_SEED` starts
  * them elsewhere.
  */
 import { memoryStore } from "../../src/stores/memory.js";
@@ -39,7 +39,7 @@ import { runLongTurns, runRevocations } from "./revocation.js";
 import { runRestores } from "./restore.js";
 import { runWalPrefix } from "./wal-prefix.js";
 
-const SEED = Number(process.env["KEYSTILE_SEED"] ?? 1);
+const SEED = Number(process.env["TEST_SEED"] ?? 1);
 
 /** Figures, and whether they are as they must be. */
 interface Verdict {

@@ -140,5 +140,5 @@ export function ended(child: ChildProcess): Promise<void> {
 
 /** A folder of the rig's own on a real disk. */
 export function rigFolder(): string {
-  return mkdtempSync(join(process.env["KEYSTILE_DISK"] ?? tmpdir(), "keystile-rig-"));
+  return mkdtempSync(join(process.env["TEST_DISK"] ?? tmpdir(), "keystile-rig-"));
 }

@@ -1,6 +1,6 @@
 /**
  * PostgreSQL servers for tests: started from Debian's binaries on free ports of loopback, ended with the process that
- * started them. Where there are none, `KEYSTILE_TEST_POSTGRES` may name a server on which tests may make databases;
+ * started them. Where there are none, `TEST_POSTGRES` may name a server on which tests may make databases;
  * without either they are skipped, and fail where `CI` is set.
  */
 import { type ChildProcess, execFile, execFileSync, spawn, spawnSync } from "node:child_process";
@@ -24,13 +24,11 @@ import pg from "pg";
 
 const shell = promisify(execFile);
 const BINARIES = findBinaries();
-const ADDRESS = process.env["KEYSTILE_TEST_POSTGRES"];
+const ADDRESS = process.env["TEST_POSTGRES"];
 
 /** Why tests that only need a server are skipped; undefined: they are not. */
 export const noPostgres =
-  BINARIES !== undefined || ADDRESS !== undefined
-    ? undefined
-    : missing("PostgreSQL", "KEYSTILE_TEST_POSTGRES is not set");
+  BINARIES !== undefined || ADDRESS !== undefined ? undefined : missing("PostgreSQL", "TEST_POSTGRES is not set");
 /** Why tests that stop, kill or configure servers of their own are skipped; undefined: they are not. */
 export const noPostgresServer =
   BINARIES !== undefined ? undefined : missing("PostgreSQL", "these tests stop and start it");
@@ -128,7 +126,7 @@ export async function startPostgres(settings: readonly string[] = []): Promise<T
  */
 async function initialize(binaries: string, folder: string): Promise<void> {
   const as = { ...serverUser(), cwd: folder };
-  const made = process.env["KEYSTILE_INITIALIZED"];
+  const made = process.env["TEST_INITIALIZED"];
   if (made !== undefined && existsSync(made)) {
     await shell("cp", ["-a", `${made}/.`, folder], as);
     return;

@@ -1,6 +1,6 @@
 /**
  * Redis servers for tests: started on free ports of loopback, ended with the process that started them. Where there is
- * no `redis-server`, `KEYSTILE_TEST_REDIS` may name one that tests may fill and flush; without either they are skipped,
+ * no `redis-server`, `TEST_REDIS` may name one that tests may fill and flush; without either they are skipped,
  * and fail where `CI` is set.
  */
 import { type ChildProcess, execFile, spawn, spawnSync } from "node:child_process";
@@ -13,10 +13,10 @@ import { promisify } from "node:util";
 
 const shell = promisify(execFile);
 const HAS_BINARY = spawnSync("redis-server", ["--version"]).status === 0;
-const ADDRESS = process.env["KEYSTILE_TEST_REDIS"];
+const ADDRESS = process.env["TEST_REDIS"];
 
 /** Why tests that only need a server are skipped; undefined: they are not. */
-export const noRedis = HAS_BINARY || ADDRESS !== undefined ? undefined : missing("and KEYSTILE_TEST_REDIS is not set");
+export const noRedis = HAS_BINARY || ADDRESS !== undefined ? undefined : missing("and TEST_REDIS is not set");
 /** Why tests that stop, kill or configure servers of their own are skipped; undefined: they are not. */
 export const noRedisServer = HAS_BINARY ? undefined : missing("which can be stopped and started again");
 

@@ -7,7 +7,7 @@ import { CLAUSES, VIOLATIONS } from "./faults.js";
 import { type PairName, sceneOf } from "./scenes.js";
 
 /** `npm test` cuts the longest two short, `npm run test:all` the last of them later: all its orders are 80,358. */
-const IS_WHOLE = Number(process.env["KEYSTILE_RUNS"] ?? 1) === 1;
+const IS_WHOLE = Number(process.env["TEST_RUNS"] ?? 1) === 1;
 
 /** Orders of the first eight and the first twelve choices. */
 const BY_DEPTH: readonly (readonly [PairName, number, number])[] = [

@@ -7,7 +7,7 @@ describe("suites: with node:test, as a stranger runs them", () => {
   const run = (fault: string) =>
     new Promise<{ code: unknown; report: string }>((resolve) => {
       const args = ["--import", "tsx", "--test", "--test-reporter=tap", "test/testing/programs/node-test.ts"];
-      const env = { ...process.env, KEYSTILE_FAULT: fault };
+      const env = { ...process.env, TEST_FAULT: fault };
       execFile(process.execPath, args, { cwd: ROOT, env, maxBuffer: 16 << 20 }, (error, report) =>
         resolve({ code: error?.code ?? 0, report }),
       );

@@ -1,12 +1,13 @@
 /** Sends the request of a command and prints the response (contract 4.2). */
 import { isObject } from "../../lib/copy-json.js";
+import { ROOT_KEY_VARIABLE } from "../io/environment.js";
 import { EXIT, type ExitCode, failure, usage } from "../io/failures.js";
 import { readJson } from "../io/input.js";
 import type { Io } from "../io/io.js";
 import { call, refusal, type Request } from "./client.js";
 import { assertOneStdin, buildBody, type Flag, givenFlags } from "./flags.js";
 import { exitCodeOfData, printAnswer, printRefusal } from "./print.js";
-import { type GlobalFlags, readSettings, ROOT_KEY_VARIABLE, type Settings } from "./settings.js";
+import { type GlobalFlags, readSettings, type Settings } from "./settings.js";
 
 /** The request, from `--body` or from flags, but not both. */
 export async function readBody(

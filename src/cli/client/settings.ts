@@ -1,6 +1,7 @@
 /** Server URL and root key, from flags, environment and config file, in this order (contract 4.2, 5). */
 import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
+import { API_URL_VARIABLE, ROOT_KEY_VARIABLE } from "../io/environment.js";
 import { usage } from "../io/failures.js";
 import { parseJson, readSecret } from "../io/input.js";
 import type { Io } from "../io/io.js";
@@ -11,7 +12,6 @@ import { isObject } from "../../lib/copy-json.js";
 export const DEFAULT_PORT = 5397;
 export const DEFAULT_HOST = "127.0.0.1";
 export const DEFAULT_CONFIG = ".keystile.json";
-export const ROOT_KEY_VARIABLE = "KEYSTILE_ROOT_KEY";
 
 /** The global flags of contract 4.2 as given: `rootKey` and `body` may be `@file` or `-`. */
 export interface GlobalFlags {
@@ -36,7 +36,9 @@ export interface Settings {
  */
 export async function readSettings(io: Io, flags: GlobalFlags): Promise<Settings> {
   const file = await readConfig(io, flags.config);
-  const apiUrl = readUrl(flags.apiUrl ?? file.apiUrl ?? `http://${DEFAULT_HOST}:${DEFAULT_PORT}`);
+  const variable = flags.apiUrl === undefined ? io.env[API_URL_VARIABLE] : undefined;
+  const address = variable ?? flags.apiUrl ?? file.apiUrl ?? `http://${DEFAULT_HOST}:${DEFAULT_PORT}`;
+  const apiUrl = readUrl(address, variable === undefined ? "--api-url" : API_URL_VARIABLE);
   // An empty variable counts as unset, as in shells.
   const given = flags.rootKey === undefined ? undefined : await readSecret(io, "--root-key", flags.rootKey);
   const rootKey = given ?? (io.env[ROOT_KEY_VARIABLE] || undefined) ?? file.rootKey;
@@ -80,13 +82,13 @@ async function readConfig(io: Io, given: string | undefined): Promise<Config> {
   return read;
 }
 
-function readUrl(text: string): string {
+function readUrl(text: string, name: string): string {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url?.protocol !== "http:" && url?.protocol !== "https:") {
-    throw usage(`--api-url: must be an http or https address, such as http://${DEFAULT_HOST}:${DEFAULT_PORT}`);
+    throw usage(`${name}: must be an http or https address, such as http://${DEFAULT_HOST}:${DEFAULT_PORT}`);
   }
   if (url.username !== "" || url.password !== "" || url.search !== "" || url.hash !== "") {
-    throw usage("--api-url: must hold no user, password, query or fragment");
+    throw usage(`${name}: must hold no user, password, query or fragment`);
   }
   return `${url.origin}${url.pathname.replace(/\/+$/, "")}`;
 }

@@ -8,18 +8,13 @@ import type { Operation } from "../../http/operations/operation.js";
 import { addFlags, flagsOf, type Flag } from "../client/flags.js";
 import { VERDICTS } from "../client/print.js";
 import { readBody, readCredential, send } from "../client/send.js";
-import {
-  DEFAULT_CONFIG,
-  DEFAULT_HOST,
-  DEFAULT_PORT,
-  type GlobalFlags,
-  readSettings,
-  ROOT_KEY_VARIABLE,
-} from "../client/settings.js";
+import { DEFAULT_CONFIG, DEFAULT_HOST, DEFAULT_PORT, type GlobalFlags, readSettings } from "../client/settings.js";
+import { API_URL_VARIABLE, ROOT_KEY_VARIABLE } from "../io/environment.js";
 import { type CommandResult, toKebab, usage } from "../io/failures.js";
 import { wrapped } from "../io/help.js";
 import type { Io } from "../io/io.js";
 import { toIdempotencyKey } from "../io/parsers.js";
+import { namesKeys } from "./keys.js";
 import { addMigrateKeys } from "./migrate-keys.js";
 import type { Json } from "../../contracts/types.js";
 import { sampleOf } from "../../http/docs/samples.js";
@@ -70,7 +65,7 @@ function addGlobalFlags(api: Command): void {
     )
     .option(
       "--api-url <url>",
-      `address of the service; default: of the config file, else http://${DEFAULT_HOST}:${DEFAULT_PORT}`,
+      `address of the service; default: $${API_URL_VARIABLE}, that of the config file, else http://${DEFAULT_HOST}:${DEFAULT_PORT}`,
     )
     .option("--config <file>", `JSON file with "apiUrl" and "rootKey"; default: ~/${DEFAULT_CONFIG}`)
     .addOption(
@@ -112,9 +107,8 @@ function addOperation(command: Command, operation: Operation, io: Io, result: Co
     const needs = VERDICTS.filter((field) => operation.answer.required?.includes(field) === true);
     const settings = await readCredential(io, globals);
     const request = { name: operation.name, body: JSON.stringify(body), idempotencyKey: given[KEY] };
-    // What is before a cursor was found by an earlier call.
-    const isFiltered = operation.name === "keys.changeKeys" && (body as ChangeKeysRequestBody).cursor === undefined;
-    result.exitCode = await send(io, globals, settings, request, needs, isFiltered ? "key" : undefined);
+    const isNamed = operation.name === "keys.changeKeys" && namesKeys(body as ChangeKeysRequestBody);
+    result.exitCode = await send(io, globals, settings, request, needs, isNamed ? "key" : undefined);
   });
 }
 

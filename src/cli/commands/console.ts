@@ -32,7 +32,7 @@ interface ConsoleFlags extends StoreFlags {
   readonly readOnly?: boolean;
 }
 
-export function addConsoleCommand(program: Command, io: Io): void {
+export function addConsoleCommand(program: Command, io: Io): Command {
   const command = program
     .command("console")
     .description("Pages for looking after keys, in a browser on this machine.")
@@ -47,7 +47,7 @@ export function addConsoleCommand(program: Command, io: Io): void {
       if (db !== undefined && store !== undefined) throw usage(`${db} and ${store}: leave out one of them`);
       return open(io, command.opts<ConsoleFlags>());
     });
-  readEnvironment(command, io);
+  return readEnvironment(command, io);
 }
 
 function open(io: Io, flags: ConsoleFlags): Promise<void> {

@@ -148,9 +148,15 @@ async function changeMany(io: Io, change: Change, keyIds: readonly string[], fla
   const tense = flags.dryRun ? "would be " : "";
   await note(io, `${changed} ${tense}${done}, ${unchanged} unchanged, ${notFound} not found`);
   if (notFound > 0) throw failure(EXIT.no, "not every key was found");
-  // What is before the cursor was found in an earlier run.
-  if (changed + unchanged === 0 && flags.cursor === undefined) throw failure(EXIT.no, "no key was found");
+  if (changed + unchanged === 0 && namesKeys(filter)) throw failure(EXIT.no, "no key was found");
 }
+
+/**
+ * Whether a filter is of an owner or a text, which may be misspelt. An API that is not there is refused, and there may
+ * be no keys in a state; what is before a cursor was found by an earlier call.
+ */
+export const namesKeys = ({ externalId, search, cursor }: Partial<R.ChangeKeysRequestBody>): boolean =>
+  (externalId ?? search) !== undefined && cursor === undefined;
 
 async function list(io: Io, flags: ListKeysFlags): Promise<void> {
   const { db, store, schema, output, limit, ...given } = flags;

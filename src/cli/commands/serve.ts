@@ -77,7 +77,7 @@ interface ServeFlags extends StoreFlags {
   readonly analytics?: true;
 }
 
-export function addServeCommand(program: Command, io: Io): void {
+export function addServeCommand(program: Command, io: Io): Command {
   const command = program
     .command("serve")
     .description("Serve a database file, or a PostgreSQL, over HTTP; the first start makes what is missing.")
@@ -133,7 +133,7 @@ export function addServeCommand(program: Command, io: Io): void {
       assertOneStore(command);
       return serve(io, command.opts<ServeFlags>());
     });
-  readEnvironment(command, io);
+  return readEnvironment(command, io);
 }
 
 /** The file that was named would not be served, without a word. */

@@ -1,12 +1,18 @@
 /** Options of a command from environment variables: what the command line does not give. */
 import type { Command, Option } from "commander";
+import { nearest } from "../../lib/nearest.js";
 import { usage } from "./failures.js";
 import type { Io } from "./io.js";
 import { isCollector } from "./parsers.js";
 
+const PREFIX = "KEYSTILE_";
+/** Variables of `keystile api`. */
+export const ROOT_KEY_VARIABLE = `${PREFIX}ROOT_KEY`;
+export const API_URL_VARIABLE = `${PREFIX}API_URL`;
+
 /** The variable of an option: `KEYSTILE_REQUEST_LIMIT` of `--request-limit`. */
 export function variableOf({ long = "" }: Option): string {
-  return `KEYSTILE_${long.slice(2).replaceAll("-", "_").toUpperCase()}`;
+  return `${PREFIX}${long.slice(2).replaceAll("-", "_").toUpperCase()}`;
 }
 
 /** What gave an option its value, in words: its flag or its variable; `undefined`: nothing, it has its default. */
@@ -18,8 +24,34 @@ export function givenAs(command: Command, name: string): string | undefined {
 }
 
 /**
- * Fills in the options of a command from the environment before it runs. Flags take `1` and `true`, `0`, `false` and
- * nothing; options that may be repeated take a list with commas.
+ * Refuses variables that no command reads, before any command runs: a misspelt one would be ignored without a word.
+ * @param reading the commands whose options are read from the environment
+ */
+export function refuseUnknown(program: Command, reading: readonly Command[], { env }: Io): void {
+  program.hook("preAction", () => {
+    const known = new Set([ROOT_KEY_VARIABLE, API_URL_VARIABLE, ...reading.flatMap(variablesOf)]);
+    const unknown = Object.keys(env).filter(
+      (name) => name.startsWith(PREFIX) && !known.has(name) && !isLink(name, env),
+    );
+    if (unknown.length === 0) return;
+    const meant = unknown.map((name) => [name, nearest(name.slice(PREFIX.length), suffixes(known))] as const);
+    const lines = meant.map(([name, near]) => `${name}${near === undefined ? "" : `; did you mean ${PREFIX}${near}?`}`);
+    throw usage(`no command reads these variables; the known ones are ${[...known].join(", ")}`, lines);
+  });
+}
+
+const variablesOf = ({ options }: Command): string[] => options.map(variableOf);
+const suffixes = (names: Iterable<string>): string[] => [...names].map((name) => name.slice(PREFIX.length));
+
+/** Kubernetes tells pods of each service in variables: of one whose name begins with `keystile` too. */
+function isLink(name: string, env: Io["env"]): boolean {
+  const [, service] = /^(.+?)_(?:SERVICE_(?:HOST|PORT)|PORT)(?:_.*)?$/.exec(name) ?? [];
+  return service !== undefined && env[`${service}_SERVICE_HOST`] !== undefined;
+}
+
+/**
+ * Fills in the options of a command from the environment before it runs. Flags take `1` and `true`, `0` and `false`;
+ * options that may be repeated take a list with commas.
  */
 export function readEnvironment(command: Command, io: Io): Command {
   return command.hook("preAction", () => {
@@ -35,7 +67,7 @@ export function readEnvironment(command: Command, io: Io): Command {
 
 function readFlag(option: Option, text: string): true | undefined {
   if (["1", "true"].includes(text)) return true;
-  if (["0", "false", ""].includes(text)) return undefined;
+  if (["0", "false"].includes(text)) return undefined;
   throw usage(`${variableOf(option)}: must be 1 or 0`);
 }
 

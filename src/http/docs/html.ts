@@ -124,7 +124,7 @@ export function operationPage(operation: Operation, base = ""): string {
     `<p>Takes ${describePermissions(operation, (permission) => `<code>${escape(permission)}</code>`)}.</p>`,
     "<h2>Request</h2>",
     block(toCurl(`${base}/v2/${name}`, requestSample(operation))),
-    "<p><code>KEYSTILE_URL</code>: where this service is; <code>KEYSTILE_ROOT_KEY</code>: a root key.</p>",
+    "<p><code>KEYSTILE_API_URL</code>: where this service is; <code>KEYSTILE_ROOT_KEY</code>: a root key.</p>",
     ...(headers === undefined ? [] : ["<h3>Headers</h3>", table({ type: "object", properties: headers })]),
     table(request),
     `<h2>Answer: <code>data</code>${isList ? ", a list of" : ""}</h2>`,
@@ -143,7 +143,7 @@ export function operationPage(operation: Operation, base = ""): string {
 
 function toCurl(path: string, body: Json): string {
   return [
-    `curl "$KEYSTILE_URL${path}" \\`,
+    `curl "$KEYSTILE_API_URL${path}" \\`,
     '  -H "Authorization: Bearer $KEYSTILE_ROOT_KEY" \\',
     '  -H "Content-Type: application/json" \\',
     `  -d '${toText(body).replaceAll("'", "'\\''")}'`,

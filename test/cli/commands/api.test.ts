@@ -455,8 +455,17 @@ describe("api: settings", () => {
       url: "https://keys.example.com/base/v2/keys.verifyKey",
     });
     expect(await asked(["--config", path], { env })).toMatchObject({ authorization: "Bearer root_env" });
+    const address = { ...env, KEYSTILE_API_URL: "http://localhost:2/" };
+    expect(await asked(["--config", path], { env: address })).toMatchObject({
+      url: "http://localhost:2/v2/keys.verifyKey",
+    });
+    for (const KEYSTILE_API_URL of ["", "keys.example.com"])
+      expect(await asked(["--config", path], { env: { ...env, KEYSTILE_API_URL } })).toMatchObject({
+        code: 2,
+        stderr: expect.stringContaining("KEYSTILE_API_URL: must be an http or https address"),
+      });
     const flags = ["--config", path, "--root-key", "root_flag", "--api-url", "http://localhost:1"];
-    expect(await asked(flags, { env })).toMatchObject({
+    expect(await asked(flags, { env: address })).toMatchObject({
       authorization: "Bearer root_flag",
       url: "http://localhost:1/v2/keys.verifyKey",
     });

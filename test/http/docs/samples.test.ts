@@ -147,7 +147,7 @@ describe("docs: the page of an operation", () => {
     const createKey = pageOf("keys.createKey");
     for (const field of ["credits.refill.interval", "ratelimits[].autoApply", "externalId"])
       expect(createKey).toContain(`<code>${field}</code>`);
-    expect(createKey).toContain("curl &quot;$KEYSTILE_URL/v2/keys.createKey&quot; \\\n");
+    expect(createKey).toContain("curl &quot;$KEYSTILE_API_URL/v2/keys.createKey&quot; \\\n");
     expect(createKey).toContain("&quot;keyId&quot;: &quot;key_9mKp2XwZ&quot;");
     expect(createKey).toMatch(/<li>403 <a href="\/docs\/errors\/[\w-]+">/);
     expect(pageOf("keys.verifyKey")).toMatch(/<li>422 /);

@@ -22,7 +22,7 @@ const emptyPath = () => {
 
 storeSuite({ describe, it }, "a path", () => sqliteStore(newPath(), options));
 // A thread for each test of the other suite would take longer than all of the rest.
-const writer = process.env.KEYSTILE_WRITER === "thread" ? { writer: "thread" } : {};
+const writer = process.env.TEST_WRITER === "thread" ? { writer: "thread" } : {};
 sharedStoreSuite({ describe, it }, "a path, opened twice", () => {
   const path = emptyPath();
   const patient = { ...options, busyTimeout: 30_000 };

@@ -65,7 +65,7 @@ export async function runCuts(cuts: number, options: CutOptions = {}): Promise<C
       ...(fault && { fault }),
       ...(checkpointPages && { checkpointPages }),
     };
-    const env = { LD_PRELOAD: buildRecorder(folder), KEYSTILE_RECORD: log, KEYSTILE_RECORD_FOLDER: `${watched}/` };
+    const env = { LD_PRELOAD: buildRecorder(folder), TEST_RECORD: log, TEST_RECORD_FOLDER: `${watched}/` };
     const { code } = await runRecorded(worker, orders, env);
     if (code !== 0) throw new Error(`the recorded worker ended with ${String(code)}`);
     const ids = made.map(({ keyId }) => keyId);
@@ -170,8 +170,8 @@ export async function runLostSyncs(
       const before = new Map([[file, readFileSync(file)]]);
       const log = join(folder, "record");
       const common = { file, keys: made.map(({ key }) => key), acks: join(watched, "acks"), inFlight: IN_FLIGHT };
-      const env = { LD_PRELOAD: library, KEYSTILE_RECORD: log, KEYSTILE_RECORD_FOLDER: `${watched}/` };
-      const failing = { KEYSTILE_FAIL_AT: String(2 + run * 3), KEYSTILE_FAIL_KIND: "sync" };
+      const env = { LD_PRELOAD: library, TEST_RECORD: log, TEST_RECORD_FOLDER: `${watched}/` };
+      const failing = { TEST_FAIL_AT: String(2 + run * 3), TEST_FAIL_KIND: "sync" };
       const dying: IoOrders = { ...common, stopAfter: 100_000, diesOfFailure: true };
       await runRecorded(first, dying, { ...env, ...failing });
       const from = readRecord(log).length;

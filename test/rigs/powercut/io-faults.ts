@@ -63,11 +63,11 @@ export async function runIoFaults(faults: readonly IoFault[], stopAfter = 640): 
       const log = join(folder, "record");
       const child = startWorker(worker, orders, {
         LD_PRELOAD: library,
-        KEYSTILE_RECORD: log,
-        KEYSTILE_RECORD_FOLDER: `${watched}/`,
-        KEYSTILE_FAIL_AT: String(fault.at),
-        KEYSTILE_FAIL_COUNT: String(fault.count),
-        KEYSTILE_FAIL_ERRNO: String(ERRNO[fault.errno]),
+        TEST_RECORD: log,
+        TEST_RECORD_FOLDER: `${watched}/`,
+        TEST_FAIL_AT: String(fault.at),
+        TEST_FAIL_COUNT: String(fault.count),
+        TEST_FAIL_ERRNO: String(ERRNO[fault.errno]),
       });
       const report = (await nextMessage(child)) as unknown as {
         acknowledged: number;

@@ -56,7 +56,7 @@ export async function runLimitCuts(
       now: NOW,
       takes,
     };
-    const env = { LD_PRELOAD: buildRecorder(folder), KEYSTILE_RECORD: log, KEYSTILE_RECORD_FOLDER: `${watched}/` };
+    const env = { LD_PRELOAD: buildRecorder(folder), TEST_RECORD: log, TEST_RECORD_FOLDER: `${watched}/` };
     const { code } = await runRecorded(worker, orders, env);
     if (code !== 0) throw new Error(`the recorded worker ended with ${String(code)}`);
     return { cuts, ...(await replay(log, cuts, seed, fault !== undefined)) };

@@ -2,12 +2,12 @@
  * Writes down what a process does to the files of one folder: each write, truncation, sync and removal, in order. Loaded with
  * LD_PRELOAD. Can also let the n-th of these calls fail. Linux only; a rig, no part of the package.
  *
- *   KEYSTILE_RECORD         where the record goes; absent: nothing is recorded
- *   KEYSTILE_RECORD_FOLDER  files whose path begins so are watched; shared-memory files (-shm) are not, for they do not outlive a power cut
- *   KEYSTILE_FAIL_AT        the n-th write, truncation or sync of a watched file (acks apart) fails, counted from 1
- *   KEYSTILE_FAIL_COUNT     how many in a row fail, default 1
- *   KEYSTILE_FAIL_ERRNO     with which error, default 5 (EIO)
- *   KEYSTILE_FAIL_KIND      "sync", "write" or "read": only these are counted and fail; default: writes, truncations and syncs
+ *   TEST_RECORD         where the record goes; absent: nothing is recorded
+ *   TEST_RECORD_FOLDER  files whose path begins so are watched; shared-memory files (-shm) are not, for they do not outlive a power cut
+ *   TEST_FAIL_AT        the n-th write, truncation or sync of a watched file (acks apart) fails, counted from 1
+ *   TEST_FAIL_COUNT     how many in a row fail, default 1
+ *   TEST_FAIL_ERRNO     with which error, default 5 (EIO)
+ *   TEST_FAIL_KIND      "sync", "write" or "read": only these are counted and fail; default: writes, truncations and syncs
  *
  * An entry: type, file, two zero bytes, length of data (32 bits), offset or size (64 bits), data. Little-endian.
  */
@@ -38,9 +38,9 @@ static int fail_errno = EIO, fail_kind;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 __attribute__((constructor)) static void start(void) {
-  const char *path = getenv("KEYSTILE_RECORD"), *at = getenv("KEYSTILE_FAIL_AT"), *count = getenv("KEYSTILE_FAIL_COUNT"),
-             *number = getenv("KEYSTILE_FAIL_ERRNO"), *kind = getenv("KEYSTILE_FAIL_KIND");
-  folder = getenv("KEYSTILE_RECORD_FOLDER");
+  const char *path = getenv("TEST_RECORD"), *at = getenv("TEST_FAIL_AT"), *count = getenv("TEST_FAIL_COUNT"),
+             *number = getenv("TEST_FAIL_ERRNO"), *kind = getenv("TEST_FAIL_KIND");
+  folder = getenv("TEST_RECORD_FOLDER");
   if (at) fail_at = atol(at);
   if (count) fail_count = atol(count);
   if (number) fail_errno = atoi(number);

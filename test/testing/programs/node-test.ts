@@ -1,5 +1,5 @@
 /**
- * The suites with the functions of node:test, on the memory store and limiter; KEYSTILE_FAULT makes the store wrong.
+ * The suites with the functions of node:test, on the memory store and limiter; TEST_FAULT makes the store wrong.
  */
 import { describe, it } from "node:test";
 import type { Store } from "../../../src/contracts/store.js";
@@ -9,7 +9,7 @@ import { limiterSuite, sharedStoreSuite, storeSuite } from "../../../src/testing
 
 const open = (): Store => {
   const store = memoryStore();
-  return process.env["KEYSTILE_FAULT"] === "overwrites"
+  return process.env["TEST_FAULT"] === "overwrites"
     ? { ...store, write: (writes) => (void store.write(writes), "written") }
     : store;
 };
