@@ -17,7 +17,10 @@ export interface RequestLimitOptions {
    * with a verifier; the program closes it.
    */
   readonly limiter?: Limiter;
-  /** Nodes that share the limiter, 1…100_000, default 1: while it fails, each counts its share, `limit / nodes`. */
+  /**
+   * Nodes that share the limiter, 1…100_000, default 1: while it fails, each counts its share, `limit / nodes`, at
+   * least one call.
+   */
   readonly nodes?: number;
 }
 

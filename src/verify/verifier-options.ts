@@ -42,7 +42,9 @@ export interface VerifierOptions<Meta = JsonObject> extends StoreGuardOptions {
    * LIMITER_UNAVAILABLE; `allow`: limits are not enforced, except for costs above the limit.
    */
   readonly onLimiterFailure?: "local" | "deny" | "allow" | undefined;
-  /** Nodes that share the limiter, 1…100_000, default 1: the share of `local` is `limit / nodes`. */
+  /**
+   * Nodes that share the limiter, 1…100_000, default 1: the share of `local` is `limit / nodes` tokens, at least one.
+   */
   readonly nodes?: number | undefined;
   /** Returns Unix milliseconds; called once per verification. Default `Date.now`. */
   readonly clock?: (() => number) | undefined;

@@ -122,6 +122,17 @@ describe.skipIf(noRedisServer !== undefined)("serve --limiter redis://…", () =
       },
     );
 
+    it("failing now and then while it serves: one line", async () => {
+      const server = await serve(db("flapping.db"), ["--limiter", other.url, "--request-limit", "1000/60"]);
+      const headers = { authorization: `Bearer ${server.rootKey}`, "content-type": "application/json" };
+      for (const memory of ["1", "0", "1", "0", "1", "0"]) {
+        await other.cli("config", "set", "maxmemory", memory);
+        await fetch(`${server.url}/v2/keys.whoami`, { method: "POST", headers, body: "{}" });
+      }
+      const { stderr } = await server.stop();
+      expect(stderr.match(/"limiter":"\w+"/g)).toEqual(['"limiter":"lost"']);
+    });
+
     it("lost at the start and back later: the warning, and one line", async () => {
       await other.cli("config", "set", "maxmemory", "1");
       const server = await serve(db("later.db"), ["--limiter", other.url, "--request-limit", "1000/60"]);

@@ -265,6 +265,26 @@ describe("degrading: a node's share", () => {
   );
 });
 
+describe("degrading: calls at once on all nodes", () => {
+  it.each([
+    [1, 4, 4],
+    [2, 3, 3],
+    [3, 4, 4],
+    [4, 4, 4],
+    [10, 3, 9],
+  ])("ruling C7: of limit %i, %i nodes grant %i, at least one each", (limit, nodes, granted) => {
+    let sum = 0;
+    for (let i = 0; i < nodes; i++) {
+      const node = withFallback(throwing(gone), { local: memoryLimiter(), nodes });
+      for (let call = 0; call < limit; call++) {
+        const { verdicts } = node.take([check(1, limit)], START) as { verdicts: readonly LimitVerdict[] };
+        if (!verdicts[0]!.exceeded) sum++;
+      }
+    }
+    expect(sum).toBe(granted);
+  });
+});
+
 describe("degrading: what a limiter counts", () => {
   const local = memoryLimiter({ size: 1 });
   local.take([check(10, 10, 1_000, "a")], START);

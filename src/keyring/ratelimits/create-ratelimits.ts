@@ -42,7 +42,9 @@ export interface RatelimitsOptions
   readonly limiterTimeout?: number | undefined;
   /** While the limiter fails: `local`: this node enforces its share (default); `deny`; `allow`. */
   readonly onLimiterFailure?: "local" | "deny" | "allow";
-  /** Nodes that share the limiter, 1…100_000, default 1: the share of `local` is `limit / nodes`. */
+  /**
+   * Nodes that share the limiter, 1…100_000, default 1: the share of `local` is `limit / nodes` tokens, at least one.
+   */
   readonly nodes?: number;
 }
 
