@@ -15,15 +15,11 @@ export interface QueryFault {
   readonly expected: readonly string[];
 }
 
-/** What was found, as a message shows it. */
-interface Shown {
+/** A token, as a message shows it, and the kind that decides the fix. */
+interface Found {
+  readonly kind: "end" | "open" | "close" | "word";
   readonly position: number;
   readonly shown: string;
-}
-
-/** A token, and the kind that decides the fix. */
-interface Found extends Shown {
-  readonly kind: "end" | "open" | "close" | "word";
 }
 
 /**
@@ -45,7 +41,11 @@ export function explainQuery(text: string, fault: QueryFault): ValidationProblem
   return problem(found, expected, fixOperator(found));
 }
 
-function problem({ position, shown }: Shown, expected: string, fix: string | undefined): ValidationProblem {
+function problem(
+  { position, shown }: Omit<Found, "kind">,
+  expected: string,
+  fix: string | undefined,
+): ValidationProblem {
   const message = `found ${shown} at position ${position}, expected ${expected}`;
   const found: ValidationProblem = { location: LOCATION, message, ...(fix !== undefined && { fix }) };
   // Not enumerable: what a client of the interface is sent has three properties.

@@ -91,7 +91,13 @@ export function withFallback(limiter: Limiter, options: FallbackOptions): LimitT
         .catch((cause: unknown) => fallBack(checks, now, cause));
     },
     degradedCalls: () => calls,
-    counters: () => sumOf(countersOf(limiter), countersOf(options.local)),
+    counters() {
+      const [own, local] = [countersOf(limiter), countersOf(options.local)];
+      return {
+        newcomersRefused: own.newcomersRefused + local.newcomersRefused,
+        bucketsDisplaced: own.bucketsDisplaced + local.bucketsDisplaced,
+      };
+    },
   };
 }
 
@@ -119,13 +125,6 @@ function countersOf(limiter: Limiter): LimiterCounters {
   } catch {
     return NOTHING_COUNTED;
   }
-}
-
-function sumOf(one: LimiterCounters, other: LimiterCounters): LimiterCounters {
-  return {
-    newcomersRefused: one.newcomersRefused + other.newcomersRefused,
-    bucketsDisplaced: one.bucketsDisplaced + other.bucketsDisplaced,
-  };
 }
 
 type Fallback = (checks: readonly LimitCheck[], now: number, cause: unknown) => MaybePromise<LimitAnswer>;

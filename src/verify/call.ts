@@ -45,13 +45,10 @@ export interface Reserved {
   readonly wallets?: readonly (readonly KeyRef[])[];
 }
 
-/** Earlier runs of a call's checks: they run again if the key changes meanwhile. */
-export interface Earlier {
+/** Earlier runs of a call's checks: they run again if the key changes meanwhile, and take no tokens twice. */
+export interface Earlier extends Pick<LimitedCall, "limits" | "limitsNote"> {
   /** Number of earlier runs. */
   readonly runs: number;
-  /** What the limits gave: tokens are not taken twice. undefined: no limit was asked yet. */
-  readonly limits: LimitedCall["limits"];
-  readonly limitsNote: LimitsNote | undefined;
 }
 
 /** The calls of a verifier that wait for something. */

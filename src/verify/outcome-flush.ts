@@ -111,13 +111,14 @@ const NO_TAGS: readonly string[] = Object.freeze([]);
 const counters = new WeakMap<Store, { open: number }>();
 
 /** What is counted in one interval. */
-interface Interval {
-  readonly meter: OutcomeMeter;
-  readonly refusals: RefusalLog;
+class Interval {
+  readonly refusals = createRefusalLog();
   /** Where calls with unknown keys are counted, by workspace. */
-  readonly unknown: Map<string, Counted>;
+  readonly unknown = new Map<string, Counted>();
   /** Of settled reservations and spends by id, by their key, owner and account. */
-  readonly settled: Map<string, Counted>;
+  readonly settled = new Map<string, Counted>();
+
+  constructor(readonly meter: OutcomeMeter) {}
 }
 
 /** Counts verifications. */
@@ -163,7 +164,7 @@ export class OutcomeCounter {
     this.#pace = interval;
     this.#keepsTags = tags;
     this.noteRefusal = refusals && store.powers.refusals === true ? this.#noteRefusal.bind(this) : undefined;
-    this.#interval = this.#begin();
+    this.#interval = new Interval(new OutcomeMeter(this.#bounds));
   }
 
   /** Counts a verification whose key was found. */
@@ -220,11 +221,6 @@ export class OutcomeCounter {
     this.#sharers.open--;
   }
 
-  #begin(): Interval {
-    const meter = new OutcomeMeter(this.#bounds);
-    return { meter, refusals: createRefusalLog(), unknown: new Map(), settled: new Map() };
-  }
-
   #noteRefusal(of: RefusalsQuery, { tags, ...rest }: Refusal): void {
     this.#interval.refusals.note(of, this.#keepsTags && tags !== undefined ? { ...rest, tags } : rest);
   }
@@ -247,7 +243,7 @@ export class OutcomeCounter {
 
   async #flush(): Promise<void> {
     const { meter, refusals } = this.#interval;
-    this.#interval = this.#begin();
+    this.#interval = new Interval(new OutcomeMeter(this.#bounds));
     this.#aggregated += meter.aggregated;
     meter.sums().forEach((sum, i) => void ((this.#totals[i] as number) += sum));
     const refused = await this.#writer.write(withRefusals(meter.cells(), refusals));

@@ -2,7 +2,7 @@
 import type { LimitSize, LimitVerdict, LimitCheck } from "../../contracts/limiter.js";
 import type { Mutable } from "../../lib/mutable.js";
 import { widened } from "../../lib/typed-arrays.js";
-import { type Bucket, drain, fits, type Rate, tokensLeft, untilFull, utilization, utilizationOf } from "./bucket.js";
+import { type Bucket, drain, fits, tokensLeft, untilFull, utilization, utilizationOf } from "./bucket.js";
 
 /*
  * Why rows: over many keys most of the time of a take is waiting for memory. A row is in one place; a bucket object is
@@ -142,12 +142,10 @@ export class BucketRows {
     if (levelled !== undefined) return levelled;
     const { numbers } = this.#chunkOf(row);
     const at = numbersAt(row);
-    return {
-      at: numbers[at + AT] as number,
-      rate: rateAt(numbers, at),
-      used: numbers[at + USED] as number,
-      next: undefined,
-    };
+    const [limit, unitsPerToken] = [numbers[at + LIMIT] as number, numbers[at + UNITS_PER_TOKEN] as number];
+    const [duration, drainPerMs] = [numbers[at + DURATION] as number, numbers[at + DRAIN_PER_MS] as number];
+    const rate = { limit, duration, unitsPerToken, drainPerMs, capacity: limit * unitsPerToken };
+    return { at: numbers[at + AT] as number, rate, used: numbers[at + USED] as number, next: undefined };
   }
 
   write(row: number, bucket: Bucket): void {
@@ -229,18 +227,6 @@ export class BucketRows {
 
 function numbersAt(row: number): number {
   return (row & CHUNK_MASK) * WIDTH;
-}
-
-function rateAt(numbers: Float64Array, at: number): Rate {
-  const limit = numbers[at + LIMIT] as number;
-  const unitsPerToken = numbers[at + UNITS_PER_TOKEN] as number;
-  return {
-    limit,
-    duration: numbers[at + DURATION] as number,
-    unitsPerToken,
-    drainPerMs: numbers[at + DRAIN_PER_MS] as number,
-    capacity: limit * unitsPerToken,
-  };
 }
 
 /**
