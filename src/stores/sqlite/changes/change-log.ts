@@ -137,23 +137,21 @@ interface PollingOptions {
 export function createChangePolling({ staleness, poll, run }: PollingOptions) {
   const isByTurn = staleness === "turn";
   let maxAge = isByTurn ? MAX_AGE_IN_TURN_MS : staleness === "call" ? 0 : staleness;
-  // Time of the last poll: monotonic, and system.
+  /** When the last poll began; NaN: it failed. */
   let polledAt = NaN;
-  let polledNow = NaN;
   /** Whether the last poll was in this turn of the event loop, if that matters. */
   let isThisTurn = !isByTurn;
+  /** Beyond a turn by the monotonic clock: the system's may be set back by as much as has passed. */
+  const now = () => (isByTurn ? Date.now() : performance.now());
   const endTurn = () => {
     isThisTurn = false;
   };
   const pollNow = (): void => {
     // Read before polling: a commit during the poll may be missed, so its age counts from here.
-    const began = performance.now();
-    const now = Date.now();
+    const began = now();
     polledAt = NaN;
-    polledNow = NaN;
     poll();
     polledAt = began;
-    polledNow = now;
     if (isThisTurn) return;
     isThisTurn = true;
     nextTick(endTurn);
@@ -161,20 +159,18 @@ export function createChangePolling({ staleness, poll, run }: PollingOptions) {
   return {
     /**
      * `Store.pollChanges`: polls if the last poll is too old. If polling throws, the next call polls again.
-     * @param when within a turn the system clock, where the caller has just read it, saves reading the monotonic clock
-     *   (45 ns, a sixteenth of a hot verification). Polls in any case if it went backwards.
+     * @param when within a turn the system clock, where the caller has just read it, saves reading it again. Polls in any
+     *   case if it went backwards.
      */
     pollChanges(when?: number | "anew"): MaybePromise<void> {
       if (!isThisTurn || when === "anew") return run(pollNow);
-      // Beyond a turn by the monotonic clock alone: the system's may be set back by as much as has passed.
-      const age = isByTurn && when !== undefined ? when - polledNow : performance.now() - polledAt;
-      // Negative if the system's clock went backwards, and NaN if the last poll failed.
+      const age = (isByTurn && when !== undefined ? when : now()) - polledAt;
+      // Negative if the system's clock went backwards.
       return age >= 0 && age < maxAge ? undefined : run(pollNow);
     },
     /** Records that all changes so far are known, as if it had just polled. */
     note(): void {
-      polledAt = performance.now();
-      polledNow = Date.now();
+      polledAt = now();
       if (isThisTurn) return;
       isThisTurn = true;
       // Node runs nextTick callbacks before the microtasks of the running callback, which still belong to this turn.
