@@ -604,7 +604,7 @@ describe("sqliteStore: a file that another tool has changed", () => {
     const place = path();
     await sqliteStore(place).close();
     inspect(place, (db) => db.exec("DROP TABLE keystile_leases"));
-    expect(await codeOf(() => sqliteStore(place))).toBe("STORE_FAILED");
+    expect(await codeOf(() => sqliteStore(place))).toBe("STORE_INVALID");
     inspect(place, (db) => expect(db.pragma("journal_mode = DELETE", { simple: true })).toBe("delete"));
   });
 

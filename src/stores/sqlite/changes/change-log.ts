@@ -159,8 +159,8 @@ export function createChangePolling({ staleness, poll, run }: PollingOptions) {
   return {
     /**
      * `Store.pollChanges`: polls if the last poll is too old. If polling throws, the next call polls again.
-     * @param when within a turn the system clock, where the caller has just read it, saves reading it again. Polls in any
-     *   case if it went backwards.
+     * @param when within a turn the system clock, where the caller has just read it, saves reading it again. Polls in
+     *   any case if it went backwards.
      */
     pollChanges(when?: number | "anew"): MaybePromise<void> {
       if (!isThisTurn || when === "anew") return run(pollNow);

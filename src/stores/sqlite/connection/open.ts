@@ -6,7 +6,7 @@ import { type ClosableHandle, type Driver, type DriverName, loadDriver, openFile
 import { resultName } from "./errors.js";
 import { assertOwnLog } from "./foreign-log.js";
 import { adopt, type Handle, isInFile, readPragma } from "./handle.js";
-import { prepareSchema, watchSchema } from "./schema.js";
+import { assertWhole, prepareSchema, watchSchema } from "./schema.js";
 import { createTransact } from "./transaction.js";
 import { retryWhileBusy } from "./waiting.js";
 
@@ -113,6 +113,7 @@ function prepare(handle: Handle, { path }: FileWatch, options: Options, driverWa
     handle.exec("PRAGMA foreign_keys = ON");
     const transact = createTransact(handle);
     prepareSchema(handle, transact);
+    assertWhole(handle);
     return transact;
   }, options.busyTimeout);
 }

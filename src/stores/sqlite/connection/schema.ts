@@ -195,6 +195,30 @@ export const STEPS: readonly (string | Step)[] = [
 /** The schema version that this code reads and writes. */
 export const SCHEMA_VERSION = FIRST_VERSION + STEPS.length;
 
+/** The tables and views of that version, without the prefix of their names. */
+export const TABLE_NAMES = (
+  "accounts alerts apis audit audit_counts changes credit_days flushes grants idempotency idempotency_counts identities " +
+  "key_index key_index_recent key_lookup key_overview key_uses keys leases migrations namespaces outcomes_day " +
+  "outcomes_hour outcomes_minute overrides permissions refusals reservations_ended roles root_keys schema secrets " +
+  "subjects tag_sets tag_sets_counts workspaces"
+).split(" ");
+
+/**
+ * Checks that every table is there. Statements are prepared when they are first used: without this a file that lost a
+ * table would open, and fail later.
+ * @throws KeystileError STORE_INVALID
+ */
+export function assertWhole(handle: Handle): void {
+  const names = new Set(
+    select<{ name: string }>(handle, "SELECT name FROM sqlite_schema")
+      .all()
+      .map(({ name }) => name),
+  );
+  const missing = TABLE_NAMES.find((name) => !names.has(`keystile_${name}`));
+  if (missing !== undefined)
+    throw new KeystileError("STORE_INVALID", `the file lacks the table keystile_${missing}; restore it from a backup`);
+}
+
 /** The lowest version that there is a way back to. */
 export const EARLIEST_VERSION = FIRST_VERSION + STEPS.findLastIndex((step) => typeof step === "string") + 1;
 

@@ -7,6 +7,7 @@ import { createVerifier } from "../../../../src/index.js";
 import {
   downgradeSchema,
   prepareSchema,
+  TABLE_NAMES,
   EARLIEST_VERSION,
   SCHEMA_VERSION,
   schemaVersion,
@@ -44,6 +45,12 @@ function currentFile(): string {
   return place;
 }
 
+function newFile(): string {
+  const place = path();
+  void sqliteStore(place).close();
+  return place;
+}
+
 /** Everything that the file is made of, but for white space. */
 const schemaOf = (place: string) =>
   inspect(place, (db) => {
@@ -63,6 +70,16 @@ function upgrade(db: Database.Database, steps: readonly string[] = STEPS, exec =
 const versionIn = (db: Database.Database) => schemaVersion(foreignHandle(db));
 
 const later = (db: Database.Database) => db.prepare("SELECT a FROM keystile_later").pluck().all();
+
+describe("the tables", () => {
+  it("those that opening looks for are all that a new file has", () => {
+    const made = schemaOf(newFile()) as readonly { readonly type?: string; readonly name?: string }[];
+    const names = made.filter(({ type }) => type === "table" || type === "view").map(({ name }) => name);
+    expect(names.filter((name) => name?.startsWith("keystile_"))).toEqual(
+      TABLE_NAMES.map((name) => `keystile_${name}`),
+    );
+  });
+});
 
 describe("prepareSchema: the first version", () => {
   it("a file of the first version opens as it is: its key verifies, spends, and keeps what it may", async () => {
