@@ -128,13 +128,16 @@ export const editForm = (view: FormView, one: Form & { readonly fields: readonly
   form(view, { ...one, hidden: { [SEEN]: view.form.get(SEEN) ?? digestOf(one.fields) } });
 
 /**
- * Refuses a form if what it was filled with has changed since: to save it would change that back.
+ * Refuses a form if what it was filled with has changed since: to save it would change that back. One that lost a field
+ * is refused too: it would empty that.
  * @param fields those of the form, as it would be filled now
  * @throws KeystileError BAD_REQUEST
  */
 export function requireUnchanged({ form: sent }: FormView, fields: readonly Field[]): void {
-  if (sent.get(SEEN) === digestOf(fields)) return;
-  throw badRequest([{ location: "body", message: "This was changed meanwhile; go back to it and edit it again." }]);
+  const refuse = (message: string) => badRequest([{ location: "body", message }]);
+  if (sent.get(SEEN) !== digestOf(fields)) throw refuse("This was changed meanwhile; go back to it and edit it again.");
+  if (fields.some(({ name, type }) => type !== "checkbox" && !sent.has(name)))
+    throw refuse("A field of this form did not arrive; load the page again.");
 }
 
 const digestOf = (fields: readonly Field[]): string => {

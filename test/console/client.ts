@@ -49,7 +49,7 @@ export function client(store: Store, options: ConsoleHandlerOptions = {}): Clien
     signIn: (rootKey) => self.post("/sign-in", { key: rootKey, to: "/" }),
     async submit(page, path, fields = {}) {
       const { text } = await self.get(page);
-      return self.post(path, { ...hiddenOf(text, base + path), ...fields });
+      return self.post(path, { ...filledOf(text, base + path), ...fields });
     },
   };
   return self;
@@ -57,12 +57,34 @@ export function client(store: Store, options: ConsoleHandlerOptions = {}): Clien
 
 /** The hidden fields of the form that goes to a path. */
 export function hiddenOf(text: string, path: string): Record<string, string> {
-  // As a browser with scripts has it.
-  const form =
-    text
-      .replace(/<noscript>.*?<\/noscript>/g, "")
-      .split("<form ")
-      .find((part) => part.startsWith(`method="post" action="${path}"`)) ?? "";
-  const fields = [...form.matchAll(/<input type="hidden" name="([^"]*)" value="([^"]*)">/g)];
+  const fields = [...formOf(text, path).matchAll(/<input type="hidden" name="([^"]*)" value="([^"]*)">/g)];
   return Object.fromEntries(fields.map(([, name = "", value = ""]) => [name, value]));
+}
+
+function formOf(text: string, path: string): string {
+  // As a browser with scripts has it.
+  const forms = text.replace(/<noscript>.*?<\/noscript>/g, "").split("<form ");
+  const form = forms.find((part) => part.startsWith(`method="post" action="${path}"`)) ?? "";
+  return form.split("</form>")[0] ?? "";
+}
+
+/** All that a browser sends of the form that goes to a path, without boxes. */
+export function filledOf(page: string, path: string): Record<string, string> {
+  const text = formOf(page, path);
+  const decode = (value = ""): string =>
+    value
+      .replaceAll("&lt;", "<")
+      .replaceAll("&gt;", ">")
+      .replaceAll("&quot;", '"')
+      .replaceAll("&#39;", "'")
+      .replaceAll("&amp;", "&");
+  const inputs = [...text.matchAll(/<input type="(?!checkbox)[^"]*"[^>]*? name="([^"]*)"[^>]*? value="([^"]*)"/g)];
+  const areas = [...text.matchAll(/<textarea [^>]*name="([^"]*)"[^>]*>\n?([^<]*)<\/textarea>/g)];
+  const selects = [...text.matchAll(/<select [^>]*name="([^"]*)"[^>]*>(.*?)<\/select>/gs)].map(
+    ([all, name, options = ""]) => {
+      const [, value] = /value="([^"]*)" selected/.exec(options) ?? /value="([^"]*)"/.exec(options) ?? [];
+      return [all, name, value] as const;
+    },
+  );
+  return Object.fromEntries([...inputs, ...areas, ...selects].map(([, name = "", value]) => [name, decode(value)]));
 }

@@ -2,7 +2,7 @@
 import { expect, it } from "vitest";
 import { createKeyring, createVerifier } from "../../src/index.js";
 import { duration } from "../../src/view/format.js";
-import { client, hiddenOf } from "./client.js";
+import { client, filledOf, hiddenOf } from "./client.js";
 import { NOW, seed } from "./support.js";
 
 const wordsOf = (text: string) => text.replace(/<[^>]*>/g, " ").replace(/\s+/g, " ");
@@ -50,7 +50,7 @@ it("a plan by the month begins on the first, unless another day is chosen", asyn
   const sent = { remaining: "10000", interval: "monthly", amount: "10000" };
   const { text } = await browser.get("/owners/globex/plan");
   const [, day = ""] = /name="refillDay"[^>]* value="(\d*)"/.exec(text) ?? [];
-  await browser.post("/owners/globex/plan", { ...hiddenOf(text, "/owners/globex/plan"), ...sent, refillDay: day });
+  await browser.post("/owners/globex/plan", { ...filledOf(text, "/owners/globex/plan"), ...sent, refillDay: day });
   const { credits } = await keyring.getIdentity({ identity: "globex" });
   expect(credits).toMatchObject({ remaining: 10_000, refill: { interval: "monthly", refillDay: 1 } });
 });

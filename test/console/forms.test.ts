@@ -1,7 +1,7 @@
 /** What a form says when it is wrong, and what is kept of it. */
 import { describe, expect, it } from "vitest";
 import { createKeyring } from "../../src/index.js";
-import { client, hiddenOf } from "./client.js";
+import { client, filledOf } from "./client.js";
 import { NOW, seed } from "./support.js";
 
 async function signedIn() {
@@ -30,7 +30,10 @@ describe("console: a form with mistakes", () => {
   it("says beside what was emptied without the tick what else is wrong", async () => {
     const { browser, keys } = await signedIn();
     const key = `/keys/${keys["Mobile app"]}/edit`;
-    const ofKey = await browser.submit(key, key, { expires: "", ipAllowlist: "", meta: "{", permissions: "a b" });
+    const ofKey = await browser.submit(key, key, {
+      ...{ externalId: "", expires: "", ratelimits: "", ipAllowlist: "" },
+      ...{ meta: "{", permissions: "a b" },
+    });
     expect(problemsOf(ofKey.text)).toEqual([
       "expires",
       "externalId",
@@ -141,7 +144,7 @@ describe("console: plans and metadata in forms", () => {
     const { data } = await keyring.listRoles({});
     const to = keys[of] !== undefined ? `/keys/${keys[of]}` : of;
     const path = (of === "reader" ? `/roles/${data.find(({ name }) => name === of)?.id}` : to) + way;
-    const older = hiddenOf((await browser.get(path)).text, path);
+    const older = filledOf((await browser.get(path)).text, path);
     expect((await browser.submit(path, path, first)).status).toBe(303);
     const saved = (await browser.get(path)).text.replaceAll(/value="(form_\w+)"/g, "");
     for (let twice = 0, form = older; twice < 2; twice++) {
@@ -149,8 +152,26 @@ describe("console: plans and metadata in forms", () => {
       expect([status, text]).toEqual([400, expect.stringContaining("changed meanwhile")]);
       expect((await browser.get(path)).text.replaceAll(/value="(form_\w+)"/g, "")).toBe(saved);
       // The same form again, which shows what was typed, is no newer.
-      form = hiddenOf(text, path);
+      form = filledOf(text, path);
     }
+  });
+
+  it.each([
+    ["a key", "Mobile app", "/edit", "meta"],
+    ["an owner", "/owners/acme", "/edit", "ratelimits"],
+    ["a plan", "/owners/acme", "/plan", "timeZone"],
+  ])("of %s, a form that lost a field empties nothing", async (_what, of, way, lost) => {
+    const { browser, keyring, keys } = await signedIn();
+    const path = (keys[of] === undefined ? of : `/keys/${keys[of]}`) + way;
+    const refill = { interval: "daily", amount: 5, timeZone: "Europe/Berlin" } as const;
+    await keyring.changePlan({ identity: "acme", refill, now: "nothing" });
+    const sent = filledOf((await browser.get(path)).text, path);
+    const { [lost]: value, ...rest } = sent;
+    expect(value).not.toBe("");
+    const { status, text } = await browser.post(path, rest);
+    expect([status, text]).toEqual([400, expect.stringContaining("did not arrive")]);
+    expect((await browser.post(path, sent)).status).toBe(303);
+    expect((await keyring.getIdentity({ identity: "acme" })).credits?.refill).toEqual(refill);
   });
 
   it("the forms that edit a key and an owner lead to its plan and grants", async () => {

@@ -6,7 +6,7 @@ import Database from "better-sqlite3";
 import { afterEach, describe, expect, it } from "vitest";
 import { createKeyring, memoryStore, type Store } from "../../src/index.js";
 import { sqliteStore } from "../../src/stores/sqlite/index.js";
-import { client, hiddenOf } from "./client.js";
+import { client, filledOf, hiddenOf } from "./client.js";
 import { NOW, seed } from "./support.js";
 
 const decode = (text: string) => text.replaceAll("&quot;", '"').replaceAll("&amp;", "&");
@@ -71,11 +71,9 @@ describe("console: a session that ends in a form", () => {
   ])("%s that was made is not made again, by the same console or after a restart", async (_what, page, path, more) => {
     const seeded = await seed(memoryStore());
     const keyring = createKeyring(seeded.store);
-    const refill = { interval: "monthly", refillDay: "1", rollover: "", timeZone: "" };
-    const typed = path === CREDITS ? more : { ...(path.endsWith("plan") && refill), ...more };
     let browser = client(seeded.store);
     await browser.signIn(seeded.rootKey);
-    const sent = { ...hiddenOf((await browser.get(page)).text, path), ...typed };
+    const sent = { ...filledOf((await browser.get(page)).text, path), ...more };
     expect((await browser.post(path, sent)).status).toBe(303);
     const before = await keyring.getBalance({ identity: "acme" });
     expect(before.remaining).toBeGreaterThan(4_200);
@@ -85,7 +83,7 @@ describe("console: a session that ends in a form", () => {
       const asked = await browser.post(path, sent);
       const shown = await browser.post("/sign-in", { to: path, kept: keptIn(asked.text), key: seeded.rootKey });
       expect(shown.text).not.toContain("Nothing was sent");
-      const again = await browser.post(path, { ...hiddenOf(shown.text, path), ...typed });
+      const again = await browser.post(path, { ...filledOf(shown.text, path), ...more });
       if (!restarts) expect([again.status, again.text.includes("was sent before")]).toEqual([409, true]);
       expect(await keyring.getBalance({ identity: "acme" })).toEqual(before);
     }

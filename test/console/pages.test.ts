@@ -7,7 +7,7 @@ import { allPermissions } from "../../src/cli/database/database.js";
 import { createAnalytics, createKeyring, createRatelimits, createVerifier } from "../../src/index.js";
 import { sqliteStore } from "../../src/stores/sqlite/index.js";
 import { runs } from "../runs.js";
-import { type Client, client, hiddenOf } from "./client.js";
+import { type Client, client, filledOf, hiddenOf } from "./client.js";
 import { HOSTILE, NOW, seed, type Seeded } from "./support.js";
 
 async function signedIn(options: Parameters<typeof client>[1] = {}) {
@@ -147,10 +147,9 @@ describe("console: keys", () => {
     const { browser, keyring, key, keyId, store } = await signedIn();
     const path = `${key("Mobile app")}/edit`;
     const before = await keyring.getKey({ keyId: keyId("Mobile app") });
-    const as = (text: string) => valuesOf(text);
     const form = (await browser.get(path)).text;
     const send = (text: string, fields: Record<string, string>) =>
-      browser.post(path, { ...hiddenOf(text, path), ...as(text), ...fields });
+      browser.post(path, { ...filledOf(text, path), ...fields });
     expect((await send(form, {})).status).toBe(303);
     expect(await keyring.getKey({ keyId: before.keyId })).toEqual(before);
     const again = (await browser.get(path)).text;
@@ -431,20 +430,6 @@ describe("console: keys", () => {
     expect((await browser.get("/keys?state=active")).text).not.toContain("Billing worker");
   });
 });
-
-/** The visible fields of the largest form of a page. */
-function valuesOf(text: string): Record<string, string> {
-  const decode = (value = ""): string =>
-    value
-      .replaceAll("&lt;", "<")
-      .replaceAll("&gt;", ">")
-      .replaceAll("&quot;", '"')
-      .replaceAll("&#39;", "'")
-      .replaceAll("&amp;", "&");
-  const inputs = [...text.matchAll(/<input type="[^"]*"[^>]*? name="([^"]*)"[^>]*? value="([^"]*)"/g)];
-  const areas = [...text.matchAll(/<textarea [^>]*name="([^"]*)"[^>]*>\n?([^<]*)<\/textarea>/g)];
-  return Object.fromEntries([...inputs, ...areas].map(([, name = "", value]) => [name, decode(value)]));
-}
 
 describe("console: what verify would return", () => {
   it("says the first check that fails, what each finds, and where a query is wrong", async () => {
@@ -976,7 +961,7 @@ describe("console: reasons, and what things were", () => {
       const ids = [...text.matchAll(/ id="([^"]*)"/g)].map(([, id]) => id);
       expect([page, ids.length]).toEqual([page, new Set(ids).size]);
       const reason = `ticket ${i} of ${action}`;
-      const done = await browser.post(action, { ...hiddenOf(text, action), ...fields, reason });
+      const done = await browser.post(action, { ...filledOf(text, action), ...fields, reason });
       expect([action, done.status]).toEqual([action, expect.toBeOneOf([200, 303]) as unknown]);
       expect([action, (await keyring.listAudit({ limit: 20 })).data.map((entry) => entry.reason)]).toEqual([
         action,
@@ -1243,7 +1228,7 @@ describe("console: names that nobody would choose", () => {
       const before = await keyring.getKey({ keyId });
       const path = `/keys/${keyId}/edit`;
       const { text } = await browser.get(path);
-      const sent = await browser.post(path, { ...hiddenOf(text, path), ...valuesOf(text) });
+      const sent = await browser.post(path, filledOf(text, path));
       expect([name, sent.status]).toEqual([name, 303]);
       expect(await keyring.getKey({ keyId })).toEqual(before);
     }
