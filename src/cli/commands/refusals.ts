@@ -4,6 +4,7 @@ import { createAnalytics } from "../../analytics/analytics.js";
 import type { Refusals, RefusalsOf } from "../../analytics/refusals.js";
 import type { Refusal } from "../../contracts/outcomes.js";
 import { addDatabaseFlags, type DatabaseFlags, withStore } from "../database/database.js";
+import { requireFound } from "../database/require-found.js";
 import { usage } from "../io/failures.js";
 import { wrapped } from "../io/help.js";
 import type { Io } from "../io/io.js";
@@ -40,6 +41,7 @@ async function show({ keyId, externalId, apiId, since, workspace, output, ...fla
   await withStore(flags, async (store) => {
     const options = { clock: io.now, ...(workspace !== undefined && { workspaceId: workspace }) };
     const found = await createAnalytics(store, options).refusals(Object.fromEntries(of), { from: io.now() - since });
+    if (found.hours.length === 0) await requireFound(store, { keyId, externalId, apiId, workspace });
     if (output === "json") await io.stdout.write(`${pretty(found)}\n`);
     else if (found.hours.length === 0) await note(io, "nothing was refused, or nothing was counted");
     else await io.stdout.write(toText(io, found));

@@ -4,6 +4,7 @@ import { createAnalytics } from "../../analytics/analytics.js";
 import { statementCsv } from "../../analytics/csv.js";
 import type { Statement } from "../../analytics/statement.js";
 import { addDatabaseFlags, type DatabaseFlags, withStore } from "../database/database.js";
+import { requireFound } from "../database/require-found.js";
 import { usage } from "../io/failures.js";
 import { wrapped } from "../io/help.js";
 import type { Io } from "../io/io.js";
@@ -43,6 +44,7 @@ async function show({ keyId, externalId, month, csv, workspace, output, ...flags
     const of = keyId === undefined ? { externalId: externalId as string } : { keyId };
     const asked = month ?? new Date(io.now()).toISOString().slice(0, 7);
     const found = await createAnalytics(store, options).statement(of, asked);
+    if (found.accounts.length === 0) await requireFound(store, { ...of, workspace });
     if (csv === true) await io.stdout.write(statementCsv(found, io.now()));
     else await io.stdout.write(output === "json" ? `${pretty(found)}\n` : toText(io, found));
   });

@@ -88,7 +88,33 @@ describe("refusals", () => {
     const owner = await refusals("--external-id", "acme", "--output", "json");
     expect(JSON.parse(owner.stdout)).toMatchObject({ hours: [{ count: 2 }], last: [] });
     expect((await refusals("--external-id", "acme")).stdout).not.toContain("The last");
-    expect((await refusals("--api-id", "api_none", "--workspace", "ws_1")).stderr).toContain("nothing was refused");
+  });
+
+  it("of what is there and has none says so, and of what is not that it was not found", async () => {
+    const store = sqliteStore(keys);
+    const keyring = createKeyring(store);
+    const { apiId } = await keyring.createApi({ name: "unused" });
+    const unused = await keyring.createKey({ apiId, externalId: "quiet" });
+    await keyring.deleteKey({ keyId: unused.keyId });
+    await store.close();
+    for (const of of [
+      ["--api-id", apiId],
+      ["--external-id", "quiet"],
+      ["--key-id", unused.keyId],
+    ])
+      expect(await refusals(...of)).toMatchObject({ code: 0, stderr: expect.stringContaining("nothing was refused") });
+    for (const of of [
+      ["--api-id", "api_none"],
+      ["--external-id", "quite"],
+      ["--key-id", "key_nope12345"],
+      ["--api-id", apiId, "--workspace", "ws_1"],
+    ])
+      for (const more of [[], ["--output", "json"]])
+        expect(await refusals(...of, ...more)).toMatchObject({
+          code: 1,
+          stdout: "",
+          stderr: expect.stringContaining("was not found"),
+        });
   });
 
   it("asks for one of key, owner and API", async () => {

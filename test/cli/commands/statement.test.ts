@@ -9,6 +9,13 @@ const db = join(folder(), "keys.db");
 const now = () => Date.UTC(2026, 10, 28, 12);
 const statement = (...given: string[]) => run(["statement", "--db", db, ...given], { now });
 
+async function readOwner(identity: string) {
+  const store = sqliteStore(db);
+  const owner = await createKeyring(store).getIdentity({ identity });
+  await store.close();
+  return owner;
+}
+
 it("shows a month of an owner, line by line; as CSV and whole; and refuses what is no month and nobody", async () => {
   const store = sqliteStore(db);
   const keyring = createKeyring(store, { actor: "ada", clock: now });
@@ -39,6 +46,18 @@ it("shows a month of an owner, line by line; as CSV and whole; and refuses what 
   const uncounted = ["--external-id", "acme", "--month", "2001-01"];
   expect((await statement(...uncounted)).stdout).toMatch(/^2001-01\nno balance was counted/);
   expect((await statement(...uncounted, "--csv")).stdout).toBe("day,what,credits,balance\r\n");
+  const { id } = await readOwner("acme");
+  for (const nobody of [
+    ["--external-id", "nobodyhere"],
+    ["--key-id", "key_nope12345"],
+    ["--external-id", id],
+  ])
+    for (const more of [[], ["--csv"], ["--output", "json"]])
+      expect(await statement(...nobody, ...more)).toMatchObject({
+        code: 1,
+        stdout: "",
+        stderr: expect.stringContaining("was not found") as string,
+      });
   for (const wrong of [[], ["--external-id", "acme", "--key-id", keyId]])
     expect(await statement(...wrong)).toMatchObject({
       code: 2,
