@@ -161,8 +161,7 @@ export function createSession(client: PostgresClient, { timeout, prepared, maxWr
   const attempt = async (
     { text, isRead, lane = isRead ? "read" : "write" }: Statement,
     values: (string | null)[],
-    name: string | undefined,
-    deadline: number,
+    { name, deadline }: { readonly name: string | undefined; readonly deadline: number },
   ): Promise<unknown> => {
     const slots = lanes[lane];
     await slots.take(Math.max(1, deadline - performance.now()));
@@ -194,7 +193,7 @@ export function createSession(client: PostgresClient, { timeout, prepared, maxWr
       for (let tries = 0; ; tries++) {
         const name = nameFor(statement.text);
         try {
-          return rowsOf(await attempt(statement, values, name, deadline));
+          return rowsOf(await attempt(statement, values, { name, deadline }));
         } catch (error) {
           if (error instanceof KeystileError) throw error;
           const failure = readFailure(error);
@@ -222,7 +221,7 @@ export function createSession(client: PostgresClient, { timeout, prepared, maxWr
       onNotify: (payload: string) => void,
       onLost: () => void,
     ): Promise<EndListening | undefined> {
-      if (pool !== undefined) return listenOn(pool, channel, onNotify, onLost);
+      if (pool !== undefined) return listenOn(pool, channel, { onNotify, onLost });
       if (client.listen === undefined) return undefined;
       const listening = client.listen(channel, onNotify);
       const ended: unknown = isThenable(listening) ? await listening : listening;
@@ -390,8 +389,7 @@ function isUnlisten(value: unknown): value is { unlisten(): unknown } {
 async function listenOn(
   pool: Pool,
   channel: string,
-  onNotify: (payload: string) => void,
-  onLost: () => void,
+  { onNotify, onLost }: { readonly onNotify: (payload: string) => void; readonly onLost: () => void },
 ): Promise<EndListening | undefined> {
   if ((pool.options?.max ?? 10) < 2) return undefined;
   let isOpen = true;

@@ -2,24 +2,14 @@
  * Spends, draws and returns: each kind is one statement for the calls of one turn, and one in flight; two while an
  * account is locked.
  */
-import { KeystileError } from "../../contracts/errors.js";
 import type * as Port from "../../contracts/store.js";
-import {
-  type Account,
-  assertDraw,
-  assertReservation,
-  assertReturn,
-  assertSettle,
-  assertSpend,
-  countedBalance,
-  isConserved,
-  type Lease,
-} from "../../credits/account.js";
-import { assertRefs, assertWalletSpend, spendFromWallets } from "../../credits/wallet.js";
+import { assertDraw, assertReservation, assertReturn, assertSettle, assertSpend } from "../../credits/account.js";
+import { assertRefs, assertWalletSpend } from "../../credits/wallet.js";
 import { endedAs } from "../endings.js";
 import type { CreditMethods } from "../powers.js";
 import { assertRecord } from "../spend-once.js";
-import { type PostgresRow, type Session, type Statement, writing } from "./client.js";
+import { createAccountReads } from "./account-reads.js";
+import { type Session, type Statement, writing } from "./client.js";
 import { createContended } from "./groups.js";
 import { spendAlone, spendWalletsAlone } from "./credits-alone.js";
 import type { PostgresSettings } from "./options.js";
@@ -32,23 +22,6 @@ const MAX_ONCE = 64;
 const MAX_WALLETS = 128;
 /** Milliseconds for which a statement waits for a lock that other calls wait for with it. */
 const LOCK_MS = 100;
-/** The columns of an account that are numbers. */
-export const COUNTS = [
-  "remaining",
-  "amount",
-  "period",
-  "generation",
-  "credited",
-  "refilled",
-  "adjusted",
-  "spent",
-  "reserved",
-  "forfeited",
-  "expired",
-  "rollovers",
-  "returnable",
-] as const;
-
 type Tuple = readonly [account: number, ...given: (number | string)[]];
 /** As `spend_once_v1` reads it. Without an account the call takes nothing. */
 interface OnceCall {
@@ -76,6 +49,7 @@ const accountOfTuple = ([account]: Tuple): number => account;
 
 export function createCredits(session: Session, { schema, durability, timeout }: PostgresSettings): CreditMethods {
   const lockMs = Math.min(LOCK_MS, timeout / 8);
+  const accounts = createAccountReads(session, schema);
   const returned = async <O>(statement: Statement, ...values: string[]): Promise<O[]> => {
     const [row] = await session.run(statement, ...values);
     return JSON.parse(row?.["result"] as string) as O[];
@@ -133,38 +107,6 @@ export function createCredits(session: Session, { schema, durability, timeout }:
     { maxSize: MAX_WALLETS, timeout },
   );
   const settlesOfWallets = grouped<SettleCall, Port.Settlement>("settle_wallets_v1(", ownerOf, MAX_WALLETS);
-  const idsIn = (place: number) => `(SELECT pg_catalog.jsonb_array_elements_text($${place}::text::jsonb))`;
-  const account = `a.unlimited::text AS unlimited, ${[...COUNTS, "rollover"].map((name) => `a.${name}::text AS ${name}`).join(", ")},
-      (SELECT pg_catalog.json_object_agg(l.holder, pg_catalog.json_build_object('generation', l.generation, 'rollovers', l.rollovers,
-        'expires', l.expires, 'reserved', l.reserved, 'held', l.held, 'spent', l.spent, 'isForfeited', l.is_forfeited))
-        FROM ${schema}.leases l WHERE l.account = a.number)::text AS leases`;
-  const accountsByNumber: Statement = {
-    isRead: true,
-    text: `SELECT a.number::text AS number, ${account} FROM ${schema}.accounts a
-      WHERE a.number IN (SELECT pg_catalog.jsonb_array_elements_text($1::text::jsonb)::bigint)`,
-  };
-  /** What the wallets have: a read takes no lock. */
-  const readWallets = async (wallets: readonly Port.Wallet[], request: Port.WalletSpend): Promise<Port.Spend> => {
-    const refs = wallets.flat().flatMap(({ ref }) => (typeof ref === "number" ? [ref] : []));
-    const rows = await session.run(accountsByNumber, JSON.stringify(refs));
-    const found = new Map<Port.KeyRef, PostgresRow>(rows.map((row) => [Number(row["number"]), row]));
-    const accounts = {
-      find: (ref: Port.KeyRef) => (found.has(ref) ? accountOf(found.get(ref)!) : undefined),
-      leases: (ref: Port.KeyRef) => leasesOf(found.get(ref)!),
-      reservations: () => ({ count: 0, hasId: false }),
-      endingOf: () => endedAs(undefined),
-    };
-    return spendFromWallets(accounts, wallets, request).result;
-  };
-  const balances: Statement = {
-    isRead: true,
-    text: `SELECT o.kind, o.id, ${account}
-      FROM (
-        SELECT 'key' AS kind, k.id, coalesce(k.account, k.number) AS number FROM ${schema}.keys k WHERE k.id IN ${idsIn(1)}
-        UNION ALL SELECT 'identity', e.id, e.account FROM ${schema}.entities e WHERE e.kind = 'identities' AND e.id IN ${idsIn(2)}
-        UNION ALL SELECT 'grant', e.id, e.account FROM ${schema}.entities e WHERE e.kind = 'grants' AND e.id IN ${idsIn(3)}
-      ) o LEFT JOIN ${schema}.accounts a ON a.number = o.number`,
-  };
 
   return {
     async spendCredits(ref: Port.KeyRef, cost: number, period: number, now: number) {
@@ -211,7 +153,7 @@ export function createCredits(session: Session, { schema, durability, timeout }:
       if (record !== undefined) assertRecord(record);
       const isOurs = wallets.flat().every(({ ref }) => typeof ref === "number");
       if (!isOurs || (cost === 0 && record === undefined))
-        return { outcome: "done", spend: await readWallets(wallets, request) };
+        return { outcome: "done", spend: await accounts.readWallets(wallets, request) };
       const { id, until } = record?.reservation ?? request.reservation ?? {};
       return spendsOfWallets({
         wallets: wallets.map((wallet) =>
@@ -227,47 +169,11 @@ export function createCredits(session: Session, { schema, durability, timeout }:
       const numbers = wallets.map((refs) => refs.filter((ref) => typeof ref === "number"));
       return settlesOfWallets({ wallets: numbers, ...{ id, spent, now } });
     },
-    async readBalances(
-      queries: readonly Port.BalanceQuery[],
-      now: number,
-    ): Promise<(Port.CountedBalance | undefined)[]> {
-      const idsOf = (of: "keyId" | "identityId" | "grantId") =>
-        [...new Set(queries.flatMap(({ [of]: id = [] }) => id))].filter(isStorable);
-      const given = [idsOf("keyId"), idsOf("identityId"), idsOf("grantId")];
-      if (given.every(({ length }) => length === 0)) return queries.map(() => undefined);
-      const rows = await session.run(balances, ...given.map((ids) => JSON.stringify(ids)));
-      const found = new Map(rows.map((row) => [`${row["kind"] as string} ${row["id"] as string}`, row]));
-      return queries.map((query) => {
-        const { keyId, identityId, grantId, period } = query;
-        const expires = grantId === undefined ? undefined : query.expires;
-        const other = identityId === undefined ? `grant ${grantId}` : `identity ${identityId}`;
-        const row = found.get(keyId === undefined ? other : `key ${keyId}`);
-        return row && countedBalance(accountOf(row), leasesOf(row), { period, now, expires });
-      });
-    },
+    readBalances: accounts.readBalances,
   };
 }
 
 /** What `spend_once_v1` reads of a call besides its account and its cost. */
 export function onceFields({ record: { id, workspaceId, body, until }, bounds, now }: Port.WriteOnce) {
   return { now, id, ws: workspaceId, body, until, most: bounds.maxRecords, share: bounds.maxPerWorkspace };
-}
-
-function accountOf(row: PostgresRow): Account | undefined {
-  if (row["unlimited"] === null) return undefined;
-  const counts = Object.fromEntries(COUNTS.map((name) => [name, Number(row[name])])) as Record<
-    (typeof COUNTS)[number],
-    number
-  >;
-  // In the table the one includes the other.
-  const forfeited = counts.forfeited - counts.expired;
-  const rollover = row["rollover"] === null ? null : Number(row["rollover"]);
-  const account: Account = { ...counts, forfeited, rollover, unlimited: row["unlimited"] === "true" };
-  if (!COUNTS.every((name) => Number.isSafeInteger(counts[name])) || !isConserved(account))
-    throw new KeystileError("STORE_INVALID", "the credits of a key do not add up: something else changed them");
-  return account;
-}
-
-function leasesOf(row: PostgresRow): ReadonlyMap<string, Lease> {
-  return new Map(Object.entries(JSON.parse((row["leases"] ?? "{}") as string) as Record<string, Lease>));
 }

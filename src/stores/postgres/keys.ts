@@ -32,6 +32,26 @@ export const KEY_COLUMNS = `k.number::text AS n, k.id, k.workspace_id AS "worksp
 /** A key as it is selected. */
 export type KeyText = FullKeyRaw & { readonly workspaceId: string; readonly api: string; readonly n: string };
 
+/** Reads open grants, by their owner. */
+function createGrantReads(session: Session, schema: string) {
+  const grants: Statement = {
+    isRead: true,
+    text: `SELECT ${ENTITY_COLUMNS}, e.parent, e.account::text AS account FROM ${schema}.entities e
+      WHERE e.kind = 'grants' AND e.parent IN (SELECT pg_catalog.jsonb_array_elements_text($1::text::jsonb))`,
+  };
+  return async (owners: readonly string[]): Promise<ReadonlyMap<string, Granted[]>> => {
+    const found = new Map<string, Granted[]>();
+    if (owners.length === 0) return found;
+    const texts = await session.run(grants, JSON.stringify([...new Set(owners)]));
+    for (const text of texts) {
+      const owner = text["parent"] as string;
+      const one = { ref: Number(text["account"]), row: decodeEntity("grants", toEntityRaw(text)) };
+      found.set(owner, [...(found.get(owner) ?? []), one]);
+    }
+    return found;
+  };
+}
+
 export function createKeys(session: Session, references: References, schema: string) {
   const read = (rest: string): Statement => ({
     isRead: true,
@@ -55,19 +75,7 @@ export function createKeys(session: Session, references: References, schema: str
   };
   const listing = (of: string) =>
     read(`WHERE ${of}k.workspace_id = $1 AND k.id > $2 AND NOT k.deleted ORDER BY k.id LIMIT $3::text::bigint`);
-  const lists = {
-    api: listing("k.api_id = $4 AND "),
-    identity: listing("k.identity_id = $4 AND "),
-    both: listing("k.api_id = $4 AND k.identity_id = $5 AND "),
-    workspace: listing(""),
-  };
-
-  const grants: Statement = {
-    isRead: true,
-    text: `SELECT ${ENTITY_COLUMNS}, e.parent, e.account::text AS account FROM ${schema}.entities e
-      WHERE e.kind = 'grants' AND e.parent IN (SELECT pg_catalog.jsonb_array_elements_text($1::text::jsonb))`,
-  };
-
+  const grantsOf = createGrantReads(session, schema);
   const identityById: Statement = {
     isRead: true,
     text: `SELECT ${ENTITY_COLUMNS}, e.account::text AS account FROM ${schema}.entities e
@@ -76,18 +84,6 @@ export function createKeys(session: Session, references: References, schema: str
 
   const referencesOf = ({ workspaceId, api, grants }: KeyText) => ({ workspaceId, apiId: api, grants });
   const toRow = (text: KeyText, loaded: Loaded): KeyRow => decodeFullKey(text, apiOf(text, loaded));
-  /** Open grants by their owner. */
-  const grantsOf = async (owners: readonly string[]): Promise<ReadonlyMap<string, Granted[]>> => {
-    const found = new Map<string, Granted[]>();
-    if (owners.length === 0) return found;
-    const texts = await session.run(grants, JSON.stringify([...new Set(owners)]));
-    for (const text of texts) {
-      const owner = text["parent"] as string;
-      const one = { ref: Number(text["account"]), row: decodeEntity("grants", toEntityRaw(text)) };
-      found.set(owner, [...(found.get(owner) ?? []), one]);
-    }
-    return found;
-  };
   const records = async (texts: readonly KeyText[]): Promise<{ row: KeyRow; record: KeyRecord | undefined }[]> => {
     if (texts.length === 0) return [];
     const loaded = await references.load(texts.map(referencesOf));
@@ -149,37 +145,36 @@ export function createKeys(session: Session, references: References, schema: str
   const findTogether = createGroups(findEach, { maxSize: MAX_FINDS });
   return {
     rowsOf,
-    findKey: async (digest: string): Promise<KeyRecord | undefined> => (await findTogether(digest))(),
-    findKeys: async (digests: readonly string[]): Promise<(KeyRecord | undefined)[]> =>
-      Promise.all((await findEach(digests)).map((find) => find())),
-    async findForeignKey(migrationId: string, foreignDigest: string): Promise<KeyRecord | undefined> {
-      if (!isStorable(foreignDigest)) return undefined;
-      const [found] = await records((await session.run(byForeign, foreignDigest)) as readonly object[] as KeyText[]);
-      return found?.row.migrationId === migrationId ? found.record : undefined;
-    },
-    async findWallet(id: string): Promise<OwnedWallet | undefined> {
-      const [text] = isStorable(id) ? await session.run(identityById, id) : [];
-      if (text === undefined) return undefined;
-      const row = decodeEntity("identities", toEntityRaw(text));
-      const granted = await grantsOf(row.hasGrants === true ? [id] : []);
-      return identityWallet(row, Number(text["account"]), (owner) => granted.get(owner) ?? []);
+    finding: {
+      findKey: async (digest: string): Promise<KeyRecord | undefined> => (await findTogether(digest))(),
+      findKeys: async (digests: readonly string[]): Promise<(KeyRecord | undefined)[]> =>
+        Promise.all((await findEach(digests)).map((find) => find())),
+      async findForeignKey(migrationId: string, foreignDigest: string): Promise<KeyRecord | undefined> {
+        if (!isStorable(foreignDigest)) return undefined;
+        const [found] = await records((await session.run(byForeign, foreignDigest)) as readonly object[] as KeyText[]);
+        return found?.row.migrationId === migrationId ? found.record : undefined;
+      },
+      async findWallet(id: string): Promise<OwnedWallet | undefined> {
+        const [text] = isStorable(id) ? await session.run(identityById, id) : [];
+        if (text === undefined) return undefined;
+        const row = decodeEntity("identities", toEntityRaw(text));
+        const granted = await grantsOf(row.hasGrants === true ? [id] : []);
+        return identityWallet(row, Number(text["account"]), (owner) => granted.get(owner) ?? []);
+      },
+      async findKeyIds(wanted: readonly KeyDigests[]): Promise<(string | undefined)[]> {
+        const textsOf = (name: keyof KeyDigests) =>
+          JSON.stringify(wanted.flatMap(({ [name]: text }) => (text !== undefined && isStorable(text) ? [text] : [])));
+        const found = await session.run(holders, textsOf("digest"), textsOf("foreignDigest"));
+        return idsByDigests(found as readonly object[] as Parameters<typeof idsByDigests>[0], wanted);
+      },
     },
     readMany: (ids: readonly string[]) =>
       inOrder(ids, async (asked) => rowsOf((await session.run(byIds, asked)) as readonly object[] as KeyText[])),
-    async findKeyIds(wanted: readonly KeyDigests[]): Promise<(string | undefined)[]> {
-      const textsOf = (name: keyof KeyDigests) =>
-        JSON.stringify(wanted.flatMap(({ [name]: text }) => (text !== undefined && isStorable(text) ? [text] : [])));
-      const found = await session.run(holders, textsOf("digest"), textsOf("foreignDigest"));
-      return idsByDigests(found as readonly object[] as Parameters<typeof idsByDigests>[0], wanted);
-    },
     async list({ workspaceId, apiId, identityId, after = "", limit }: ListQuery): Promise<KeyRow[]> {
       if (![workspaceId, apiId ?? "", identityId ?? "", after].every(isStorable)) return [];
-      const given = [workspaceId, after, String(limit)] as const;
-      let texts;
-      if (apiId !== undefined && identityId !== undefined) texts = session.run(lists.both, ...given, apiId, identityId);
-      else if (apiId !== undefined) texts = session.run(lists.api, ...given, apiId);
-      else if (identityId !== undefined) texts = session.run(lists.identity, ...given, identityId);
-      else texts = session.run(lists.workspace, ...given);
+      const owners = Object.entries({ api_id: apiId, identity_id: identityId }).filter(([, id]) => id !== undefined);
+      const statement = listing(owners.map(([column], i) => `k.${column} = $${i + 4} AND `).join(""));
+      const texts = session.run(statement, workspaceId, after, String(limit), ...owners.map(([, id]) => id as string));
       return rowsOf((await texts) as readonly object[] as KeyText[]);
     },
   };

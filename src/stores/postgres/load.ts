@@ -18,7 +18,7 @@ import {
   type SharedTable,
 } from "../codec/exported-rows.js";
 import { createSession, type PostgresClient, type Session } from "./client.js";
-import { COUNTS } from "./credits.js";
+import { COUNTS } from "./account-reads.js";
 import { parentOf } from "./entities.js";
 import { isLockTimeout } from "./errors.js";
 import { encodeKeyRow } from "./keys.js";
