@@ -48,10 +48,23 @@ export function secondsIn(body: unknown): (Seconds & { readonly name: string }) 
   return undefined;
 }
 
-/** The times of a key to be imported that look like seconds, which would make it EXPIRED at once. */
-export function secondsInKey(key: unknown): readonly (Seconds & { readonly name: string })[] {
+/** As milliseconds later than the year 5138, as microseconds any time from March 1973 on. */
+const MIN_MICROSECONDS = 100_000_000_000_000;
+
+function explainMicroseconds(time: unknown): Seconds | undefined {
+  if (typeof time !== "number" || time < MIN_MICROSECONDS) return undefined;
+  const message = "must be in milliseconds, not microseconds";
+  return { message, fix: `did you mean ${Math.floor(time / 1_000)}?` };
+}
+
+/**
+ * The times of a key to be imported that look like seconds, which would make it EXPIRED at once, or like microseconds,
+ * with which it would never expire.
+ */
+export function wrongTimesInKey(key: unknown): readonly (Seconds & { readonly name: string })[] {
   return ["expires", "createdAt"].flatMap((name) => {
-    const fault = explainSeconds(property(key, name));
+    const time = property(key, name);
+    const fault = explainSeconds(time) ?? explainMicroseconds(time);
     return fault === undefined ? [] : [{ name, ...fault }];
   });
 }

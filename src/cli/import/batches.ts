@@ -2,7 +2,7 @@
 import { badRequest } from "../../contracts/errors.js";
 import type { V2KeysMigrateKeyData } from "../../contracts/types.js";
 import { readFrame, readImport } from "../../keyring/import/import-batches.js";
-import { secondsInKey } from "../../lib/seconds.js";
+import { wrongTimesInKey } from "../../lib/seconds.js";
 import type { KeySource } from "./key-source.js";
 import type { SourceRow } from "./values.js";
 import { pause } from "../../keyring/context.js";
@@ -82,7 +82,7 @@ export async function* toBatches(
   for await (const validated of request.batches) {
     const all = validated.map((key, i): Row => ({ number: numbers[i] ?? 0, key }));
     // The service takes them, as the contract has it, and says so in its log.
-    const late = extraFields ? all.flatMap(inSeconds) : [];
+    const late = extraFields ? all.flatMap(withWrongTimes) : [];
     const rows = late.length === 0 ? all : all.filter(({ number }) => !late.some((row) => row.number === number));
     const read = { rows, invalid: [...invalid, ...late] };
     [numbers, invalid] = [[], []];
@@ -92,8 +92,8 @@ export async function* toBatches(
     throw badRequest([{ location: "body.keys", message: "must be an array of at least 1 item, or lines" }]);
 }
 
-const inSeconds = ({ number, key }: Row): InvalidRow[] =>
-  secondsInKey(key).map(({ name, message, fix }) => ({ number, value: key, message: `${name} ${message}; ${fix}` }));
+const withWrongTimes = ({ number, key }: Row): InvalidRow[] =>
+  wrongTimesInKey(key).map(({ name, message, fix }) => ({ number, value: key, message: `${name} ${message}; ${fix}` }));
 
 /** The place is told by its line. */
 function withoutIndex(message: string, location: string): string {

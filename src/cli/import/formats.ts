@@ -72,11 +72,16 @@ function camelCase(row: ForeignRow): ForeignRow {
 function ofColumns(row: ForeignRow, left: Readonly<Record<string, string>>, remarks: Remarks): object {
   const key = {};
   for (const [name, value] of Object.entries(row)) {
+    const whole = wholesOf(name).find((one) => row[one] !== undefined);
     if (fieldOf(name) === undefined) setAside({ [name]: value }, left, remarks);
+    else if (whole !== undefined) remarks.refuse(`has ${whole} and ${name}, a part of it: give one of them`);
     else setField(key, name, value);
   }
   return key;
 }
+
+/** The fields that one is a part of: of `credits.refill.amount` `credits` and `credits.refill`. */
+const wholesOf = (name: string): string[] => [...name.matchAll(/\./g)].map(({ index }) => name.slice(0, index));
 
 /** What carried over of the rows that went in. */
 export interface Carryover {
@@ -197,8 +202,7 @@ function setField(key: object, name: string, value: unknown): void {
 
 const readDate = (value: unknown): unknown => (typeof value === "string" ? bound(timeOf, value) : value);
 
+/** An empty cell is an absent field: `null`, which would lift a bound, is as wrong as any other word. */
 function readCell({ type = "string" }: JsonSchema, text: string): unknown {
-  const types = typeof type === "string" ? [type] : type;
-  if (text === "null" && types.includes("null")) return null;
-  return READERS[types[0] as string]?.(text);
+  return READERS[typeof type === "string" ? type : (type[0] as string)]?.(text);
 }

@@ -2,7 +2,7 @@
 import { badRequest, isKeystileError, type KeystileError, type ValidationProblem } from "../../contracts/errors.js";
 import type { Json } from "../../contracts/types.js";
 import { count, number } from "../../view/format.js";
-import { secondsInKey } from "../../lib/seconds.js";
+import { wrongTimesInKey } from "../../lib/seconds.js";
 import { type Field, form } from "../../view/form.js";
 import { html, type Html, type Part } from "../../view/html.js";
 import { code, table } from "../../view/parts.js";
@@ -72,10 +72,10 @@ async function act(view: View): Promise<Done> {
   };
 }
 
-/** The operation takes times in seconds, as the contract has it. */
+/** The operation takes times in seconds and microseconds, as the contract has it. */
 async function migrate(ask: Ask, body: { readonly keys: readonly Json[] }) {
   const late = body.keys.flatMap((key, i) =>
-    secondsInKey(key).map(({ name, message, fix }) => ({ location: `body.keys[${i}].${name}`, message, fix })),
+    wrongTimesInKey(key).map(({ name, message, fix }) => ({ location: `body.keys[${i}].${name}`, message, fix })),
   );
   refuseProblems(late, NEEDS, body);
   return ask(NEEDS, body);

@@ -316,9 +316,10 @@ describe("import --from csv", () => {
     writeFileSync(path, text.join("\n"));
     const argv = ["--from", "csv", "--migration-id", "old", "--keys", `@${path}`];
     const dry = await file.import(...argv, "--dry-run");
-    expect([dry.code, dry.stdout]).toEqual([1, expect.stringContaining("2 keys would go in, 2 would fail")]);
+    expect([dry.code, dry.stdout]).toEqual([1, expect.stringContaining("1 keys would go in, 3 would fail")]);
     const { code, stdout, stderr } = await file.import(...argv);
-    expect([code, JSON.parse(stdout)]).toEqual([1, { migrated: 2, failed: 2 }]);
+    expect([code, JSON.parse(stdout)]).toEqual([1, { migrated: 1, failed: 3 }]);
+    expect(stderr).toContain("line 5: INVALID_KEY: credits.remaining: must be an integer");
     expect(stderr).toContain("line 3: INVALID_KEY: credits.remaining: must be an integer");
     expect(stderr).toMatch(/line 4: INVALID_KEY: column \d+: there is text after the closing quotation mark/);
     await open(async (keyring, verifier) => {
@@ -339,12 +340,43 @@ describe("import --from csv", () => {
     await file.create("sha256", "old");
     const path = join(FOLDER, `${++files}-dates.csv`);
     const date = "2089-01-01 00:00:00";
-    const rows = [`${hashOf("a")},${date},5`, `${hashOf("b")},,${date}`, `${hashOf("c")},1900000000,5`];
+    const rows = [
+      `${hashOf("a")},${date},5`,
+      `${hashOf("b")},,${date}`,
+      `${hashOf("c")},1900000000,5`,
+      `${hashOf("d")},1900000000000000,5`,
+      `${hashOf("e")},1900000000000,5`,
+      `${hashOf("f")},null,5`,
+      `${hashOf("g")},,null`,
+    ];
     writeFileSync(path, ["hash,expires,credits.remaining", ...rows].join("\n"));
     const { stdout, stderr } = await file.import("--from", "csv", "--migration-id", "old", "--keys", `@${path}`);
-    expect(JSON.parse(stdout)).toEqual({ migrated: 1, failed: 2 });
+    expect(JSON.parse(stdout)).toEqual({ migrated: 2, failed: 5 });
     expect(stderr).toContain("line 3: INVALID_KEY: credits.remaining: must be an integer");
     expect(stderr).toContain("line 4: INVALID_KEY: expires must be in milliseconds, not seconds");
+    expect(stderr).toContain(
+      "line 5: INVALID_KEY: expires must be in milliseconds, not microseconds; did you mean 1900000000000?",
+    );
+    expect(stderr).toContain("line 7: INVALID_KEY: expires: must be");
+    expect(stderr).toContain("line 8: INVALID_KEY: credits.remaining: must be an integer");
+  });
+
+  it("a field and a part of it: a row that has both is refused, in any order, as it would lose one of them", async () => {
+    const file = await database();
+    await file.create("sha256", "old");
+    const path = join(FOLDER, `${++files}-parts.csv`);
+    const cells = [
+      `${hashOf("a")},5,"{""remaining"":7}",,`,
+      `${hashOf("b")},,"{""remaining"":7}",,`,
+      `${hashOf("c")},5,,"[]",requests`,
+      `${hashOf("d")},5,,,`,
+    ];
+    const header = "hash,credits.remaining,credits,ratelimits,ratelimits.0.name";
+    writeFileSync(path, [header, ...cells].join("\n"));
+    const { stdout, stderr } = await file.import("--from", "csv", "--migration-id", "old", "--keys", `@${path}`);
+    expect(JSON.parse(stdout)).toEqual({ migrated: 2, failed: 2 });
+    expect(stderr).toContain("line 2: INVALID_KEY: has credits and credits.remaining, a part of it: give one of them");
+    expect(stderr).toContain("line 4: INVALID_KEY: has ratelimits and ratelimits.0.name, a part of it");
   });
 
   it.each(["colour", "credits.left", "__proto__", "meta.", "ratelimits.100.name", "hash.length"])(
