@@ -193,12 +193,17 @@ describe.skipIf(noRedisServer !== undefined)("serve --limiter redis://…", () =
     ["no URL", () => `redis//:${PASSWORD}@localhost`, 2, "must be memory, file, or a Redis as redis://HOST:PORT"],
     ["another kind", () => `postgres://:${PASSWORD}@localhost`, 2, "must be memory, file, or a Redis"],
     ["no host", () => "redis://", 2, "must be memory, file, or a Redis"],
+    ["a database that is no number", () => `${url}/canary`, 2, "perhaps with /NUMBER of a database"],
+    ["a space before it", () => ` ${url}`, 2, "must be memory, file, or a Redis"],
+    ["a line break after it", () => `${url}\n`, 2, "must be memory, file, or a Redis"],
   ])("%s is refused without being repeated", async (_, address, code, message) => {
     for (const options of [["--limiter", address()], []]) {
       const env = options.length === 0 ? { KEYSTILE_LIMITER: address() } : {};
       const ran = await run(["serve", "--db", db("refused.db"), "--port", "0", ...options], { env });
       expect([ran.code, ran.stdout]).toEqual([code, ""]);
       expect(ran.stderr).toContain(message);
+      if (code === 2)
+        expect(ran.stderr).toContain(options.length === 0 ? "KEYSTILE_LIMITER: must" : "--limiter <where>");
       expect(ran.stderr).not.toContain("canary");
     }
   });

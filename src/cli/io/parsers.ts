@@ -104,9 +104,13 @@ export function toRequestLimit(text: string): { readonly limit: number; readonly
 /** Parses where rate limits are: `memory`, `file` or the URL of a Redis. */
 export function toLimiter(text: string): string {
   if (text === "memory" || text === "file") return text;
-  const url = URL.canParse(text) ? new URL(text) : undefined;
-  if (url !== undefined && /^rediss?:$/.test(url.protocol) && url.hostname !== "") return text;
-  throw new InvalidArgumentError("must be memory, file, or a Redis as redis://HOST:PORT or rediss://HOST:PORT");
+  // A URL leaves out spaces at its ends, at which a client fails.
+  const url = URL.canParse(text) && text === text.trim() ? new URL(text) : undefined;
+  const isRedis = url !== undefined && /^rediss?:$/.test(url.protocol) && url.hostname !== "";
+  if (isRedis && /^(\/\d*)?$/.test(url.pathname)) return text;
+  throw new InvalidArgumentError(
+    "must be memory, file, or a Redis as redis://HOST:PORT or rediss://HOST:PORT, perhaps with /NUMBER of a database",
+  );
 }
 
 /** The longest window (contract 8). */
