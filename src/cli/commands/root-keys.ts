@@ -5,6 +5,7 @@ import type { Command } from "commander";
 import type { Explained } from "../../keyring/schemas/requests.js";
 import type { RootKeyData } from "../../keyring/schemas/responses.js";
 import type { CreateRootKeyRequestBody } from "../../keyring/schemas/service-requests.js";
+import { nearest } from "../../lib/nearest.js";
 import { addDatabaseFlags, allPermissions, type DatabaseFlags, withKeyring } from "../database/database.js";
 import { usage } from "../io/failures.js";
 import { wrapped } from "../io/help.js";
@@ -63,6 +64,7 @@ async function create(io: Io, flags: CreateFlags): Promise<void> {
   if (all === true && permission !== undefined) throw usage("--all cannot be combined with --permission");
   const permissions = all === true ? allPermissions() : permission;
   if (permissions === undefined) throw usage("--permission: name at least one, or use --all");
+  assertAskedFor(permissions);
   // A key that expires now would have expired before its first use.
   if (expires !== undefined && expires <= io.now())
     throw usage("--expires: must be in the future; the root key would let nobody in");
@@ -75,6 +77,23 @@ async function create(io: Io, flags: CreateFlags): Promise<void> {
     throw error;
   }
   await note(io, "the root key is shown this once; keep it where nobody else can read it");
+}
+
+/** Of `api.*.verify_key` the type and the action, of a resource name the action alone. */
+const ACTION = /^(?:([a-z]+)\.[^.#:]+\.|.*#)([a-zA-Z0-9_-]+)$/;
+
+/** Refuses actions that no operation asks for, which grant nothing. What is malformed the keyring refuses. */
+function assertAskedFor(permissions: readonly string[]): void {
+  const lines = permissions.flatMap((permission, i) => {
+    const [, type = "", action] = ACTION.exec(permission) ?? [];
+    const asked = allPermissions().filter((one) => one.startsWith(type));
+    const actions = asked.map((one) => one.slice(one.lastIndexOf(".") + 1));
+    if (action === undefined || actions.length === 0 || actions.includes(action)) return [];
+    const near = nearest(action, actions);
+    const fix = near === undefined ? "" : `; did you mean ${near}?`;
+    return [`body.permissions[${i}] (--permission): its action is one that no operation asks for${fix}`];
+  });
+  if (lines.length > 0) throw usage("the request is not valid", lines);
 }
 
 function list(io: Io, flags: DatabaseFlags & ListFlags): Promise<void> {

@@ -2,6 +2,7 @@ import { chmodSync, existsSync, linkSync, readFileSync, truncateSync, writeFileS
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { describe, expect, it } from "vitest";
+import { allPermissions } from "../../../src/cli/database/database.js";
 import { createKeyring } from "../../../src/keyring/keyring.js";
 import { createRatelimits } from "../../../src/keyring/ratelimits/create-ratelimits.js";
 import { sqliteLimiter, sqliteStore } from "../../../src/stores/sqlite/index.js";
@@ -158,6 +159,30 @@ describe("root-keys", () => {
     expect((await create("--all", "--permission", "api.*.verify_key")).code).toBe(2);
     expect((await create("--all", "--expires", "soon")).code).toBe(2);
     expect((await run(["root-keys", "list", "--db", db, "--output", "json"])).stdout).toBe("[\n]\n");
+  });
+
+  it.each([
+    ["api.*.verifykey", "; did you mean verify_key?"],
+    ["api.api_1.Verify_Key", "; did you mean verify_key?"],
+    ["api.*.limit", ""],
+    ["ratelimit.*.limits", "; did you mean limit?"],
+    ["svc:v1:ws_default:keyspaces/*/keys/*#verifykey", "; did you mean verify_key?"],
+    ["api.*.nothing_like_it", ""],
+  ])("create refuses %s, an action that no operation asks for", async (permission, fix) => {
+    const db = await database("asked.db");
+    const argv = ["root-keys", "create", "--db", db, "--permission", "api.*.read_key", "--permission", permission];
+    const { code, stdout, stderr } = await run(argv);
+    expect([code, stdout]).toEqual([2, ""]);
+    expect(stderr).toContain(
+      `body.permissions[1] (--permission): its action is one that no operation asks for${fix}\n`,
+    );
+  });
+
+  it("create takes every action that an operation asks for, on one resource and by name", async () => {
+    const db = await database("taken.db");
+    const names = [...allPermissions(), "api.api_1.verify_key", "svc:v1:ws_default:**#*"];
+    const argv = names.flatMap((name) => ["--permission", name]);
+    expect(await run(["root-keys", "create", "--db", db, ...argv])).toMatchObject({ code: 0 });
   });
 
   it("create refuses a key that would be dead at birth, by its flag", async () => {
