@@ -7,20 +7,15 @@ import { tellsHealth } from "../verify/metrics-text.js";
 /** Milliseconds for which a finding is used again: whoever asks often, without a root key, makes no work. */
 const MAX_AGE_MS = 1_000;
 
-interface Finding {
-  readonly health: StoreHealth | undefined;
-  readonly isReady: boolean;
-}
-
 /**
  * @param store keystile's own, or guarded; one without `health` is ready if it can be read
  * @param onProblem called with each finding that it is not ready, so at most once a second
  */
 export function createReadiness(store: Store, onProblem: (error: KeystileError) => void) {
   let foundAt = NaN;
-  let finding: Promise<Finding> | undefined;
+  let finding: ReturnType<typeof look> | undefined;
 
-  const look = async (): Promise<Finding> => {
+  const look = async () => {
     let health: StoreHealth | undefined;
     try {
       if (tellsHealth(store)) health = await store.health();
@@ -35,7 +30,7 @@ export function createReadiness(store: Store, onProblem: (error: KeystileError) 
     if (health?.ok === false) onProblem(new KeystileError("NOT_READY", health.problems.join("; ")));
     return { health, isReady: health?.ok !== false };
   };
-  const current = (): Promise<Finding> => {
+  const current = () => {
     const now = performance.now();
     if (finding !== undefined && now - foundAt < MAX_AGE_MS) return finding;
     foundAt = now;

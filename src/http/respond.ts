@@ -145,18 +145,13 @@ async function perform(
   return toSuccess(requestId, data, headers);
 }
 
-interface Admitted {
-  readonly caller: Caller;
-  readonly services: Services;
-}
-
 /** Who asks, as of now, and what serves its workspace. @throws KeystileError 401 */
 async function admit(
   { authenticator, servicesOf }: ServiceContext,
   { authorization }: Incoming,
   trace: Trace,
   hold: Hold,
-): Promise<Admitted> {
+) {
   let identified: Caller;
   try {
     identified = await authenticator.authenticate(authorization);

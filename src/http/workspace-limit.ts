@@ -37,20 +37,11 @@ export interface RequestVerdict {
   readonly retryAfter: number;
 }
 
-/** Counts the requests of each workspace. */
-export interface RequestLimit {
-  /**
-   * Counts one request. If the limiter fails, this process counts its share of them instead.
-   * @param now Unix time, milliseconds
-   */
-  take(workspaceId: string, now: number): MaybePromise<RequestVerdict>;
-}
-
 /**
  * Creates the request limit: one token bucket per workspace.
  * @throws TypeError or RangeError naming the option
  */
-export function createRequestLimit(options: RequestLimitOptions): RequestLimit {
+export function createRequestLimit(options: RequestLimitOptions) {
   const checks = {
     limit: integer(1, 1_000_000_000),
     duration: integer(1_000, 2_592_000_000),
@@ -66,7 +57,11 @@ export function createRequestLimit(options: RequestLimitOptions): RequestLimit {
   const local = memoryLimiter();
   const resilient = withFallback(limiter ?? local, { local, nodes });
   return Object.freeze({
-    take(workspaceId: string, now: number) {
+    /**
+     * Counts one request. If the limiter fails, this process counts its share of them instead.
+     * @param now Unix time, milliseconds
+     */
+    take(workspaceId: string, now: number): MaybePromise<RequestVerdict> {
       const check = { bucket: `requests ${workspaceId}`, limit, duration, cost: 1, workspaceId, configured };
       const result = resilient.take([check], now);
       const toVerdict = ({ verdicts, shares }: Awaited<typeof result>): RequestVerdict => {

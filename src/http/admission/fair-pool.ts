@@ -79,7 +79,7 @@ export class FairPool {
    *   taken
    */
   take(account: string, wish: Wish, ms: number, onWait?: (end: () => void) => void): MaybePromise<void> {
-    if (!this.#waiting.has(account) && this.#fits(account, wish)) return this.#add(account, wish.amount);
+    if (!this.#waiting.has(account) && this.#fits(account, wish)) return this.record(account, wish.amount);
     if ((this.#waiting.get(account)?.size ?? 0) >= MAX_WAITERS) return Promise.reject(overloaded());
     return new Promise((resolve, reject) => {
       const queue = this.#waiting.get(account) ?? new Set<Waiter>();
@@ -104,11 +104,6 @@ export class FairPool {
     });
   }
 
-  /** Records an amount that is already held, whether it fits or not. */
-  record(account: string, amount: number): void {
-    this.#add(account, amount);
-  }
-
   /** Whether an account holds more than its share. */
   isOver(account: string): boolean {
     const held = this.#held.get(account) ?? 0;
@@ -118,17 +113,18 @@ export class FairPool {
 
   /** Moves a held amount from one account to another. */
   move(from: string, to: string, amount: number): void {
-    this.#add(to, amount);
+    this.record(to, amount);
     this.give(from, amount);
   }
 
   give(account: string, amount: number): void {
     if (amount === 0) return;
-    this.#add(account, -amount);
+    this.record(account, -amount);
     if (this.#waiting.size > 0) this.#serve();
   }
 
-  #add(account: string, amount: number): void {
+  /** Records an amount that is already held, whether it fits or not. @param amount negative: it is held no more */
+  record(account: string, amount: number): void {
     const held = (this.#held.get(account) ?? 0) + amount;
     if (held === 0) this.#held.delete(account);
     else this.#held.set(account, held);
@@ -158,7 +154,7 @@ export class FairPool {
         if (waiter !== undefined && this.#fits(account, waiter)) {
           served = true;
           queue.delete(waiter);
-          this.#add(account, waiter.amount);
+          this.record(account, waiter.amount);
           waiter.grant();
         } else if (waiter !== undefined) continue;
         this.#waiting.delete(account);

@@ -85,6 +85,3 @@ export function createFairTurns(turnMs: number, atEnd = afterInput, clock = () =
     },
   };
 }
-
-/** Decides when waiting calls continue. */
-export type FairTurns = ReturnType<typeof createFairTurns>;

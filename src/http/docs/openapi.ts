@@ -23,7 +23,6 @@ const object = (properties: Readonly<Record<string, JsonSchema>>, required = Obj
 });
 
 const base = { title: text, detail: text, status: { type: "integer" }, type: { ...text, format: "uri-reference" } };
-const validationError = object({ location: text, message: text, fix: text }, ["location", "message"]);
 
 const SCHEMAS: Readonly<Record<string, JsonSchema>> = {
   Meta: object({ requestId: { ...text, minLength: 20, description: "Unique to the request; support asks for it." } }),
@@ -36,7 +35,7 @@ const SCHEMAS: Readonly<Record<string, JsonSchema>> = {
     },
     ["hasMore"],
   ),
-  ValidationError: validationError,
+  ValidationError: object({ location: text, message: text, fix: text }, ["location", "message"]),
   BaseError: object(base),
   BadRequestError: object({ ...base, errors: { type: "array", minItems: 1, items: ref("ValidationError") } }),
   ErrorResponse: object({ meta: ref("Meta"), error: ref("BaseError") }),

@@ -2,13 +2,6 @@
 import { badRequest, KeystileError } from "../../contracts/errors.js";
 import type { Outgoing } from "../messages.js";
 
-/** The part of a socket that is used. */
-export interface Connection {
-  readonly writable: boolean;
-  end(text: string): unknown;
-  destroy(): unknown;
-}
-
 /** What was wrong with a connection. */
 export type ConnectionError = "syntax" | "headers" | "time" | "method";
 
@@ -22,7 +15,7 @@ export const CONNECTION_FAULTS: Readonly<Record<ConnectionError, () => KeystileE
 
 /** Writes the answer, and ends the connection. */
 export function sendConnectionError(
-  socket: Connection,
+  socket: { end(text: string): unknown },
   { title }: KeystileError,
   { status, headers, text }: Outgoing,
 ): void {

@@ -4,6 +4,7 @@ import type { Hold } from "../admission/admission.js";
 import { alreadyRead, ArrivingBody, endedEarly, isShort, noBytes, tooLarge } from "../body.js";
 import type { Incoming, Outgoing } from "../messages.js";
 import { clearTimeout, setTimeout } from "../../lib/timers.js";
+import type { RequestSlot } from "./connection.js";
 
 /** The part of `http.IncomingMessage` that is used, declared here so that the package's types do not need Node's. */
 export interface NodeRequest {
@@ -49,18 +50,13 @@ const DISCARD_MS = 4_000;
 const CHUNK_BYTES = 4_096;
 
 /** What the server knows besides the request itself. */
-export interface RequestContext {
+export interface RequestContext extends Pick<RequestSlot, "onReading" | "onPart" | "goOn"> {
   /** The client's address, found with the trusted proxies. */
   readonly clientAddress: string | undefined;
   /** The client waits for `100 Continue` before it sends the body. */
   readonly wantsContinue: boolean;
   /** What the request holds. */
   readonly hold: Hold;
-  /** Called with a function that aborts reading the body with an error. */
-  onReading(breakOff: (fault: Error) => void): void;
-  /** `onPart`: a part of the body has arrived. `goOn`: the next part may come. */
-  onPart(): void;
-  goOn(): void;
 }
 
 /** The bytes of the body that the headers declare; `Infinity`: it comes in chunks. */

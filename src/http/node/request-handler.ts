@@ -1,4 +1,5 @@
 /** Handles requests of a `node:http` server: one at a time for each connection. */
+import type { createClientAddress } from "../client-address.js";
 import type { Service } from "../service.js";
 import type { Connection, RequestSlot } from "./connection.js";
 import type { Connections } from "./connections.js";
@@ -7,10 +8,7 @@ import { CLOSING, declaredBytes, type NodeRequest, type NodeResponse, NONE, send
 
 /** What the server or listener decides. */
 export interface RequestHandlerOptions {
-  readonly clientAddressOf: (
-    remoteAddress: string | undefined,
-    forwardedFor: string | readonly string[] | undefined,
-  ) => string | undefined;
+  readonly clientAddressOf: ReturnType<typeof createClientAddress>;
   /** Whether the server is closing: each response then ends its connection. */
   readonly isClosing: () => boolean;
 }

@@ -112,11 +112,10 @@ export function onNamed<B>(
   type: Resource["type"],
   { table, id, given }: { readonly table: NamedTable; readonly id: string; readonly given: (request: B) => string },
 ): Access<B> {
-  const permissions = formsOf(action, type, id);
   return {
     action,
     type,
-    permissions,
+    permissions: formsOf(action, type, id),
     allow: (context, caller, request) =>
       requireOnNamed(context, caller, { action, type, id }, byIdOrName(table), [given(request)]),
   };
@@ -214,11 +213,8 @@ function onKeyOf(
 
 /** An action on the key that the request contains as text. */
 export function onKeyText(action: string): Access<V2KeysWhoamiRequestBody> {
-  const permissions = keyForms(action);
   return {
-    action,
-    type: "api",
-    permissions,
+    ...onKey(action),
     async allow(services, caller, request) {
       const keyId = await findIdByText(services, request);
       await onKey(action).allow(services, caller, { keyId });
@@ -226,18 +222,18 @@ export function onKeyText(action: string): Access<V2KeysWhoamiRequestBody> {
   };
 }
 
+const KEYSPACES = "<scheme>:v1:<workspace_id>:keyspaces";
+
 /** The five forms of contract 4.1 for an action on keys. */
 export function keyForms(action: string): readonly string[] {
-  const path = "<scheme>:v1:<workspace_id>:keyspaces";
   return [
     ...formsOf(action, "api", "api_id"),
-    `${path}/*/keys/*#${action}`,
-    `${path}/<keyspace_id>/keys/*#${action}`,
-    `${path}/<keyspace_id>/keys/<key_id>#${action}`,
+    `${KEYSPACES}/*/keys/*#${action}`,
+    `${KEYSPACES}/<keyspace_id>/keys/*#${action}`,
+    `${KEYSPACES}/<keyspace_id>/keys/<key_id>#${action}`,
   ];
 }
 
 function keyspaceForms(action: string): readonly string[] {
-  const path = "<scheme>:v1:<workspace_id>:keyspaces";
-  return [...formsOf(action, "api", "api_id"), `${path}/*#${action}`, `${path}/<keyspace_id>#${action}`];
+  return [...formsOf(action, "api", "api_id"), `${KEYSPACES}/*#${action}`, `${KEYSPACES}/<keyspace_id>#${action}`];
 }

@@ -147,7 +147,7 @@ export function describe(
     name,
     summary,
     request: explain(request, name),
-    bodyBytes: bodyBytesOf(request),
+    bodyBytes: longestBytes(request) <= SMALL_BODY_BYTES ? SMALL_BODY_BYTES : LARGE_BODY_BYTES,
     bodyShape: bodyShapeOf(request),
     answer: explain(answer, name),
     isList,
@@ -205,11 +205,6 @@ const FREE_FORM_BYTES = 65_536;
 const FREE_FORM_VALUES = FREE_FORM_BYTES / 2;
 /** The longest number, and the longest of the other words of JSON. */
 const NUMBER_BYTES = 24;
-
-/** The bytes that are read of a body with this schema. */
-function bodyBytesOf(schema: JsonSchema): number {
-  return longestBytes(schema) <= SMALL_BODY_BYTES ? SMALL_BODY_BYTES : LARGE_BODY_BYTES;
-}
 
 /**
  * Bytes of the longest JSON text of a value that the schema accepts, with every character escaped and without blanks;
