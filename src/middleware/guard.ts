@@ -23,13 +23,7 @@ import {
   oneOf,
   text,
 } from "../lib/check-options.js";
-import {
-  createPermissionCheck,
-  type PermissionCheck,
-  TELL_PERMISSIONS,
-  type TellingContext,
-} from "../verify/parse-permission-query.js";
-import type { VerifyContext } from "../verify/context.js";
+import { createPermissionCheck, type PermissionCheck, TELL_PERMISSIONS } from "../verify/parse-permission-query.js";
 import type { Reservation, ReservationSettlement } from "../verify/reserve.js";
 import { DEFAULT_HEADERS, type Presented, readHeaders, toKey } from "../verify/credential.js";
 import type { Verifier } from "../verify/verifier.js";
@@ -206,8 +200,6 @@ export interface Guard<Request> {
 
 const NONE: readonly never[] = Object.freeze([]);
 
-type Telling = NonNullable<TellingContext[typeof TELL_PERMISSIONS]>;
-
 const usageStatus: Check = (value, path) => {
   if (value !== 402 && value !== 429) throw new TypeError(`${path} must be 402 or 429`);
 };
@@ -257,11 +249,8 @@ export function createGuard<Request>(verifier: KeyVerifier, given: ApiKeyOptions
   if (options.reserve !== undefined) methods("reserve")(verifier, "verifier");
   const { keyFrom = DEFAULT_HEADERS, render = renderProblem, onError = logError, unsettled = "status" } = options;
   const { apiId, migrationId } = options;
-  /** What narrows must not be undefined in it. */
-  const contextOf = (clientAddress: string | undefined, tell: Telling): VerifyContext & TellingContext =>
-    apiId === undefined
-      ? { clientAddress, [TELL_PERMISSIONS]: tell }
-      : { clientAddress, apiId, [TELL_PERMISSIONS]: tell };
+  /** What narrows must not be undefined in a context. */
+  const narrowed = apiId === undefined ? {} : { apiId };
   /** What most routes ask: read once, when the route is built. */
   const fixed = isFixed(options) ? mergeRequirements([options]) : undefined;
   const names = typeof keyFrom === "function" ? undefined : keyFrom.map((name) => name.toLowerCase());
@@ -294,40 +283,26 @@ export function createGuard<Request>(verifier: KeyVerifier, given: ApiKeyOptions
     return { presented: value == null ? undefined : toKey(value), skipped: false };
   };
 
-  const checkKey = (
-    incoming: IncomingRequest<Request>,
-    key: string,
-    requirement: ResolvedRequirement,
-  ): Promise<Decision> => {
-    const { request, memory, clientAddress } = incoming;
-    const address =
-      options.clientAddress === undefined
-        ? clientAddress
-        : settled(options.clientAddress(request), "options.clientAddress");
-    const body = remainingRequest(memory, verifier, key, requirement, migrationId);
-    return verify(incoming, address, requirement, body);
-  };
-
   const verify = async (
-    incoming: IncomingRequest<Request>,
-    address: string | undefined,
+    incoming: Omit<IncomingRequest<Request>, "header">,
     requirement: ResolvedRequirement,
     body: V2KeysVerifyKeyRequestBody,
   ): Promise<Decision> => {
-    const { request, memory } = incoming;
+    const { request, memory, clientAddress } = incoming;
     let result: VerificationResult<unknown>;
     let can: PermissionCheck | undefined;
     const before = reservedBefore(memory, verifier, body.key);
     const reserves = requirement.reserves && before === undefined;
     try {
-      const context = contextOf(address, (check) => void (can = check));
+      const tell = (check: PermissionCheck): void => void (can = check);
+      const context = { ...narrowed, clientAddress, [TELL_PERMISSIONS]: tell };
       result = await (reserves
         ? verifier.reserve!(body, { ...context, timeout: options.reserveTimeout })
         : verifier.verify(body, context));
     } catch (error) {
       // Each time with fewer limits.
       const less = withoutRemovedLimits(body, requirement, error);
-      if (less !== undefined) return verify(incoming, address, requirement, less);
+      if (less !== undefined) return verify(incoming, requirement, less);
       report(error, request);
       // The key was validated before, so what is wrong with the request is the program's.
       const isMistake = isKeystileError(error) && error.status < 500;
@@ -354,7 +329,7 @@ export function createGuard<Request>(verifier: KeyVerifier, given: ApiKeyOptions
 
   return Object.freeze({
     async check(incoming: IncomingRequest<Request>, inner?: () => readonly KeyRequirement<Request>[]) {
-      const { request } = incoming;
+      const { request, memory } = incoming;
       try {
         const read = present(incoming);
         const { presented, skipped }: { presented: Presented; skipped: boolean } =
@@ -364,8 +339,13 @@ export function createGuard<Request>(verifier: KeyVerifier, given: ApiKeyOptions
           return refuse(createRefusal(presented === null ? "KEY_INVALID" : "KEY_MISSING", options), request);
         const more = inner?.().map((given) => checkRequirement(given, "requirement")) ?? NONE;
         const requirement =
-          more.length === 0 && fixed !== undefined ? fixed : await resolve([options, ...more], request);
-        return await checkKey(incoming, presented, requirement);
+          more.length === 0 && fixed !== undefined ? fixed : await resolveRequirements([options, ...more], request);
+        const clientAddress =
+          options.clientAddress === undefined
+            ? incoming.clientAddress
+            : settled(options.clientAddress(request), "options.clientAddress");
+        const body = remainingRequest(memory, verifier, presented, requirement, migrationId);
+        return await verify({ request, memory, clientAddress }, requirement, body);
       } catch (error) {
         report(error, request);
         return refuse(createRefusal("INTERNAL", options), request);
@@ -381,14 +361,6 @@ function readRendered(given: RefusalBody): RefusalBody {
   drop(type);
   drop(body);
   throw new TypeError("options.render must return type and body, both strings");
-}
-
-/** At once where none of them asks the request. */
-function resolve<Request>(
-  requirements: readonly KeyRequirement<Request>[],
-  request: Request,
-): MaybePromise<ResolvedRequirement> {
-  return requirements.every(isFixed) ? mergeRequirements(requirements) : resolveRequirements(requirements, request);
 }
 
 function isVerified(result: VerificationResult<unknown>): result is ValidResult {

@@ -119,6 +119,10 @@ export async function resolveRequirements<Request>(
 ): Promise<ResolvedRequirement> {
   const fixed: FixedRequirement[] = [];
   for (const requirement of requirements) {
+    if (isFixed(requirement)) {
+      fixed.push(requirement);
+      continue;
+    }
     const values: Partial<Record<Name, unknown>> = {};
     for (const name of NAMES) {
       const value = await valueOf<Request, unknown>(requirement[name], request);

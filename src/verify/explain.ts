@@ -7,7 +7,7 @@
 import type { LimitCheck, LimitVerdict } from "../contracts/limiter.js";
 import type { CachedKey } from "../cache/cached-key.js";
 import type { OwnedWallet, Spend } from "../contracts/store.js";
-import type { MaybePromise, V2KeysVerifyKeyRequestBody, VerifyKeyRatelimitData } from "../contracts/types.js";
+import type { V2KeysVerifyKeyRequestBody, VerifyKeyRatelimitData } from "../contracts/types.js";
 import { compileQuery, namesInQuery, parseQuery } from "../access/permission-query.js";
 import { badRequest, KeystileError } from "../contracts/errors.js";
 import { inDrawOrder } from "../credits/wallet.js";
@@ -174,16 +174,11 @@ function readingSpender(spender: Spender): Spender {
   };
 }
 
-/** A validated call, and how to find its key: with the cache, or from the store. */
-interface ExplainedCall {
-  readonly call: Verification;
-  readonly find: () => MaybePromise<CachedKey | undefined>;
-  readonly findAgain: () => MaybePromise<CachedKey | undefined>;
-  /** Set if the request names the key by its id. */
-  readonly keyId?: string;
-}
-
-function beginExplained(deps: VerifyDeps, request: ExplainRequest, context: ExplainContext): ExplainedCall {
+/**
+ * A validated call, and how to find its key: with the cache, or from the store. With `keyId` if the request names the
+ * key by its id.
+ */
+function beginExplained(deps: VerifyDeps, request: ExplainRequest, context: ExplainContext) {
   const { sources } = deps;
   if (!isObject(request) || !Object.hasOwn(request, "keyId")) {
     const call = beginCall(deps, request, readContext(context));

@@ -88,14 +88,6 @@ const ASKED = 64;
 /** Most workspaces that have a row of their own for calls with unknown keys; all others share one, as `(other)`. */
 const MAX_UNKNOWN = 10_000;
 
-/** The part of `VerifierCounters` that is counted here. */
-interface Counters {
-  readonly outcomesFolded: number;
-  readonly outcomesUncounted: number;
-  readonly verifications: Readonly<Record<VerificationCode, number>>;
-  readonly creditsSpent: number;
-}
-
 /** The call that is counted: its time, and its tags, in which the text of its key is not counted. */
 type CountedCall = Pick<VerificationRequest, "tags" | "key"> & { readonly now: number };
 
@@ -196,8 +188,8 @@ export class OutcomeCounter {
     this.count(known, outcome, call);
   }
 
-  /** Counts since the counter was created. */
-  counters(): Counters {
+  /** The part of `VerifierCounters` that is counted here. */
+  counters() {
     const { meter } = this.#interval;
     return {
       outcomesFolded: this.#aggregated + this.#writer.aggregated + meter.aggregated,
@@ -262,7 +254,10 @@ function* withRefusals(cells: Iterable<OutcomeCell>, log: RefusalLog): Generator
   }
 }
 
-function named(sums: readonly number[]): Pick<Counters, "verifications" | "creditsSpent"> {
+function named(sums: readonly number[]) {
   const verifications = Object.fromEntries(OUTCOMES.map((code, i) => [code, sums[i] as number]));
-  return { verifications: verifications as Counters["verifications"], creditsSpent: sums[OUTCOMES.length] as number };
+  return {
+    verifications: verifications as Record<VerificationCode, number>,
+    creditsSpent: sums[OUTCOMES.length] as number,
+  };
 }

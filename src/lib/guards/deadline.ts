@@ -12,15 +12,10 @@ const { setTimeout: runAfter, performance: clock } = globalThis;
  */
 export type Deadline = <T>(promise: PromiseLike<T>, timeoutError: () => Error) => Promise<T>;
 
-interface PendingPromise {
-  readonly expiresAt: number;
-  readonly expire: () => void;
-}
-
 /** @param ms timeout of each promise, milliseconds, ≥ 1. The timer does not keep the process alive. */
 export function createDeadline(ms: number): Deadline {
   /** In the order in which they expire, because all have the same timeout. */
-  const pending = new Set<PendingPromise>();
+  const pending = new Set<{ readonly expiresAt: number; readonly expire: () => void }>();
   let isArmed = false;
 
   const arm = (run: () => void, delay: number): void => {

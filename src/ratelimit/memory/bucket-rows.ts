@@ -75,11 +75,6 @@ export class BucketRows {
     return this.#high;
   }
 
-  /** Buckets that are kept as objects. */
-  get levelledCount(): number {
-    return this.#levelled.size;
-  }
-
   /** The name of the bucket in a row; undefined: there is none. */
   nameOf(row: number): string | undefined {
     return this.#chunkOf(row).names[row & CHUNK_MASK];
