@@ -6,7 +6,7 @@
 import type { BatchObservableCallback, Meter, Span, SpanKind, SpanStatusCode, Tracer } from "@opentelemetry/api";
 import { isKeystileError } from "../contracts/errors.js";
 import type { Store } from "../contracts/store.js";
-import { checkStore, STORE_METHODS } from "../lib/guards/guard-store.js";
+import { ALL_METHODS, checkStore } from "../lib/guards/guard-store.js";
 import { isTrusted, trust } from "../lib/guards/trusted.js";
 import { isThenable } from "../lib/thenable.js";
 import type { Verifier } from "../verify/verifier.js";
@@ -21,11 +21,6 @@ export interface InstrumentStoreOptions {
   readonly system: string;
 }
 
-const METHODS = [
-  ...STORE_METHODS,
-  ...(["searchKeys", "countKeys", "findKeyIds"] as const),
-  ...(["changeAlerts", "listAlerts", "takeAlerts", "settleAlert"] as const),
-];
 /** Calls that reach no engine, and the one that every verification makes, which mostly reads a number in memory. */
 const UNTIMED: ReadonlySet<string> = new Set(["subscribe", "pollChanges", "close"]);
 /** As the semantic conventions advise for `db.client.operation.duration`, seconds. */
@@ -74,7 +69,7 @@ export function instrumentStore<S extends Store>(store: S, { meter, tracer, syst
       }
     };
   };
-  const methods = METHODS.filter((name) => store[name] !== undefined).map((name) => {
+  const methods = ALL_METHODS.filter((name) => store[name] !== undefined).map((name) => {
     const call = (...given: readonly unknown[]) => (store[name] as (...given: readonly unknown[]) => unknown)(...given);
     return [name, UNTIMED.has(name) ? call : timed(name, call)];
   });

@@ -50,6 +50,8 @@ describe.each([
     const stop = instrumentVerifier(verifier, meter);
     for (const cost of [3, 4, 100]) await verifier.verify({ key, credits: { cost } });
     await verifier.verify({ key: "sk_unknown" });
+    // Of a method that a store may lack.
+    await store.findWallet!("id_unknown");
 
     const metrics = await collect();
     const outcomes = new Map(
@@ -61,6 +63,7 @@ describe.each([
     const duration = metrics.get("db.client.operation.duration")!;
     expect(duration.descriptor.unit).toBe("s");
     const calls = new Map(pointsOf(duration).map(([of, value]) => [of["db.operation.name"], { of, value }]));
+    expect(calls.has("findWallet")).toBe(true);
     const spend = calls.get("spendCredits")!;
     expect(spend.of).toEqual({ "db.system.name": system, "db.operation.name": "spendCredits" });
     expect(spend.value).toMatchObject({

@@ -120,12 +120,10 @@ const METHODS: { readonly [M in Method]: Guard<Parameters<Required<Store>[M]>> &
   settleWallets: { reader: always(results.settlement), writes: true, optional: true },
 };
 
+/** All methods that a store may have. */
+export const ALL_METHODS: readonly (keyof Store)[] = [...(Object.keys(METHODS) as Method[]), "subscribe", "close"];
 /** The methods that every store has. */
-export const STORE_METHODS: readonly (keyof Store)[] = [
-  ...(Object.keys(METHODS) as Method[]).filter((name) => METHODS[name].optional !== true),
-  "subscribe",
-  "close",
-];
+const STORE_METHODS = ALL_METHODS.filter((name) => METHODS[name as Method]?.optional !== true);
 
 /** @throws TypeError if the value cannot be a store, which says what makes one, or names the missing method */
 export function checkStore(store: unknown): void {
