@@ -127,18 +127,15 @@ export interface Alerts {
   close(): Promise<void>;
 }
 
-const MAX_BELOW = Number.MAX_SAFE_INTEGER;
 const share: Check = (value, path) => {
   if (typeof value !== "number" || !(value > 0 && value <= 1)) throw new RangeError(`${path} must be above 0, to 1`);
 };
 const BOUNDS = {
   creditsBelow(value: unknown, path: string) {
-    if (!isPlainObject(value)) {
-      integer(1, MAX_BELOW)(value, path);
-      return;
-    }
-    const { share: given } = checkOptions(value as Partial<CreditsShare>, { share }, path);
-    if (given === undefined) throw new TypeError(`${path} must be an integer, or { share }`);
+    if (isPlainObject(value)) {
+      const { share: given } = checkOptions(value as Partial<CreditsShare>, { share }, path);
+      if (given === undefined) throw new TypeError(`${path} must be an integer, or { share }`);
+    } else integer(1, Number.MAX_SAFE_INTEGER)(value, path);
   },
   expiresWithin: integer(60_000, 31_622_400_000),
   refusedShare: share,

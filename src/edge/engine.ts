@@ -73,15 +73,8 @@ const OPTIONS = {
   onError: callable,
 } as const satisfies Record<keyof ObjectOptions, Check>;
 
-/** An object of keystile, whatever class it is in. */
-export interface Engine {
-  call(operation: string, given: readonly unknown[]): Promise<string>;
-  fetch(request: Request): Promise<Response>;
-  alarm(): Promise<void>;
-}
-
 /** @throws TypeError or RangeError naming the option · KeystileError STORE_… */
-export function createEngine<Env>(storage: AlarmStorage, given: ObjectOptions<Env>, env: Env): Engine {
+export function createEngine<Env>(storage: AlarmStorage, given: ObjectOptions<Env>, env: Env) {
   const { workspaceId = "ws_default", audit, limits, interval = 60_000, ...options } = checkOptions(given, OPTIONS);
   const store = durableObjectStore(storage, audit && { audit });
   const limiter = limits === "memory" ? undefined : durableObjectLimiter(storage);
@@ -111,7 +104,7 @@ export function createEngine<Env>(storage: AlarmStorage, given: ObjectOptions<En
   const operations = createOperations(verifier, keyring);
   let handlers: Handlers | undefined;
   return {
-    call(operation, [first, ...more]) {
+    call(operation: string, [first, ...more]: readonly unknown[]): Promise<string> {
       fireAndForget(arm);
       return answerOf(async () => {
         const run = operations[operation];
@@ -119,7 +112,7 @@ export function createEngine<Env>(storage: AlarmStorage, given: ObjectOptions<En
         return run(first, ...more);
       });
     },
-    async fetch(request) {
+    async fetch(request: Request): Promise<Response> {
       fireAndForget(arm);
       handlers ??= {
         ...checkMounted(settled(options.mount?.(parts), "options.mount")),
@@ -127,7 +120,7 @@ export function createEngine<Env>(storage: AlarmStorage, given: ObjectOptions<En
       };
       return handlerFor(handlers, new URL(request.url).pathname)(request);
     },
-    async alarm() {
+    async alarm(): Promise<void> {
       isArmed = false;
       try {
         await verifier.flush();
@@ -141,6 +134,9 @@ export function createEngine<Env>(storage: AlarmStorage, given: ObjectOptions<En
     },
   };
 }
+
+/** An object of keystile, whatever class it is in. */
+export type Engine = ReturnType<typeof createEngine>;
 
 /** As the platform sets it: whoever calls through it cannot choose it. */
 const clientAddress = (request: Request): string | undefined => request.headers.get("cf-connecting-ip") ?? undefined;

@@ -52,27 +52,16 @@ export interface BodyShape {
   readonly isImport: boolean;
 }
 
-/** A text that was counted. */
-export interface CountedJson {
-  readonly text: string;
-  /** Bytes that its values will take in memory. */
-  readonly bytes: number;
-  /** Where the lists and objects begin and end that are longer than a piece. */
-  readonly long: ReadonlyMap<number, number>;
-}
-
 /** Waits for another turn of the event loop. */
 export type NextTurn = () => Promise<void>;
 
 /**
+ * @returns `text` · `bytes` that its values will take in memory · `long`: where the lists and objects begin and end that
+ *   are longer than a piece
  * @throws (rejects) SyntaxError, not for every text that is no JSON · KeystileError BAD_REQUEST: nested too deep, or
  *   with more than any legal body has
  */
-export async function countJson(
-  text: string,
-  { maxValues, isImport }: BodyShape,
-  turn: NextTurn,
-): Promise<CountedJson> {
+export async function countJson(text: string, { maxValues, isImport }: BodyShape, turn: NextTurn) {
   const long = new Map<number, number>();
   const open: number[] = [];
   const maxItems = isImport ? Math.max(1_000, text.length / SHORTEST_KEY) : Infinity;
@@ -121,6 +110,9 @@ export async function countJson(
     text.length * CHARACTER_BYTES;
   return { text, bytes, long };
 }
+
+/** A text that was counted. */
+export type CountedJson = Awaited<ReturnType<typeof countJson>>;
 
 /**
  * @returns what `JSON.parse(text)` does

@@ -104,7 +104,7 @@ export function createService(
       if (metrics === undefined && log === undefined) return;
       const ms = performance.now() - trace.began;
       metrics?.end(trace.operation, trace.status, trace.code, ms);
-      writeLog(log, () => toLine(trace, clock(), ms));
+      if (log !== undefined) fireAndForget(() => log(toLine(trace, clock(), ms)));
     },
     onFault: (error, requestId) => onError && fireAndForget(() => onError(error, { requestId })),
   };
@@ -260,7 +260,3 @@ function checkParts({ verifier, store, authenticator }: ServiceParts, options: S
 
 /** A root key of another workspace gets the same error as one that does not exist (contract 7). */
 const unknownWorkspace = (): KeystileError => new KeystileError("AUTH_KEY_NOT_FOUND", "the root key was not found");
-
-function writeLog(log: ((line: string) => void) | undefined, line: () => string): void {
-  if (log !== undefined) fireAndForget(() => log(line()));
-}

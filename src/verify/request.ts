@@ -2,7 +2,7 @@
  * Validation of verification requests. A table lists every field with its bounds. The reader is written by hand for
  * speed; the compiler makes sure that it reads every field.
  */
-import type { Query, QueryCompiler } from "../access/permission-query.js";
+import type { QueryCompiler } from "../access/permission-query.js";
 import type { RatelimitCheck } from "../ratelimit/applied-limits.js";
 import { badRequest, isKeystileError, type ValidationProblem } from "../contracts/errors.js";
 import type { KeysVerifyKeyCredits, KeysVerifyKeyRatelimit, V2KeysVerifyKeyRequestBody } from "../contracts/types.js";
@@ -157,18 +157,12 @@ export function fillRequest(request: Mutable<VerificationRequest>, body: unknown
   if (reading.problems !== undefined) throw badRequest(reading.problems);
 }
 
-/** A validated request without its key, for many calls. */
-export interface RequestPlan {
-  /** Its `key` is a placeholder. */
-  readonly request: VerificationRequest;
-  readonly query: Query | undefined;
-}
-
 /**
  * Validates a request without its key, for any number of calls.
+ * @returns `request`, whose `key` is a placeholder, and its query
  * @throws KeystileError BAD_REQUEST as {@link readRequest}, and at `body.key` if there is one; PERMISSIONS_QUERY_SYNTAX
  */
-export function planRequest(compileQuery: QueryCompiler, body: unknown): RequestPlan {
+export function planRequest(compileQuery: QueryCompiler, body: unknown) {
   if (!isObject(body)) throw badRequest([{ location: "body", message: "must be an object" }]);
   if (Object.hasOwn(body, "key"))
     throw badRequest([{ location: "body.key", message: "must be left out", fix: "give it to each call" }]);
@@ -179,6 +173,9 @@ export function planRequest(compileQuery: QueryCompiler, body: unknown): Request
   const query = permissions === undefined ? undefined : compileQuery(permissions);
   return Object.freeze({ request: Object.freeze(request), query });
 }
+
+/** A validated request without its key, for many calls. */
+export type RequestPlan = ReturnType<typeof planRequest>;
 
 /** Copies a validated request, and reads the key. @throws KeystileError BAD_REQUEST at `body.key` */
 export function fillWithKey(request: Mutable<VerificationRequest>, plan: VerificationRequest, key: unknown): void {

@@ -61,40 +61,6 @@ const PART_OF_BODIES = 1 / 2;
 /** Credentials whose workspace is remembered. */
 const MAX_RECOGNIZED = 10_000;
 
-/** What one request holds. */
-export interface Hold {
-  /** The caller's workspace as far as known, or {@link STRANGERS} or {@link UNPROVEN}. */
-  readonly account: string;
-  /** Resolves at the end of this tick of the event loop, or of a later one if other requests go first. */
-  turn(isLong: boolean): Promise<void>;
-  /** Call once the caller is authenticated. */
-  belongsTo(workspaceId: string): void;
-  /** Call when the credential is found invalid: later requests with it count as {@link UNPROVEN}. */
-  refused(): void;
-  /** Reserves bytes of the body. @throws (rejects) KeystileError OVERLOADED */
-  growBody(bytes: number): MaybePromise<void>;
-  /** Reserves the memory of an operation while it runs. @throws (rejects) KeystileError OVERLOADED */
-  withinShare(): MaybePromise<void>;
-  /** Reserves memory for the values of the body, before it is parsed. @throws (rejects) KeystileError OVERLOADED */
-  growValues(bytes: number): MaybePromise<void>;
-  /** Hands over the body: it is freed when the request ends, or before. @param body `free` returns its bytes */
-  keepBody(body: { free(): number }): void;
-  freeBody(): void;
-  /** Parses a long body; only a few are parsed at a time. @throws (rejects) KeystileError OVERLOADED */
-  parse<T>(act: () => Promise<T>): Promise<T>;
-  /** Makes a page; only a few are made at a time. @throws (rejects) KeystileError OVERLOADED */
-  makePage<T>(act: () => Promise<T>): Promise<T>;
-  /**
-   * Call when the answer is made: from now on the request holds only its answer. If the workspace is then over its
-   * share, its oldest requests with unread answers are ended.
-   */
-  answered(bytes: number): void;
-  /** Call when the connection has ended: ends the request's wait. */
-  abandon(): void;
-  /** Call when the request has ended: frees all that it holds. */
-  release(): void;
-}
-
 /** Creates an {@link Admission}. */
 export function createAdmission(bounds: AdmissionBounds) {
   const shared = shareOf(bounds);
@@ -118,6 +84,9 @@ export function createAdmission(bounds: AdmissionBounds) {
 /** The admission control of a process. */
 export type Admission = ReturnType<typeof createAdmission>;
 
+/** What one request holds. */
+export type Hold = ReturnType<typeof createHold>;
+
 /** What all requests share. */
 function shareOf({ budget, requests = Math.floor(budget / BYTES_PER_REQUEST), ...bounds }: AdmissionBounds) {
   const { wait, isFair, places, turnMs } = bounds;
@@ -136,7 +105,7 @@ function createHold(
   { bytes, parsing, making, requests, turns, recognized, wait }: ReturnType<typeof shareOf>,
   authorization: string | undefined,
   end?: () => void,
-): Hold {
+) {
   let account = authorization === undefined ? STRANGERS : recognized.find(authorization);
   let held = 0;
   let isAnswered = false;
@@ -219,32 +188,42 @@ function createHold(
   };
   if (end !== undefined) requests.add(account, ongoing);
   return {
-    get account() {
+    /** The caller's workspace as far as known, or {@link STRANGERS} or {@link UNPROVEN}. */
+    get account(): string {
       return account;
     },
+    /** Resolves at the end of this tick of the event loop, or of a later one if other requests go first. */
     turn,
-    belongsTo(workspaceId) {
+    /** Call once the caller is authenticated. */
+    belongsTo(workspaceId: string): void {
       if (workspaceId === account) return;
       moveTo(workspaceId);
       if (authorization !== undefined) recognized.add(authorization, workspaceId);
     },
-    refused() {
+    /** Call when the credential is found invalid: later requests with it count as {@link UNPROVEN}. */
+    refused(): void {
       if (authorization === undefined || account === UNPROVEN) return;
       moveTo(UNPROVEN);
       recognized.forget(authorization);
     },
-    growBody: (amount) => (amount > 0 ? grow(amount, PART_OF_BODIES) : undefined),
+    /** Reserves bytes of the body. @throws (rejects) KeystileError OVERLOADED */
+    growBody: (amount: number) => (amount > 0 ? grow(amount, PART_OF_BODIES) : undefined),
+    /** Reserves the memory of an operation while it runs. @throws (rejects) KeystileError OVERLOADED */
     withinShare: () => grow(WORK_BYTES, 1),
-    growValues: (amount) => grow(amount, 1),
-    keepBody(of) {
+    /** Reserves memory for the values of the body, before it is parsed. @throws (rejects) KeystileError OVERLOADED */
+    growValues: (amount: number) => grow(amount, 1),
+    /** Hands over the body: it is freed when the request ends, or before. @param of `free` returns its bytes */
+    keepBody(of: { free(): number }): void {
       body = of;
       if (isGone) body.free();
     },
-    freeBody() {
+    freeBody(): void {
       if (body !== undefined) set(held - body.free());
     },
-    parse: (act) => inPlace(parsing, act),
-    async makePage(act) {
+    /** Parses a long body; only a few are parsed at a time. @throws (rejects) KeystileError OVERLOADED */
+    parse: <T>(act: () => Promise<T>): Promise<T> => inPlace(parsing, act),
+    /** Makes a page; only a few are made at a time. @throws (rejects) KeystileError OVERLOADED */
+    async makePage<T>(act: () => Promise<T>): Promise<T> {
       let growing: MaybePromise<void> = undefined;
       const made = await inPlace(making, async () => {
         growing = grow(PAGE_BYTES, 1);
@@ -255,7 +234,11 @@ function createHold(
       await growing;
       return inPlace(making, act);
     },
-    answered(amount) {
+    /**
+     * Call when the answer is made: from now on the request holds only its answer. If the workspace is then over its
+     * share, its oldest requests with unread answers are ended.
+     */
+    answered(amount: number): void {
       body?.free();
       endWait?.();
       const isMore = amount > held;
@@ -263,7 +246,9 @@ function createHold(
       if (isMore) requests.endUnread(account, () => bytes.isOver(account));
       isAnswered = true;
     },
+    /** Call when the connection has ended: ends the request's wait. */
     abandon,
+    /** Call when the request has ended: frees all that it holds. */
     release,
   };
 }

@@ -67,26 +67,21 @@ const check = object<AnyCheck>(
   },
 );
 
-interface Read {
-  readonly request: ExplainRequest & { readonly keyId: string };
-  readonly clientAddress?: string;
-}
-
 /** @throws KeystileError BAD_REQUEST · PERMISSIONS_QUERY_SYNTAX */
-function read(body: unknown): Read {
+function read(body: unknown) {
   if (!isObject(body)) throw badRequest([{ location: "body", message: "must be an object" }]);
   const { clientAddress, ...rest } = body;
   // The text of a key has no place in a console; labels of a call change nothing.
   for (const name of ["key", "tags", "migrationId"])
     if (Object.hasOwn(rest, name)) throw badRequest([{ location: `body.${name}`, message: "must be left out" }]);
-  const request = { keyId: undefined, ...rest } as unknown as Read["request"];
+  const request = { keyId: undefined, ...rest } as unknown as ExplainRequest & { readonly keyId: string };
   validateExplained(request);
-  if (clientAddress === undefined) return { request };
+  if (clientAddress === undefined) return { request, context: {} };
   if (typeof clientAddress !== "string" || !hasLength(clientAddress, 1, MAX_ADDRESS)) {
     const message = `must be an address, as text of 1 to ${MAX_ADDRESS} characters`;
     throw badRequest([{ location: "body.clientAddress", message }]);
   }
-  return { request, clientAddress };
+  return { request, context: { clientAddress } };
 }
 
 export const explainKey: Operation = {
@@ -104,8 +99,8 @@ export const explainKey: Operation = {
   validate: (body) => void read(body),
   async perform(services, { body, caller }) {
     requireAnyGrant(access, caller);
-    const { request, clientAddress } = read(body);
+    const { request, context } = read(body);
     await access.allow(services, caller, request);
-    return explain(services.verifier, request, clientAddress === undefined ? {} : { clientAddress });
+    return explain(services.verifier, request, context);
   },
 };

@@ -77,14 +77,6 @@ interface Built {
   readonly rows: readonly NewKey[];
 }
 
-/** The outcome of a batch. */
-export interface Stored {
-  /** Every key of the batch in its order, either migrated or failed. */
-  readonly results: M.MigrationResults;
-  /** Whether the store was asynchronous, and so may have yielded to the event loop. */
-  readonly yielded: boolean;
-}
-
 /** A key being imported: without a failure it has a hash, and once it is stored also an id. */
 interface Candidate {
   readonly key: M.ImportedKeyData;
@@ -96,12 +88,10 @@ interface Candidate {
 /**
  * @param onWaiting called while the store works, if it is asynchronous, with the names that the next batch may be built
  *   with
+ * @returns `results`: every key of the batch in its order, either migrated or failed · `yielded`: whether the store was
+ *   asynchronous, and so may have yielded to the event loop
  */
-export async function storeBatch(
-  to: Destination,
-  batch: Batch,
-  onWaiting: (names: KnownNames) => void,
-): Promise<Stored> {
+export async function storeBatch(to: Destination, batch: Batch, onWaiting: (names: KnownNames) => void) {
   const { context } = to;
   const names = await to.names.current();
   // Rows built ahead are valid only if their names still are: one may have been removed since.

@@ -68,22 +68,13 @@ async function insertKey(
   return { keyId: row.id, key };
 }
 
-/** A new key that is not stored yet. */
-export interface PreparedKey extends ReturnType<typeof buildKey> {
-  /** Its text. */
-  readonly key: string;
-}
-
 /**
  * Builds a key of a validated request; permissions and an identity that do not exist are created.
  * @param expires in place of the request's
+ * @returns the text of the key, and what is to be stored
  * @throws KeystileError NOT_FOUND: no such API, or a role that does not exist; nothing is created then
  */
-export async function prepareKey(
-  context: Context,
-  request: V2KeysCreateKeyRequestBody,
-  expires: number | undefined,
-): Promise<PreparedKey> {
+export async function prepareKey(context: Context, request: V2KeysCreateKeyRequestBody, expires: number | undefined) {
   requireOneSource(request);
   await requireMeta(context, request.meta);
   const { roles = [], permissions = [], externalId } = request;
@@ -106,7 +97,7 @@ export async function prepareKey(
   const { row, balance } = buildKey(context, origin, request);
   if (expires !== undefined) row.expires = expires;
   row.digest = await digestKey(key);
-  return balance === undefined ? { key, row } : { key, row, balance };
+  return { key, row, balance };
 }
 
 /**

@@ -123,21 +123,17 @@ function disabledParent(row: KeyRow, known: Parents): DisabledParent | undefined
   return ownProperty(ownerOf(row, known), "enabled") === false ? "identity" : undefined;
 }
 
-/** The credits that a key takes. */
-interface DrawnCredits {
-  readonly own: KeyCredits | undefined;
-  /** Those of its identity. Absent: it takes none. */
-  readonly owner: KeyCredits | undefined;
-  /** What it could spend: the least of what its own credits and those of its identity have; null: unlimited. */
-  readonly available: number | null;
-}
-
-/** @param identities of the keys */
+/**
+ * The credits that keys take.
+ * @param identities of the keys
+ * @returns of each its `own` · those of its `owner`, undefined: it takes none · what is `available`: the least of what
+ *   both have; null: unlimited
+ */
 export async function drawnCredits(
   context: ReadingAt,
   rows: readonly KeyRow[],
   identities: ReadonlyMap<string, IdentityRow>,
-): Promise<readonly DrawnCredits[]> {
+) {
   const credits = await readCredits(context, "keys", rows);
   const owners = rows.map((row) => {
     const identity = row.identityId === undefined ? undefined : identities.get(row.identityId);
