@@ -249,8 +249,11 @@ export function createGuard<Request>(verifier: KeyVerifier, given: ApiKeyOptions
   if (options.reserve !== undefined) methods("reserve")(verifier, "verifier");
   const { keyFrom = DEFAULT_HEADERS, render = renderProblem, onError = logError, unsettled = "status" } = options;
   const { apiId, migrationId } = options;
-  /** What narrows must not be undefined in a context. */
-  const narrowed = apiId === undefined ? {} : { apiId };
+  /** What narrows must not be undefined in it. A spread in place of the two literals takes 2 µs more. */
+  const contextOf = (clientAddress: string | undefined, tell: (check: PermissionCheck) => void) =>
+    apiId === undefined
+      ? { clientAddress, [TELL_PERMISSIONS]: tell }
+      : { clientAddress, apiId, [TELL_PERMISSIONS]: tell };
   /** What most routes ask: read once, when the route is built. */
   const fixed = isFixed(options) ? mergeRequirements([options]) : undefined;
   const names = typeof keyFrom === "function" ? undefined : keyFrom.map((name) => name.toLowerCase());
@@ -284,25 +287,25 @@ export function createGuard<Request>(verifier: KeyVerifier, given: ApiKeyOptions
   };
 
   const verify = async (
-    incoming: Omit<IncomingRequest<Request>, "header">,
+    incoming: IncomingRequest<Request>,
+    clientAddress: string | undefined,
     requirement: ResolvedRequirement,
     body: V2KeysVerifyKeyRequestBody,
   ): Promise<Decision> => {
-    const { request, memory, clientAddress } = incoming;
+    const { request, memory } = incoming;
     let result: VerificationResult<unknown>;
     let can: PermissionCheck | undefined;
     const before = reservedBefore(memory, verifier, body.key);
     const reserves = requirement.reserves && before === undefined;
     try {
-      const tell = (check: PermissionCheck): void => void (can = check);
-      const context = { ...narrowed, clientAddress, [TELL_PERMISSIONS]: tell };
+      const context = contextOf(clientAddress, (check) => void (can = check));
       result = await (reserves
         ? verifier.reserve!(body, { ...context, timeout: options.reserveTimeout })
         : verifier.verify(body, context));
     } catch (error) {
       // Each time with fewer limits.
       const less = withoutRemovedLimits(body, requirement, error);
-      if (less !== undefined) return verify(incoming, requirement, less);
+      if (less !== undefined) return verify(incoming, clientAddress, requirement, less);
       report(error, request);
       // The key was validated before, so what is wrong with the request is the program's.
       const isMistake = isKeystileError(error) && error.status < 500;
@@ -329,7 +332,7 @@ export function createGuard<Request>(verifier: KeyVerifier, given: ApiKeyOptions
 
   return Object.freeze({
     async check(incoming: IncomingRequest<Request>, inner?: () => readonly KeyRequirement<Request>[]) {
-      const { request, memory } = incoming;
+      const { request } = incoming;
       try {
         const read = present(incoming);
         const { presented, skipped }: { presented: Presented; skipped: boolean } =
@@ -344,8 +347,8 @@ export function createGuard<Request>(verifier: KeyVerifier, given: ApiKeyOptions
           options.clientAddress === undefined
             ? incoming.clientAddress
             : settled(options.clientAddress(request), "options.clientAddress");
-        const body = remainingRequest(memory, verifier, presented, requirement, migrationId);
-        return await verify({ request, memory, clientAddress }, requirement, body);
+        const body = remainingRequest(incoming.memory, verifier, presented, requirement, migrationId);
+        return await verify(incoming, clientAddress, requirement, body);
       } catch (error) {
         report(error, request);
         return refuse(createRefusal("INTERNAL", options), request);
