@@ -60,7 +60,7 @@ export async function findKeyAgain(lookup: Lookup): Promise<CachedKey | undefine
   await store.pollChanges("anew");
   const digest = await digestKey(key);
   const record = await store.findKey(digest);
-  if ((await store.findRootKey(digest)) !== undefined) return undefined;
+  if (key.startsWith(ROOT_KEY) && (await store.findRootKey(digest)) !== undefined) return undefined;
   return orMigrated(lookup, record && cache.prepare(record));
 }
 
