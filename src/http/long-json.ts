@@ -56,8 +56,8 @@ export interface BodyShape {
 export type NextTurn = () => Promise<void>;
 
 /**
- * @returns `text` · `bytes` that its values will take in memory · `long`: where the lists and objects begin and end that
- *   are longer than a piece
+ * @returns `text` · `bytes` that its values will take in memory · `long`: where the lists and objects begin and end
+ *   that are longer than a piece
  * @throws (rejects) SyntaxError, not for every text that is no JSON · KeystileError BAD_REQUEST: nested too deep, or
  *   with more than any legal body has
  */
