@@ -10,17 +10,7 @@
  * What cannot be recognised: a file that was overwritten in place with one at least as long, and folders that two
  * machines share over a network.
  */
-import {
-  existsSync,
-  fsyncSync,
-  readdirSync,
-  readFileSync,
-  readSync,
-  realpathSync,
-  rmSync,
-  statSync,
-  writeSync,
-} from "node:fs";
+import { fsyncSync, readdirSync, readFileSync, readSync, realpathSync, rmSync, statSync, writeSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { KeystileError } from "../../../contracts/errors.js";
 import { makeFile, withDescriptor } from "./descriptor.js";
@@ -47,44 +37,43 @@ const MAX_CHECK_AGE_MS = 1;
 
 /**
  * Makes the file if there is none, readable and writable by its owner only, and checks what can be checked from
- * outside. An empty file is a new one too, unless it must exist: it is what a process leaves that was killed, or found
- * the disk full, before it had written anything.
+ * outside.
  * @param wait milliseconds to wait while another process has just made the file and not written to it; blocks
  * @throws KeystileError STORE_FAILED: there is none, and none may or can be made; STORE_INVALID: it is shorter than a
  * database's header; STORE_FILE_LINKED
+ * @returns whether it made the file, which is empty
  */
-export function prepareFile(path: string, mustExist: boolean, wait: number): void {
-  if (path === ":memory:") return;
+export function prepareFile(path: string, mustExist: boolean, wait: number): boolean {
+  if (path === ":memory:") return false;
   if (statSync(path, { throwIfNoEntry: false }) === undefined) {
     if (mustExist) throw missing();
-    if (create(path)) return;
+    if (create(path)) return true;
   }
   const stat = statSync(path, { throwIfNoEntry: false });
   // The driver says why what was removed meanwhile does not open.
-  if (stat === undefined) return;
+  if (stat === undefined) return false;
   if (!stat.isFile()) {
     const what = stat.isDirectory() ? "a folder" : "no regular file";
     throw new KeystileError("STORE_FAILED", `the path is that of ${what}; give that of a database file`);
   }
-  const size = waitForContent(path, wait);
-  if (size < HEADER_BYTES && (mustExist || size > 0 || !isUnwritten(path)))
+  if (waitForContent(path, wait) < HEADER_BYTES)
     throw new KeystileError(
       "STORE_INVALID",
       "the database file is shorter than a database's header: it was truncated, or never written; " +
         "restore it from a backup, or remove it if it never held anything",
     );
   assertOneName(realpathSync(path));
+  return false;
 }
 
 /**
- * Whether an empty file is one that this user made, and nobody wrote to. A store that has its file open keeps a log
- * beside it: beside such a log the file was truncated.
+ * Removes a file that {@link prepareFile} made and nothing could be written to: it would be refused as truncated once
+ * there is space. Only then: otherwise another process may have begun to use it.
+ * @param cause why it could not be opened
  */
-function isUnwritten(path: string): boolean {
-  const place = realpathSync(path);
-  const { uid } = statSync(place);
-  const isOwn = process.geteuid === undefined || uid === process.geteuid();
-  return isOwn && !existsSync(`${place}-wal`) && !existsSync(`${place}-shm`);
+export function discardUnwritten(path: string, cause: unknown): void {
+  const isFull = resultName(cause) === "FULL" || isFullError(cause);
+  if (isFull && statSync(path, { throwIfNoEntry: false })?.size === 0) rmSync(path, { force: true });
 }
 
 const missing = (): KeystileError =>

@@ -1,7 +1,15 @@
 /** Opens and configures a connection: journal mode, durability, lock timeouts, tables. */
 import type { SqliteStoreOptions } from "../options.js";
 import type { Connection, FileWatch, Transact } from "./connection.js";
-import { assertOwnDatabase, dataVersionOf, markFile, prepareFile, settleLog, watchFile } from "./database-file.js";
+import {
+  assertOwnDatabase,
+  dataVersionOf,
+  discardUnwritten,
+  markFile,
+  prepareFile,
+  settleLog,
+  watchFile,
+} from "./database-file.js";
 import { type ClosableHandle, type Driver, type DriverName, loadDriver, openFile, type OpenOptions } from "./driver.js";
 import { resultName } from "./errors.js";
 import { assertOwnLog } from "./foreign-log.js";
@@ -90,13 +98,14 @@ export function openOwn<T>(
   use: (opened: ClosableHandle, driver: Driver) => T,
 ): T {
   const driver = loadDriver({ only });
-  prepareFile(path, options.fileMustExist, wait);
+  const isNew = prepareFile(path, options.fileMustExist, wait);
   const opened = openFile(driver, path, { ...options, timeout: 0 });
   try {
     assertOwnLog(path);
     return use(opened, driver);
   } catch (cause) {
     opened.close();
+    if (isNew) discardUnwritten(path, cause);
     throw cause;
   }
 }

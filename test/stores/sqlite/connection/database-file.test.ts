@@ -1,7 +1,6 @@
 import { execFileSync } from "node:child_process";
 import {
   chmodSync,
-  chownSync,
   copyFileSync,
   existsSync,
   linkSync,
@@ -72,7 +71,7 @@ describe("the database file: how it is made and opened", () => {
     const place = path();
     writeFileSync(place, "x".repeat(size));
     for (const options of [
-      ...(size === 0 ? [] : [{ busyTimeout: 0 }]),
+      { busyTimeout: 0 },
       { mustExist: true, busyTimeout: 0 },
       { readonly: true, busyTimeout: 0 },
     ]) {
@@ -81,53 +80,6 @@ describe("the database file: how it is made and opened", () => {
     }
     expect(statSync(place).size).toBe(size);
     expect(existsSync(`${place}-wal`)).toBe(false);
-  });
-
-  it("an empty file is a new one: a process was killed before it wrote to it", async () => {
-    const [place, link] = [path(), path()];
-    writeFileSync(place, "", { mode: 0o600 });
-    symlinkSync(place, link);
-    const store = await withApi(sqliteStore(link, { busyTimeout: 0 }));
-    await addKeys(store, 1);
-    await store.close();
-    await sqliteStore(place, { mustExist: true }).close();
-    expect(statSync(place).size).toBeGreaterThan(0);
-  });
-
-  it("an empty file that several processes find at once is one database", async () => {
-    const place = path();
-    writeFileSync(place, "", { mode: 0o600 });
-    const program = fileURLToPath(new URL("../../../../src/stores/sqlite/index.ts", import.meta.url));
-    const script = `
-      import(${JSON.stringify(program)}).then(({ sqliteStore }) => {
-        while (Date.now() < Number(process.argv[2]));
-        return sqliteStore(process.argv[1], { busyTimeout: 500 }).close();
-      });`;
-    const { spawn } = await import("node:child_process");
-    const at = String(Date.now() + 3_000);
-    const codes = await Promise.all(
-      Array.from({ length: 4 }, () => {
-        const child = spawn(process.execPath, ["--import", "tsx", "-e", script, place, at], { stdio: "inherit" });
-        return new Promise((resolve) => child.once("exit", resolve));
-      }),
-    );
-    expect(codes).toEqual([0, 0, 0, 0]);
-    await sqliteStore(place, { mustExist: true }).close();
-  });
-
-  it("an empty file that a store has open, or another user owns, is STORE_INVALID, and stays as it is", async () => {
-    const place = path();
-    const store = await withApi(sqliteStore(place));
-    writeFileSync(place, "");
-    expect(await codeOf(() => sqliteStore(place, { busyTimeout: 0 }))).toBe("STORE_INVALID");
-    expect(statSync(place).size).toBe(0);
-    await store.close();
-    if (process.geteuid?.() !== 0) return;
-    const other = path();
-    writeFileSync(other, "");
-    chownSync(other, 65_534, 65_534);
-    expect(await codeOf(() => sqliteStore(other, { busyTimeout: 0 }))).toBe("STORE_INVALID");
-    expect(statSync(other).size).toBe(0);
   });
 
   it("an empty file that another process is just making is waited for", async () => {
