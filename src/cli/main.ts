@@ -16,7 +16,7 @@ import { addRootKeysCommand } from "./commands/root-keys.js";
 import { addSchemaCommand } from "./commands/schema.js";
 import { addStatementCommand } from "./commands/statement.js";
 import { addServeCommand } from "./commands/serve.js";
-import { refuseUnknown } from "./io/environment.js";
+import { refuseMisspelt } from "./io/environment.js";
 import { type CommandResult, EXIT, type ExitCode, toFailure } from "./io/failures.js";
 import { DEFAULT_WIDTH, wrapped } from "./io/help.js";
 import type { Io } from "./io/io.js";
@@ -65,7 +65,7 @@ export async function main(argv: readonly string[], io: Io): Promise<ExitCode> {
     .configureHelp({ showGlobalOptions: true, minWidthToWrap: 20 })
     .addHelpText("after", wrapped(EXIT_CODES));
   addApiCommand(program, io, result);
-  refuseUnknown(program, [addServeCommand(program, io), addConsoleCommand(program, io)], io);
+  refuseMisspelt(program, [addServeCommand(program, io), addConsoleCommand(program, io)], io);
   addMigrationsCommand(program, io);
   addImportCommand(program, io, result);
   addRootKeysCommand(program, io);

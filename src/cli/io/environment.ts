@@ -24,30 +24,25 @@ export function givenAs(command: Command, name: string): string | undefined {
 }
 
 /**
- * Refuses variables that no command reads, before any command runs: a misspelt one would be ignored without a word.
+ * Refuses variables whose names are misspelt ones of those that commands read, before any command runs: they would be
+ * ignored without a word. Others may be another program's.
  * @param reading the commands whose options are read from the environment
  */
-export function refuseUnknown(program: Command, reading: readonly Command[], { env }: Io): void {
+export function refuseMisspelt(program: Command, reading: readonly Command[], { env }: Io): void {
   program.hook("preAction", () => {
     const known = new Set([ROOT_KEY_VARIABLE, API_URL_VARIABLE, ...reading.flatMap(variablesOf)]);
-    const unknown = Object.keys(env).filter(
-      (name) => name.startsWith(PREFIX) && !known.has(name) && !isLink(name, env),
-    );
-    if (unknown.length === 0) return;
-    const meant = unknown.map((name) => [name, nearest(name.slice(PREFIX.length), suffixes(known))] as const);
-    const lines = meant.map(([name, near]) => `${name}${near === undefined ? "" : `; did you mean ${PREFIX}${near}?`}`);
-    throw usage(`no command reads these variables; the known ones are ${[...known].join(", ")}`, lines);
+    const lines = Object.keys(env).flatMap((name) => {
+      if (!name.startsWith(PREFIX) || known.has(name)) return [];
+      const meant = nearest(name.slice(PREFIX.length), suffixes(known));
+      return meant === undefined ? [] : [`${name}; did you mean ${PREFIX}${meant}?`];
+    });
+    if (lines.length > 0)
+      throw usage(`no command reads these variables; the known ones are ${[...known].join(", ")}`, lines);
   });
 }
 
 const variablesOf = ({ options }: Command): string[] => options.map(variableOf);
 const suffixes = (names: Iterable<string>): string[] => [...names].map((name) => name.slice(PREFIX.length));
-
-/** Kubernetes tells pods of each service in variables: of one whose name begins with `keystile` too. */
-function isLink(name: string, env: Io["env"]): boolean {
-  const [, service] = /^(.+?)_(?:SERVICE_(?:HOST|PORT)|PORT)(?:_.*)?$/.exec(name) ?? [];
-  return service !== undefined && env[`${service}_SERVICE_HOST`] !== undefined;
-}
 
 /**
  * Fills in the options of a command from the environment before it runs. Flags take `1` and `true`, `0` and `false`;
