@@ -65,7 +65,7 @@ type ResponseData = VerificationResult<unknown>;
  * Makes the function that verifies one request. Its first argument is the request; if `deps.plan` is the request, the
  * key alone. It rejects with a KeystileError VERIFIER_CLOSED; 400 for an invalid request or query, or a limit that does
  * not exist; 403 for a caller without any permission to verify (contract 4.1-4); IDEMPOTENCY_… for a call with an
- * idempotency key.
+ * idempotency key, and META_INVALID, before the checks. What checks themselves reject with stands at `Verifier.verify`.
  * @see contract 4.1-1, 4.1-2 · waits only for what is not in memory
  */
 export function verifyWith(deps: VerifyDeps) {
