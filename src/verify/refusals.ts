@@ -62,10 +62,10 @@ const DECIDED: Readonly<Partial<Record<Code, Decided>>> = {
   EXPIRED(refusal, { now }, { expires }) {
     if (expires === undefined || now <= expires) refusal.decidedBy = "identity";
   },
-  FORBIDDEN(refusal, { context: { clientAddress }, key: text }, { policy }) {
+  FORBIDDEN(refusal, { context: { clientAddress }, key: text }, { policy, rare }) {
     if (policy.parentDisabled) refusal.decidedBy = "api";
     else if (policy.ownerDisabled === true) refusal.decidedBy = "identity";
-    else refusal.address = cut(clientAddress ?? "", text, MAX_ADDRESS);
+    else if (rare.allows?.(clientAddress) === false) refusal.address = cut(clientAddress ?? "", text, MAX_ADDRESS);
   },
   INSUFFICIENT_PERMISSIONS(refusal, { permissions = "", key: text }) {
     refusal.permissions = cut(permissions, text, MAX_TEXT);
