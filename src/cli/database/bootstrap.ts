@@ -35,8 +35,10 @@ export async function makeFirst(store: Store, stage: Stage): Promise<FirstStart 
     const [workspace = { id: DEFAULT_WORKSPACE, version: 0, enabled: true }] = await store.readMany("workspaces", [
       DEFAULT_WORKSPACE,
     ]);
+    // Before the root key, with which it is committed: another process may do so in between.
+    const hasApi = await holds("apis");
     if (await holds("rootKeys")) return "made before";
-    if (await holds("apis")) return "without root key";
+    if (hasApi) return "without root key";
     try {
       await stage.prepare();
     } catch (error) {
