@@ -24,8 +24,8 @@ export function givenAs(command: Command, name: string): string | undefined {
 }
 
 /**
- * Refuses variables whose names are misspelt ones of those that commands read, before any command runs: they would be
- * ignored without a word. Others may be another program's.
+ * Refuses a variable whose name misspells that of a variable that commands read, before any command runs: it would be
+ * ignored without a word. Any other name may be another program's.
  * @param reading the commands whose options are read from the environment
  */
 export function refuseMisspelt(program: Command, reading: readonly Command[], { env }: Io): void {

@@ -91,7 +91,7 @@ export interface Best {
   readonly size: number;
   /** Only keys that come after this one. */
   readonly after?: { readonly id: string; readonly value: number } | undefined;
-  /** Keys are added newest first, so that of those that rank alike the first ones stay. */
+  /** Whether one walk adds the keys, newest first: of two that rank alike, the one added first stays. */
   readonly isOneWalk: boolean;
 }
 

@@ -1,4 +1,4 @@
-/** Changes rows, and notifies of what was changed. */
+/** The writes of a store: rows are changed in one transaction, and other nodes are notified of the changed rows. */
 import type { AuditEntry } from "../../contracts/audit.js";
 import { isKeystileError, KeystileError } from "../../contracts/errors.js";
 import { grantChangedBy, timeOfWrites } from "../../contracts/row-changes.js";

@@ -32,7 +32,7 @@ export function createRefusals(handle: Handle) {
      ON CONFLICT DO UPDATE SET time = excluded.time, refusals = excluded.refusals`,
   );
   const count = select<{ n: number | bigint }>(handle, "SELECT count(*) AS n FROM keystile_refusals");
-  /** The keys of one workspace get numbers from its newest on: the highest are of those that have most. */
+  /** Removes the last places: each workspace counts its keys, newest first, so those with most keys lose. */
   const forget = handle.prepare(
     `DELETE FROM keystile_refusals WHERE (key_id, workspace_id) IN (SELECT key_id, workspace_id FROM (
        SELECT key_id, workspace_id, row_number() OVER (PARTITION BY workspace_id ORDER BY time DESC) AS place FROM keystile_refusals
